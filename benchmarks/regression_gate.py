@@ -2,9 +2,9 @@
 
     python benchmarks/regression_gate.py [--repetitions 500]
 
-Items have true scores of their own (a Beta distribution, so that some are nearly always right); a run answers each item so
-many times. The second run is the same prompt again, or one that loses so much of every item's chance. What is counted is
-``Comparison.standing``: the rule that the fixture goes by.
+Items have true scores of their own (a Beta distribution, so that some are nearly always right); a run answers each
+item so many times. The second run is the same prompt again, or one that loses so much of every item's chance. What is
+counted is ``Comparison.standing``: the rule that the fixture goes by.
 """
 
 from __future__ import annotations

@@ -389,7 +389,11 @@ def main() -> int:
         print(f"{label:<52} {value}")
     if args.list:
         listed = [f"{file} {name}" for file, name in way]
-        for title, names in (("called once", once), ("without a test file", missing), ("a row's way", listed)):
+        for title, names in (
+            ("called once", once),
+            ("without a test file", missing),
+            ("a row's way", listed),
+        ):
             print(f"\n{title}:", *names, sep="\n  ")
     for title, names in (
         ("unread configuration keys", keys),

@@ -36,8 +36,14 @@ SLOW_FILES = {
     "tests/analysis/test_simulated_truth.py",
     "tests/report/test_build.py",
     "tests/report/test_page.py",
+    "tests/runners/test_batches.py",
+    "tests/docs/test_notebook.py",
+    "tests/test_pytest_plugin.py",
 }
 SLOW_TESTS = {
+    "test_any_table_of_the_report_by_name",
+    "test_report_writes_the_page_from_a_result_or_a_name",
+    "test_a_cancelled_arun_keeps_its_rows_and_goes_on",
     "test_markdown_report",
     "test_latex_tables",
     "test_against_a_server_that_misbehaves_everything_is_answered_or_its_error_logged",

@@ -49,6 +49,7 @@ COMMANDS = (
     Command("helm", "integrations", "run HELM beside the suite and import what it finds"),
     Command("integrations", "integrations", "install other tools, each on its own"),
     Command("rescore", "run", "score stored answers anew, without a model call"),
+    Command("judge", "judge", "draw judged answers to label, and hold the judge against the labels"),
     Command("log", "log", "check a run's log line by line, and mend it"),
     Command("verifier-pass", "run", "ask the same model whether stored answers contradict themselves"),
     Command("prompt", "prompt", "show the exact prompt of a condition, or what two differ in"),

@@ -61,8 +61,9 @@ class PromptRegression:
         ``given`` is a profile, or with ``data`` (a table) a prompt; files are looked for beside the test first.
         ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``scorer``, ``limit``; a sampled ``regime``
         with ``seeds=5`` answers every item five times). ``margin`` is how much lower a score may be. The test fails
-        where the score is reliably lower by more than it, and with ``undecided="fail"`` also where it is not shown to
-        be no worse. Calls are made anew unless ``use_cache``. The baseline is named after the test, or by ``baseline``.
+        where it is reliably lower and the loss seen is over the margin, and with ``undecided="fail"`` also where it is
+        not shown to be no worse. Calls are made anew unless ``use_cache``. The baseline is named after the test, or by
+        ``baseline``.
         """
         import pcsuite as pcs
         from pcsuite.api.regression import check_regression
@@ -76,8 +77,11 @@ class PromptRegression:
                 if "scorer" in settings and isinstance(settings["scorer"], str):
                     settings["scorer"] = self._scorer(settings["scorer"])
                 table = self._beside(data) if isinstance(data, (str, Path)) else data
-                # Caches in the test's own folder too: nothing is left beside the tests.
-                settings = {"cache_dir": str(where / "cache"), "output_dir": str(where), **settings}
+                settings = {"output_dir": str(where), **settings}
+                if not isinstance(
+                    table, str
+                ):  # a task's items are in the profile's cache, a table's need none
+                    settings = {"cache_dir": str(where / "cache"), **settings}
                 profile: Any = pcs.prompt(self._beside(given), table, **settings)
                 settings = {}
             else:

@@ -80,3 +80,33 @@ def test_nothing_in_common_is_an_error(scores_of):
         compare_runs(scores_of("a", rows_of([1, 1], task="x")), scores_of("b", rows_of([1, 1], task="y")))
     with pytest.raises(AnalysisError, match="no item in common"):
         compare_runs(scores_of("c", rows_of([1, 1])), scores_of("d", rows_of([1, 1], prefix="other")))
+
+
+def test_items_that_broke_come_first_and_mended_ones_are_told_apart(scores_of):
+    a, b = scores_of("a", rows_of([1, 0.5, 0, 1])), scores_of("b", rows_of([0, 0.25, 1, 1]))
+    found = compare_runs(a, b, metrics=SCORE_ONLY)
+    assert [(change.item_id, change.first, change.second) for change in found.changes] == [
+        ("i000", 1.0, 0.0),
+        ("i001", 0.5, 0.25),
+        ("i002", 0.0, 1.0),
+    ]
+    assert [change.item_id for change in found.broke] == ["i000", "i001"]
+
+
+def test_no_worse_is_said_only_where_non_inferiority_holds_at_the_margin(scores_of):
+    a, same = scores_of("a", rows_of([1] * 60)), scores_of("b", rows_of([1] * 60))
+    found = compare_runs(a, same, metrics=SCORE_ONLY, margin=0.05)
+    (record,) = found.table.records()
+    # Sixty items without a change: an unseen one may still be lost, to within 1 - 0.05^(1/60) = 0.0487.
+    assert record["no_worse_p"] == pytest.approx(0.95**60)
+    assert found.standing == "no worse"
+    few = compare_runs(
+        scores_of("c", rows_of([1] * 40)), scores_of("d", rows_of([1] * 40)), metrics=SCORE_ONLY, margin=0.05
+    )
+    assert few.standing == "undecided"
+    assert (
+        compare_runs(a, same, metrics=SCORE_ONLY).standing == "undecided"
+    )  # without a margin nothing is claimed
+    worse = scores_of("e", rows_of([0] * 12 + [1] * 48))
+    assert compare_runs(a, worse, metrics=SCORE_ONLY, margin=0.05).standing == "worse"
+    assert compare_runs(a, worse, metrics=SCORE_ONLY, margin=0.4).standing == "no worse"

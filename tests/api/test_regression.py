@@ -41,7 +41,7 @@ def test_the_same_run_again_is_no_worse(made, baseline):
 def test_a_baseline_that_was_much_better_makes_it_worse_and_names_the_items(made, baseline):
     check = check_regression(made, with_scores(baseline, lambda scores: [1.0] * len(scores)), margin=0.05)
     assert check.standing == "worse"
-    assert "worse than own.json by more than 0.05" in check.sentence()
+    assert "worse than own.json: reliably lower, and the loss seen is over 0.05" in check.sentence()
     lost = len(check.comparison.broke)
     assert f"items that score lower ({lost}):" in check.details()
     assert f"… and {lost - 3} more" in check.details(most=3)

@@ -1,6 +1,7 @@
 """Runs from Python: profiles in every form, results, tables, event loops."""
 
 import asyncio
+import html
 import http.cookiejar
 import urllib.request
 
@@ -31,8 +32,9 @@ def test_a_run_says_what_it_did_and_what_it_found(made):
     assert effect["delta"] == pytest.approx(scores["C1"] - scores["C0"])
     assert (effect["condition"], effect["baseline"], effect["n_items"]) == ("C1", "C0", 40)
     shown = made._repr_html_()
-    assert "C1 − C0" in shown
-    assert "delta_low" in shown
+    assert made.result.sentence in html.unescape(shown)
+    assert "<td>no reliable change</td>" in shown
+    assert [row["verdict"] for row in made.result.rows] == ["control", "no reliable change"]
 
 
 def test_items_have_the_scorers_own_metrics_and_agree_with_the_rows(made):
@@ -88,18 +90,14 @@ def test_what_is_wrong_is_one_clear_line(profile, changes, words):
 
 
 def test_a_mapping_that_is_wrong_names_its_line():
-    with pytest.raises(ConfigError, match=r"^profile:\d+: selection.tasks"):
-        pcs.plan(
-            {
-                "run": {"name": "x"},
-                "selection": {
-                    "tasks": ["agnews_jso"],
-                    "models": [],
-                    "conditions": [],
-                    "decoding_regimes": [],
-                },
-            }
-        )
+    chosen = {
+        "tasks": ["agnews_jso"],
+        "models": ["smollm2-135m"],
+        "conditions": ["C0"],
+        "decoding_regimes": ["D0"],
+    }
+    with pytest.raises(ConfigError, match=r"^profile:\d+: selection.tasks\[0\]: unknown task 'agnews_jso'"):
+        pcs.plan({"run": {"name": "x"}, "selection": chosen})
     with pytest.raises(ConfigError, match="what YAML has no word for"):
         pcs.plan({"run": object()})
 
@@ -168,13 +166,13 @@ def test_read_finds_a_run_by_name_or_log_and_says_which_is_meant(made):
         pcs.read(output_dir / "runs", output_dir=output_dir)
 
 
-def test_report_writes_the_page_from_a_result_a_name_or_a_method(made, tmp_path):
-    files = pcs.report(made, out=tmp_path, plots=False)
-    assert files.index.is_file()
-    assert (
-        pcs.report("own", output_dir=made.log.parent.parent, out=tmp_path, plots=False).index == files.index
+def test_report_writes_the_page_from_a_result_or_a_name(made, tmp_path):
+    files = made.report(out=tmp_path, plots=False, title="Mine")
+    assert "Mine" in files.index.read_text()
+    named = pcs.report(
+        "own", profile=made.suite, output_dir=made.log.parent.parent, out=tmp_path, plots=False, title="Mine"
     )
-    assert made.report(out=tmp_path / "again", plots=False, title="Mine").index.read_text().count("Mine")
+    assert named.index == files.index
 
 
 def test_compare_takes_runs_names_and_baselines(made, profile, tmp_path):

@@ -4,6 +4,7 @@ import json
 
 from pcsuite.cli import main
 from pcsuite.engines.response_cache import ResponseCache
+from support.provider_server import ProviderServer
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 ANSWER = {"text": "hi", "finish_reason": "stop", "latency_ms": 12.5, "usage": USAGE, "seed_honoured": True}
@@ -42,6 +43,23 @@ def test_the_command_shows_and_clears(tmp_path, capsys):
     assert "1 answers forgotten" in capsys.readouterr().out
     with ResponseCache(tmp_path / "responses.sqlite") as cache:
         assert cache.stats().as_dict()["entries"] == 0
+
+
+def test_providers_are_listed_with_what_they_know_and_their_prices(capsys):
+    assert main(["models", "providers", "groq", "vllm"]) == 0
+    said = capsys.readouterr().out
+    assert "GROQ_API_KEY" in said.replace("\n", "")
+    assert "groq/llama-3.1-8b-instant: $0.05 in, $0.08 out" in said
+    assert "None of them was tried against the live service." in said
+    assert main(["models", "providers", "grok"]) == 2
+    assert "unknown provider 'grok'" in capsys.readouterr().err
+
+
+def test_a_model_by_name_is_checked_without_an_entry(capsys, monkeypatch):
+    with ProviderServer() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.origin)
+        assert main(["models", "check", "ollama/llama3.2"]) == 0
+    assert "ollama/llama3.2: answered 'Paris'" in capsys.readouterr().out
 
 
 def test_models_as_json(tmp_path, monkeypatch, capsys):

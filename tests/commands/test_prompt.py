@@ -93,6 +93,31 @@ def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
     assert main(shown) == 0
 
 
+def test_plan_says_which_price_is_assumed_and_that_one_is_unknown(capsys):
+    words = ["plan", "--config", "quickstart", "--limit", "2", "--models"]
+    assert main([*words, "openai/gpt-4.1-mini"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "openai/gpt-4.1-mini: $0.4 in, $1.6 out per million tokens" in said
+    assert "openai price list, 20" in said
+    assert main([*words, "openrouter/some/model"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "openrouter/some/model: price unknown" in said
+    assert "and what openrouter/some/model costs" in said
+    assert (
+        main(
+            [*words, "openrouter/some/model", "--model-option", "price_in=1", "--model-option", "price_out=2"]
+        )
+        == 0
+    )
+    assert "$1 in, $2 out per million tokens (as configured)" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_model_by_name_can_be_shown_a_prompt(capsys):
+    assert main(["prompt", "agnews_json", "C1", "--model", "ollama/llama3.2"]) == 0
+    assert main(["prompt", "agnews_json", "C1", "--model", "olama/llama3.2"]) == 2
+    assert "did you mean 'ollama'" in capsys.readouterr().err
+
+
 def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)
     assert main(["plan", "--config", str(path), "--json"]) == 0

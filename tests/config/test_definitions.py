@@ -39,7 +39,32 @@ def test_greedy_is_temperature_zero():
     assert not DecodingSpec(label="D0", temperature=0.1, top_p=1).greedy
 
 
-def test_a_models_further_keys_are_its_providers_and_a_call_has_a_price():
+def test_a_models_further_keys_are_its_providers():
     spec = ModelSpec(provider="p", family="f", size="1B", price_in=2.0, price_out=6.0, workers=3)
     assert spec.provider_options() == {"workers": 3}
-    assert spec.cost(1_000_000, 500_000) == 5.0
+
+
+def test_an_entry_is_written_as_it_was_given_and_hashed_as_it_always_was():
+    spec = ModelSpec(provider="p", family="f", size="1B", price_cached=0.5, workers=3)
+    assert spec.written() == {
+        "provider": "p",
+        "family": "f",
+        "size": "1B",
+        "price_cached": 0.5,
+        "workers": 3,
+    }
+    # Rows' ids are hashes of this: an entry without prices had 0.0 for both from the first version on.
+    assert spec.model_dump(mode="json") == {
+        "provider": "p",
+        "family": "f",
+        "size": "1B",
+        "params_b": None,
+        "price_in": 0.0,
+        "price_out": 0.0,
+        "workers": 3,
+    }
+
+
+def test_a_price_for_one_direction_only_is_refused():
+    with pytest.raises(ValidationError, match="both price_in and price_out"):
+        ModelSpec(provider="p", family="f", size="1B", price_in=2.0)

@@ -36,6 +36,7 @@ def test_the_notebook_runs_and_ends_in_an_answer(tmp_path, monkeypatch):
     pages = [output.data["text/html"] for output in shown if "text/html" in output.get("data", {})]
     assert any("<iframe srcdoc=" in page for page in pages)  # the ablation as a heat map
     assert any("max_cost_usd" in page for page in pages)  # the plan as a table
+    assert any('<progress value="200" max="200">' in page for page in pages)  # the bar, at its end
 
 
 def test_the_notebook_is_committed_without_outputs():

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pcsuite.config.prices import Price
 from pcsuite.engines.leases import (
     LeasedBudget,
     LeasedLimiter,
@@ -199,7 +200,7 @@ def test_what_a_lost_worker_held_counts_as_spent():
     async def scenario():
         shared = SharedBudget(Budget(max_cost_usd=1.0))
         budget = LeasedBudget(Direct(shared, "a"))
-        await budget.reserve(1000, 1000, price_in=1.0, price_out=1.0)  # a block of 32 calls at $0.002
+        await budget.reserve(1000, 1000, Price(1.0, 1.0, 1.0, 1.0, "stated"))  # a block of 32 calls at $0.002
         shared.forget("a")
         assert shared.budget.spent_cost_usd == pytest.approx(0.064)
         shared.repay("a", Repayment(Reservation(1, 0.0), Reservation(0, 0.0)))  # too late: already settled

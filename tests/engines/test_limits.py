@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from pcsuite.config.prices import Price
 from pcsuite.engines.limits import (
     AdaptiveLimiter,
     Budget,
@@ -231,7 +232,7 @@ def generation(prompt_tokens, completion_tokens, **more):
 def test_settling_replaces_the_worst_case_by_the_truth():
     async def main():
         budget = Budget(max_tokens=1000, max_cost_usd=1.0)
-        reservation = await budget.reserve(100, 50, price_in=2.0, price_out=10.0)
+        reservation = await budget.reserve(100, 50, Price(2.0, 10.0, 0.5, 0.5, "stated"))
         assert reservation.tokens == 150
         assert reservation.cost_usd == pytest.approx((100 * 2 + 50 * 10) / 1e6)
         budget.settle(reservation, generation(90, 20))
@@ -310,12 +311,12 @@ def test_waits_for_others_before_giving_up():
 
 
 def test_the_refusal_says_what_and_how_to_go_on():
-    async def main(budget, **prices):
-        await budget.reserve(500, 501, **prices)
+    async def main(budget, price=None):
+        await budget.reserve(500, 501, price)
 
     with pytest.raises(
         BudgetExceededError, match=r"0 of 1000 tokens .*max_tokens_overall.* 1001 tokens.*raise"
     ):
         asyncio.run(main(Budget(max_tokens=1000)))
     with pytest.raises(BudgetExceededError, match=r"max_cost_usd"):
-        asyncio.run(main(Budget(max_cost_usd=0.001), price_in=1.0, price_out=1.0))
+        asyncio.run(main(Budget(max_cost_usd=0.001), Price(1.0, 1.0, 1.0, 1.0, "stated")))

@@ -154,3 +154,20 @@ def test_the_next_question_of_a_row_has_a_seed_of_its_own():
     assert first.then("retry-2", "Again").seed != second.seed
     assert (second.decoding.max_tokens, again.decoding.max_tokens, second.step) == (4, 8, "retry-1")
     assert first.then("retry-1", "Again", max_tokens=9).decoding.max_tokens == 8
+
+
+def test_a_cost_budget_refuses_a_model_that_nobody_can_price(monkeypatch):
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-0123456789abcdef")
+    overrides = {"selection.models": ["openrouter/some/model"], "limits.max_cost_usd": 5}
+    suite = load_suite("quickstart", overrides)
+
+    async def opened():
+        async with open_models(suite, suite.profile.selection.models, use_cache=False):
+            pass
+
+    with pytest.raises(
+        ConfigError, match=r"max_cost_usd is \$5, but what model 'openrouter/some/model' costs"
+    ):
+        asyncio.run(opened())
+    suite = load_suite("quickstart", overrides | {"model_options": {"*": {"price_in": 1, "price_out": 2}}})
+    asyncio.run(opened())

@@ -17,6 +17,7 @@ def test_every_name_builds() -> None:
         "classification",
         "extraction",
         "fever",
+        "judged",
         "ner",
         "number",
         "relations",
@@ -25,7 +26,8 @@ def test_every_name_builds() -> None:
         "truthfulqa",
     ]
     assert list(EVALUATORS) == names
-    assert all(isinstance(build_evaluator(name), Evaluator) for name in names)
+    needed = {"judged": {"judge": {"model": "m", "rubric": "r"}, "instruction": "Answer."}}
+    assert all(isinstance(build_evaluator(name, needed.get(name)), Evaluator) for name in names)
 
 
 def test_mistakes_are_named() -> None:

@@ -369,7 +369,7 @@ def test_tool_calls(calls):
 )
 def test_servers_answers(answer, path):
     try:
-        generations = parse_answers(answer, 1.0, path)
+        generations = parse_answers(answer, path)
     except EngineError:
         return
     for generation in generations:

@@ -118,3 +118,14 @@ def test_a_result_survives_its_file(tmp_path):
     path = tmp_path / "result.json"
     path.write_text(json.dumps(result.document()), encoding="utf-8")
     assert Result.read(path) == result
+
+
+def test_the_sentence_names_its_regime_where_there_are_others(tmp_path):
+    rows = [
+        make_row(item=f"i{k}", answer=str(k), condition=name, decoding=regime, score=float(name == regime))
+        for regime in ("D0", "D1")
+        for name in ("C0", "C1")
+        for k in range(12)
+    ]
+    log = write_log(tmp_path / "runs" / "a.jsonl", rows)
+    assert answer(log, tmp_path).sentence.startswith("Under D0: No condition moved the score beyond chance")

@@ -1,11 +1,16 @@
 """The page's tables: columns as declared, colours only where a change holds and has a good end."""
 
+import dataclasses
+
 import pytest
+from msgspec.structs import replace
 
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.logging.manifest import ModelNote
 from pcsuite.report.sections import (
     attribution_section,
+    conditions_section,
     effects_section,
     filters_for,
     folded_section,
@@ -159,3 +164,18 @@ def test_the_table_by_size_shows_a_column_for_each_size(by_size):
     (shown,) = (extra for extra in folded_section(by_size).extras if extra.id == "scale-table")
     labels = [column.label for column in shown.table.columns]
     assert {"effect S", "effect L", "call"} <= set(labels)
+
+
+def test_the_price_that_was_assumed_stands_beside_each_model(analysis):
+    noted = replace(
+        analysis.manifest, models={"sim": ModelNote(price="$2 in, $8 out per million tokens (stated)")}
+    )
+    (model,) = analysis.scores.models
+    noted.models[model] = noted.models.pop("sim")
+    section = conditions_section(dataclasses.replace(analysis, manifest=noted))
+    table = next(extra.table for extra in section.extras if extra.title == "Models")
+    index = [column.label for column in table.columns].index("price assumed")
+    assert [row.cells[index].text for row in table.rows] == ["$2 in, $8 out per million tokens (stated)"]
+    bare = conditions_section(analysis)
+    table = next(extra.table for extra in bare.extras if extra.title == "Models")
+    assert [row.cells[index].text for row in table.rows] == ["not recorded"]

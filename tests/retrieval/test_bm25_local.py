@@ -5,6 +5,8 @@ import math
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -283,3 +285,15 @@ def test_the_bundled_pages_answer_questions_of_truthful_qa(tmp_path):
     assert len(pages) == len(answerable)
     for page, item in zip(pages, answerable, strict=True):
         assert page in {passage.page for passage in index.search(item.input_text, 5)}, item.input_text
+
+
+def test_searching_does_not_start_jax(tmp_path):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("")
+    (tmp_path / "jax" / "lax.py").write_text("raise SystemExit('JAX was started')")
+    code = "from pcsuite.retrieval.bm25_local import _bm25s; _bm25s(); import jax; print('apart')"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert (done.stdout.strip(), done.returncode) == ("apart", 0), done.stderr

@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.cli import main
 from pcsuite.config.load import bundled_tasks, load_suite
 from pcsuite.config.profile import AnalysisSection
@@ -34,6 +35,11 @@ def grid(tmp_path_factory):
     return tables_of(tmp_path_factory.mktemp("grid"), rows)
 
 
+def statement_of(grid, name):
+    (row,) = (row for row in grid["hypotheses"] if row["id"] == name)
+    return row["statement"]
+
+
 def test_hypotheses_h1_to_h4_each_get_a_verdict(grid):
     """H1 structure blocks, H2 hard constraints against retry, H3 closed loop, H4 invariant operators."""
     found = {row["id"]: row["verdict"] for row in grid["hypotheses"]}
@@ -42,14 +48,108 @@ def test_hypotheses_h1_to_h4_each_get_a_verdict(grid):
     assert found["H3"] == "not tested"  # no loop was run
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("H1", ("structure blocks", "schema", "constraint", "raise task success")),
+        ("H1V", ("structure blocks", "variance", "over seeds and prompts")),
+        (
+            "H2",
+            ("hard constraints", "entropy of unsupported content", "validation and retry", "token budget"),
+        ),
+        ("H3", ("closed loop", "unsupported content", "open loop", "grounded tasks")),
+        (
+            "H4",
+            (
+                "stable positive effect at every model size",
+                "others depend on it",
+                "operator × size interaction",
+            ),
+        ),
+        ("P1", ("at least 3 domains", "3 model sizes")),
+        ("P2", ("lower entropy and raise validity", "price")),
+        ("P3", ("closed loop beats the open loop",)),
+        ("P4", ("small set of operators", "80% of the gain", "invariant")),
+    ],
+)
+def test_each_hypothesis_and_criterion_says_what_the_specification_says(grid, name, words):
+    said = statement_of(grid, name)
+    assert all(word in said for word in words), said
+
+
+def test_h1_lowers_the_variance_over_seeds_and_prompts(tmp_path):
+    """SCHEMA makes every answer right, whatever the seed and the prompt; without it both move the score."""
+    rows = []
+    for k in range(40):
+        for kind in ("none", "paraphrase"):
+            for seed in (1, 2):
+                common = {"item": f"{k}", "decoding": "D1", "seed": seed, "answer": "a", "perturbation": kind}
+                # Half of the items are right under one seed only, the others under one prompt only.
+                free = float(seed == 1) if k % 2 else float(kind == "none")
+                rows.append(make_row(condition="C2", score=free, **common))
+                rows.append(make_row(condition="C3", score=1.0, **common))
+    found = tables_of(tmp_path, rows)
+    measures = {row["measure"]: row for row in found["structure"] if row["operator"] == "SCHEMA"}
+    assert measures["variance over seeds"]["verdict"] == "supported"
+    assert measures["variance over prompts"]["verdict"] == "supported"
+    verdicts = {row["id"]: row["verdict"] for row in found["hypotheses"]}
+    assert (verdicts["H1"], verdicts["H1V"]) == ("supported", "supported")
+
+
+def test_h2_is_about_unsupported_content_against_retry_at_a_comparable_budget(tmp_path):
+    rows = []
+    retried = ("ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER", "RETRY_ON_FAIL")
+    for k in range(16):
+        for seed in (1, 2, 3):
+            common = {
+                "item": f"{k}",
+                "decoding": "D1",
+                "seed": seed,
+                "score": 0.0,
+                "metrics": {"unsupported_rate": 1.0},
+            }
+            rows.append(make_row(condition="C4", answer=f"x{seed}", **common))
+            rows.append(make_row(condition="C4R", operators=retried, answer=f"x{seed}", **common))
+            rows.append(make_row(condition="C6", answer="x", **common))
+    found = tables_of(tmp_path, rows)
+    second = {row["id"]: row for row in found["hypotheses"]}["H2"]
+    assert (second["verdict"], second["effect"]) == ("supported", pytest.approx(-1.0))
+    (compared,) = found["constraint_vs_retry"]
+    assert compared["unsupported_delta"] == pytest.approx(-1.0)
+
+
 def test_publishable_when_its_criteria_hold(grid):
     """Replication in ≥ 3 domains and sizes; entropy and validity; the loop; a small invariant basis."""
     criteria = [row["id"] for row in grid["hypotheses"] if row["id"].startswith("P")]
     assert sorted(set(criteria)) == ["P1", "P2", "P3", "P4"]
 
 
+def test_a_small_set_of_operators_is_read_off_the_attribution_table(tmp_path):
+    """A carries all of the gain at both sizes: the shares are the attribution's, and invariance is tested."""
+    bundles, rng = {"C0": (), "A": ("A",), "B": ("B",), "AB": ("A", "B")}, np.random.default_rng(19)
+    rows = [
+        make_row(
+            item=f"{k}", model=model, size=size, condition=name, operators=own,
+            score=0.2 + 0.5 * ("A" in own) + rng.normal(0, 0.05),
+        )
+        for model, size in (("m1", "8B"), ("m2", "70B"))
+        for k in range(120)
+        for name, own in bundles.items()
+    ]  # fmt: skip
+    found = tables_of(tmp_path, rows)
+    fourth = {row["id"]: row for row in found["hypotheses"]}["P4"]
+    assert fourth["verdict"] == "supported"
+    assert "A (1 of 2 operators)" in fourth["evidence"]
+    assert {row["method"] for row in found["attribution"]} >= {"shapley", "least squares"}
+    (tmp_path / "one").mkdir()
+    alone = tables_of(tmp_path / "one", [row for row in rows if row.model.id == "m1"])
+    assert {row["id"]: row["verdict"] for row in alone["hypotheses"]}["P4"] == "inconclusive"
+
+
 def test_size_is_a_factor_s_m_l_beside_the_literal_size(grid):
     """S (~7B), M (13–34B), L (70B and API)."""
+    levels = {(row["size"], row["size_class"]) for row in grid["summary_by_condition"]}
+    assert levels == {("7B", "S"), ("24B", "M"), ("frontier", "L")}
     classes = AnalysisSection().size_classes
     assert list(classes) == ["S", "M", "L"]
     assert {row["level"] for row in grid["by_size"]} == {"S", "M", "L"}
@@ -192,10 +292,22 @@ def test_figures_ladder_worst_case_interaction_and_confusion(tmp_path):
 
 def test_the_mixed_model_covers_every_metric_and_each_condition_has_its_mean(grid):
     """The mixed model for every metric of the table, marginal means also where family is nested in size."""
-    assert {row["metric"] for row in grid["mixed_model"]} >= {"score", "json_valid"}
+    varied = {"score", "json_valid", "total_tokens"}
+    assert {row["metric"] for row in grid["mixed_model"]} >= varied
+    assert bundled_metrics().compared_in("mixed_model") == bundled_metrics().compared_in("effects")
     means = [row for row in grid["marginal_means"] if row["metric"] == "score" and row["over"] == "condition"]
     assert {row["condition"] for row in means} == {"C0", "C3", "C4", "C6"}
     assert all(row["mean"] is not None for row in means)
+    by_class = [row for row in grid["marginal_means"] if row["over"] == "condition × size class"]
+    assert {row["size_class"] for row in by_class} == {"S", "M", "L"}
+
+
+def test_summary_by_condition_has_entropy_for_closed_answers(grid):
+    """`metrics.entropy_cat` is null in a row and filled in summaries."""
+    sampled = [row for row in grid["summary_by_condition"] if row["decoding"] == "D1"]
+    assert sampled
+    assert all(row["entropy_cat"] is not None for row in sampled)
+    assert all(row["entropy_cat"] is None for row in grid["summary_by_condition"] if row["decoding"] == "D0")
 
 
 def test_self_consistency_breaks_ties_by_verifier_score():

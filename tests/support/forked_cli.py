@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import subprocess
@@ -80,6 +81,9 @@ def serve() -> None:
             os.dup2(stream.fileno(), 2)
         status = 1
         try:
+            if arguments[0].startswith("@"):  # "@module:function:argument" prepares the child
+                module, function, argument = arguments.pop(0)[1:].split(":")
+                getattr(importlib.import_module(module), function)(argument)
             status = main(arguments)
         except BaseException:
             traceback.print_exc()

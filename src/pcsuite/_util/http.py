@@ -12,7 +12,8 @@ import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -64,13 +65,33 @@ def new_session(
     return session
 
 
-async def post(session: ClientSession, url: Any, body: bytes, most_bytes: int = LARGEST_ANSWER) -> Reply:
-    """Send a body and return the answer; a redirect is an answer like any other and is never followed.
+async def send(
+    session: ClientSession,
+    method: Literal["GET", "POST"],
+    url: str,
+    body: bytes | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    most_bytes: int = LARGEST_ANSWER,
+    timeout_s: float | None = None,
+) -> Reply:
+    """Make a request and return the answer; a redirect is an answer like any other and is never followed.
 
-    ``url`` is a text or a ``yarl.URL``. Raises :class:`EngineError`: retryable where the server cannot be reached, is
-    too slow or breaks off, final where the address is wrong or the answer has more than ``most_bytes``.
+    ``headers`` go beside the session's, ``timeout_s`` replaces its longest wait. Raises :class:`EngineError`: retryable
+    where the server cannot be reached, is too slow or breaks off, final where the address is wrong or the answer has
+    more than ``most_bytes``.
     """
-    async with _asking(session, url), session.post(url, data=body, allow_redirects=False) as response:
+    import aiohttp
+
+    more: dict[str, Any] = {}
+    if timeout_s is not None:
+        more["timeout"] = aiohttp.ClientTimeout(total=timeout_s, sock_connect=session.timeout.sock_connect)
+    async with (
+        _asking(session, url),
+        session.request(
+            method, _parsed(url), data=body, headers=headers, allow_redirects=False, **more
+        ) as response,
+    ):
         length = response.content_length
         if length is not None and length <= most_bytes:
             content = await response.read()
@@ -88,13 +109,13 @@ async def post(session: ClientSession, url: Any, body: bytes, most_bytes: int = 
 def post_blocking(
     url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float, most_bytes: int = LARGEST_ANSWER
 ) -> Reply:
-    """As :func:`post`, over a connection of its own, for callers outside an event loop or in a thread."""
+    """As :func:`send`, over a connection of its own, for callers outside an event loop or in a thread."""
 
     async def once() -> Reply:
         async with new_session(
             url, headers=headers, timeout_s=timeout_s, connect_timeout_s=timeout_s
         ) as session:
-            return await post(session, url, body, most_bytes)
+            return await send(session, "POST", url, body, most_bytes=most_bytes)
 
     return run_blocking(once())
 
@@ -130,6 +151,14 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
                     offset += len(block)
 
     run_blocking(fetch())
+
+
+@lru_cache(maxsize=64)
+def _parsed(url: str) -> Any:
+    """The address as aiohttp takes it: parsing it costs as much as the rest of a call."""
+    from yarl import URL
+
+    return URL(url)
 
 
 @asynccontextmanager

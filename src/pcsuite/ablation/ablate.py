@@ -28,24 +28,26 @@ from pcsuite.ablation.verdicts import (
     judge_looks,
     suspect_pairs,
 )
+from pcsuite.analysis.judging import judges_of, read_gold
+from pcsuite.analysis.load.item_scores import CLEAN, CellKey
+from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import BudgetExceededError, ConfigError
 from pcsuite.logging.log import RunLog, iter_newest_rows
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
-from pcsuite.runners.estimate import estimate_plan
+from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import Plan, Scope, build_plan
+from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
 from pcsuite.runners.registration import register
-from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.prediction_powered import PredictionPowered
 
-ITEMS_TOGETHER = 8
-"""Items that an arm asks before the next arm: a server that keeps a single prompt still finds most of the next one."""
 FINGERPRINT = "ablation.sha256"
 MEASURES = {
     "answered": "readable answers",
@@ -69,7 +71,7 @@ class Preview:
     """Rows that the log has already."""
     max_tokens: int
     """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
-    max_cost_usd: float
+    max_cost_usd: float | None
     forecast: Forecast
     flips_from: str
     prefix: float
@@ -119,12 +121,14 @@ class AblationResult:
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
     stopped: str = ""
     """Why the run ended before all calls were made."""
+    judge: str = ""
+    """Of a judged task: what is known of its judge, in a sentence."""
     tally: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def log(self) -> Path:
         """The log of the run."""
-        return self.study.folder / "runs" / f"{self.study.request.run_name}.jsonl"
+        return self.study.log
 
 
 def preview(request: AblationRequest) -> Preview:
@@ -154,7 +158,7 @@ def _preview(study: Study) -> Preview:
         plan.calls,
         sum(size.done for size in sizes),
         sum(size.max_tokens for size in sizes),
-        sum(size.max_cost_usd for size in sizes),
+        total_cost(sizes),
         forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
         told,
         shared_prefix(ordered, study.prompt),
@@ -167,9 +171,8 @@ def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
     request = study.request
     if request.assume_flips is not None:
         return request.assume_flips, "as --assume-flips says"
-    log = study.folder / "runs" / f"{request.run_name}.jsonl"
-    if log.is_file():
-        scores = _scores(_rows(plan, log), plan)
+    if study.log.is_file():
+        scores = _scores(_rows(plan, study.log), plan)
         if FULL in scores and AGAIN in scores and np.isfinite(scores[FULL] - scores[AGAIN]).sum() >= 20:
             return flip_rate(scores[FULL], scores[AGAIN]), "measured by the A/A arm so far"
     if study.model.provider == SIMULATED:
@@ -208,7 +211,7 @@ def ablate(
     study = prepare(request)
     _claim(study)
     suite = study.write(study.design.first)
-    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), items_together=ITEMS_TOGETHER))
+    plan = build_plan(suite)
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
     return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))
@@ -382,6 +385,21 @@ class _Running:
             return made
         return None
 
+    def _powered(self) -> dict[str, PredictionPowered]:
+        """By block: its effect corrected by the gold labels beside the log, where the scores are a judge's."""
+        (task,) = self.plan.tasks.values()
+        if task.spec.judge is None:
+            return {}
+        gold = read_gold([self.study.log])
+        named = (task.id, self.study.model_id, self.plan.cells[0].decoding.id, CLEAN)
+        found = {}
+        for name in self.study.free:
+            arm = without(name, self.study.free).id
+            effect = gold.contrast({CellKey(*named, FULL): 1.0, CellKey(*named, arm): -1.0})
+            if effect is not None:
+                found[name] = effect
+        return found
+
     def _judge(self, pairs: Sequence[tuple[str, str]], trim: Trim | None) -> AblationResult:
         """Everything that is said, from the rows alone."""
         study, request, free = self.study, self.study.request, self.study.free
@@ -394,7 +412,10 @@ class _Running:
             shams = {name: values[: self.visited] for name, values in shams.items()}
             verdicts = judge_looks(self.looks, free, scores[FULL][: self.visited], shams, request.margin)
         else:
-            verdicts = judge_blocks(scores[FULL], single, shams, margin=request.margin, rng=rng)
+            powered = self._powered()
+            verdicts = judge_blocks(
+                scores[FULL], single, shams, margin=request.margin, rng=rng, powered=powered
+            )
         both = {pair: scores[_both(pair, free).id] for pair in pairs}
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
@@ -448,6 +469,7 @@ class _Running:
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
             stopped=self.stopped,
+            judge=judge_status([study.log], judges_of(plan_manifest(self.plan))).note(),
             tally=self.tally,
         )
 

@@ -17,6 +17,7 @@ from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.verdicts import BlockVerdict
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.config.prices import price_of, price_words
 from pcsuite.errors import AnalysisError
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.report.wording import counted, join_words, p_text, signed
@@ -268,7 +269,7 @@ def noise_sentence(result: AblationResult) -> str:
 
 def drop_rows(result: AblationResult) -> list[dict[str, Any]]:
     """The dropped blocks with what each saves per 1,000 calls."""
-    price = result.study.model.price_in / 1e6
+    price = price_of(result.study.model)
     verdicts = {entry.block: entry for entry in result.verdicts}
     return [
         {
@@ -277,7 +278,9 @@ def drop_rows(result: AblationResult) -> list[dict[str, Any]]:
             "effect alone": interval_words(verdicts[name].effect),
             "tokens": result.block_tokens[name],
             "tokens per 1,000 calls": result.block_tokens[name] * 1000,
-            "USD per 1,000 calls": round(result.block_tokens[name] * 1000 * price, 6),
+            "USD per 1,000 calls": None
+            if price is None
+            else round(price.cost(result.block_tokens[name] * 1000, 0), 6),
         }
         for name in (result.trim.dropped if result.trim is not None else ())
     ]
@@ -290,6 +293,8 @@ def notices(result: AblationResult) -> list[str]:
         found.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
+    if result.judge:
+        found.append(f"The scores are a judge's. {result.judge}")
     if floor := at_floor(result):
         found.append(
             f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
@@ -325,7 +330,8 @@ def print_preview(shown: Preview, console: Console) -> None:
         + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
         f"rows: {shown.rows:,} ({len(study.design.first)} arms × {study.count} items),"
         f"{f' {shown.done:,} of them done;' if shown.done else ''} at most {shown.max_tokens:,} tokens"
-        f" and ${shown.max_cost_usd:,.2f}; looking for a shorter prompt adds up to"
+        f" and {'an unknown cost' if shown.max_cost_usd is None else f'${shown.max_cost_usd:,.2f}'}"
+        f" ({price_words(study.model)}); looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
         f"order of calls: {shown.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({shown.prefix_as_listed:.0%} in the design's own order)",
@@ -493,6 +499,7 @@ def document(result: AblationResult) -> dict[str, Any]:
             for arm in result.arms
         ],
         "stopped": result.stopped,
+        "judge": result.judge,
         "control": AGAIN,
     }
 

@@ -33,11 +33,12 @@ from pcsuite.ablation.arms import (
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
+from pcsuite.config.model_names import changed_entry
+from pcsuite.config.prices import price_of
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import TaskRequest, likely_kind, read_table, read_table_task
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, task_items
 from pcsuite.data.task_recipes import Columns
-from pcsuite.engines import ADAPTERS
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
@@ -158,6 +159,11 @@ class Study:
         return tuple(block.name for block in self.prompt.free)
 
     @property
+    def log(self) -> Path:
+        """The log of the run."""
+        return self.folder / "runs" / f"{self.request.run_name}.jsonl"
+
+    @property
     def chosen_on(self) -> int:
         """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it."""
         return math.ceil(self.count / 2)
@@ -185,6 +191,14 @@ class Study:
             for key, value in self.task.spec.model_dump(mode="json").items()
             if value not in (None, [], {})
         }
+        models = {self.model_id: self.model}
+        if self.task.spec.judge is not None:
+            judge = self.task.spec.judge
+            models.setdefault(judge.model, base.models[judge.model])
+            # The arms are no conditions of the profile: what a judge of pairs compares with is the full prompt.
+            task["judge"] = judge.model_dump(mode="json") | (
+                {"against": FULL} if judge.scale == "pairwise" else {}
+            )
         files: dict[str, Any] = {}
         if self.task.schema is not None:
             files["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
@@ -205,7 +219,7 @@ class Study:
             "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
             "models.yaml": {
                 "version": "1.0",
-                "models": {self.model_id: self.model.model_dump(mode="json", exclude_none=True)},
+                "models": {name: model.written() for name, model in models.items()},
             },
             "operators.yaml": {
                 "version": "1.0",
@@ -303,8 +317,10 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    if request.seeds < 1:
-        raise ConfigError(f"--seeds {request.seeds}: at least 1 is needed")
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+        value = getattr(request, flag)
+        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     whole, source = _read(request, _FOLDER)
     free, count = list(whole.free), whole.count
     design_name: DesignName = "leave-one-out" if request.until else request.design
@@ -365,28 +381,15 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
 
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
     """
-    given = request.model
-    provider, _, name = given.partition("/")
-    spec: ModelSpec
-    if given in base.models:
-        model_id, spec = given, base.models[given]
-    elif given == SIMULATED:
-        model_id = SIMULATED
+    given = model_id = request.model
+    if given == SIMULATED and given not in base.models:
         spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
-    elif name and provider in ADAPTERS:
-        keys: dict[str, Any] = {"model": name} if provider == "openai" else {"path": name}
-        if provider == "openai":
-            keys["base_url"] = request.base_url or "https://api.openai.com/v1"
-            if request.base_url is None:
-                keys["api_key_env"] = "OPENAI_API_KEY"
-        model_id = given.replace("/", "--")
-        spec = ModelSpec(provider=provider, family=name.split("/")[-1], size="unknown", **keys)
+    elif given not in base.models:
+        raise ConfigError(f"--model: no model '{given}'", hint=base.models.hint(given))
     else:
-        known = [*base.models, SIMULATED]
-        hint = f"{did_you_mean(given, known)} or PROVIDER/MODEL with one of {', '.join(ADAPTERS)}"
-        raise ConfigError(f"--model: no model '{given}'", hint=hint)
-    if request.base_url and spec.provider == "openai":
-        spec = spec.model_copy(update={"base_url": request.base_url})
+        spec = base.models[given]
+        if request.base_url and "base_url" in spec.provider_options():
+            spec = changed_entry(given, spec, {"base_url": request.base_url})
     if request.effects:
         if spec.provider != SIMULATED:
             raise ConfigError(f"--effect: model '{given}' is not simulated, its effects cannot be set")
@@ -558,7 +561,8 @@ def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
     if request.budget_tokens is not None:
         limits.append(request.budget_tokens / (prompt_tokens + completion))
     if request.budget_usd is not None:
-        cost = study.model.cost(prompt_tokens, completion)
+        price = price_of(study.model)
+        cost = price.cost(prompt_tokens, completion) if price is not None else 0.0
         limits.append(request.budget_usd / cost if cost else math.inf)
     affordable = min(limits) * 0.8 / rows
     return 10**6 if math.isinf(affordable) else int(affordable)

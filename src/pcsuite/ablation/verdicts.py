@@ -23,6 +23,7 @@ from pcsuite.logging.looks import Look
 from pcsuite.stats import Estimate, holm, paired_bootstrap, sign_flip_test
 from pcsuite.stats.equivalence import noninferior_paired
 from pcsuite.stats.estimate import undefined
+from pcsuite.stats.prediction_powered import PredictionPowered
 from pcsuite.stats.sequential import confidence_sequence
 
 Scores = npt.NDArray[np.float64]
@@ -75,8 +76,12 @@ def judge_blocks(
     rng: np.random.Generator,
     alpha: float = ALPHA,
     resamples: int = 10_000,
+    powered: Mapping[str, PredictionPowered] | None = None,
 ) -> list[BlockVerdict]:
     """A verdict for every block of ``without``, in its order.
+
+    ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
+    and non-inferiority are its own, and nothing is said of fillers.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most ``alpha`` of studies; each "no worse
     without it" is wrong in at most ``alpha`` of studies in which the block's true worth exceeds the margin.
@@ -84,12 +89,20 @@ def judge_blocks(
     floor = at_floor(full, margin)
     deltas = {block: _paired(full, scores) for block, scores in without.items()}
     tests = [sign_flip_test(delta, rng=rng).p_value if len(delta) else 1.0 for delta in deltas.values()]
-    corrected = holm(tests)
+    corrected = holm(
+        [
+            (powered or {})[block].test.p_value if block in (powered or {}) else p_value
+            for block, p_value in zip(deltas, tests, strict=True)
+        ]
+    )
     found = []
     for (block, delta), p_value in zip(deltas.items(), corrected, strict=True):
         effect = paired_bootstrap(delta, rng=rng, resamples=resamples) if len(delta) > 1 else undefined("", 0)
         no_worse = _no_worse(-delta, margin, alpha)
         sham = _paired(full, shams[block]) if block in shams else None
+        gold = (powered or {}).get(block)
+        if gold is not None:
+            effect, no_worse, sham = gold.estimate, gold.estimate.high < margin, None
         against = (
             paired_bootstrap(sham, rng=rng, resamples=resamples)
             if sham is not None and len(sham) > 1

@@ -14,6 +14,8 @@ from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY
+from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
+from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.logging.manifest import MergedManifest, TaskNote
 from pcsuite.stats.power import items_to_hold, least_p
 
@@ -69,6 +71,7 @@ def find_alarms(
         *_levels(scores, manifest.tasks),
         *_undecidable(records),
         *_unequal_failures(records),
+        *_unchecked_judges(records),
     ]
 
 
@@ -93,7 +96,7 @@ def _count(tables: RunTables) -> list[_Cell]:
 
 
 _SAID = {
-    "unreadable": "could not be read and score 0: differences are mostly about readable answers",
+    "unreadable": "could not be read and score 0: differences are also about which answers can be read",
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
     "failed": "ended in an error and are left out of averages",
@@ -205,8 +208,23 @@ def _undecidable(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     return alarms
 
 
+def _unchecked_judges(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    tasks = dict.fromkeys(record["task"] for record in effects if record.get("judge") == NOT_VALIDATED)
+    return [
+        Alarm(
+            NOT_VALIDATED,
+            f"The judge of {task} is not validated: its scores are a model's opinion (pcsuite judge sample).",
+        )
+        for task in tasks
+    ]
+
+
 def _unequal_failures(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
-    uneven = [record for record in effects if record["metric"] == SCORE and record.get("caution")]
+    uneven = [
+        record
+        for record in effects
+        if record["metric"] == SCORE and UNEQUAL_FAILURES in (record.get("caution") or "")
+    ]
     if not uneven:
         return []
     named = ", ".join(

@@ -12,6 +12,7 @@ from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
 from pcsuite.analysis.embeddings import Embedder, find_embedder
+from pcsuite.analysis.judging import read_gold
 from pcsuite.analysis.load.item_scores import ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
@@ -34,6 +35,7 @@ from pcsuite.analysis.tables import (
     robustness,
     summary,
 )  # fmt: skip
+from pcsuite.analysis.tables.judges import JUDGES, JudgeStatus, judge_status
 from pcsuite.analysis.verdicts.evidence import read_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import verdicts
@@ -45,7 +47,7 @@ from pcsuite.logging.manifest import MergedManifest, read_manifests
 
 ALL_TABLES: tuple[TableSpec, ...] = (
     registration.REGISTRATION, registration.LOOKS, summary.SUMMARY, format_gap.FORMAT_GAP, summary.TASK_METRICS,
-    effects.EFFECTS, HYPOTHESES, STRUCTURE, SCALE, by_size.BY_SIZE,
+    effects.EFFECTS, JUDGES, HYPOTHESES, STRUCTURE, SCALE, by_size.BY_SIZE,
     attribution.ATTRIBUTION, pooled.POOLED, best.BEST,
     objective.OBJECTIVE, objective.COMPILED, objective.MAKEUP, mixed.MEANS, mixed.MODEL, efficiency.EFFICIENCY,
     entropy.PER_ITEM, entropy.BY_CONDITION, key_fields.KEY_FIELDS,
@@ -72,6 +74,8 @@ class Analysis:
     """What was planned before the first call, and the looks that were taken."""
     alarms: list[Alarm] = field(default_factory=list)
     """What is wrong with the run, the gravest first."""
+    judges: JudgeStatus = field(default_factory=JudgeStatus)
+    """What is known of the judges of judged tasks."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""
@@ -109,11 +113,13 @@ def analyse(
             )
         scores.control = baseline
         registered = registration.Registered.of(manifest, tables.logs)
+        gold = read_gold(tables.logs, manifest)
+        status = judge_status(tables.logs, gold.judges)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         levels = summary.summary_by_condition(tables, scores, known, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects.effects, scores, known, registered),
+            pool.submit(effects.effects, scores, known, registered, gold, status),
             pool.submit(attribution.attribution, scores, known),
             pool.submit(pooled.pooled, scores, known),
             pool.submit(best.best_conditions, scores),
@@ -126,9 +132,10 @@ def analyse(
         attacked = pool.submit(robustness.robustness_tables, scores)
         fitted = mixed.mixed_results(tables, scores, known)
         retries = replicates.equal_token_arms(tables, scores)
-        evidence = read_evidence(tables, scores, manifest, answers, truths)
+        # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
+        evidence = read_evidence(tables, scores.without_tasks(gold.judges), manifest, answers, truths)
         made = [
-            levels,
+            summary.with_gold(levels, gold, status),
             fitted.models,
             fitted.means,
             *entropy.entropy_tables(tables, scores, answers, embedder),
@@ -141,6 +148,7 @@ def analyse(
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
             *(table.result() for table in beside),
             *attacked.result(),
+            status.table(),
         ]
     named = {table.name: table for table in made}
     for table in registration.registration_tables(registered, named[effects.EFFECTS.name].records()):
@@ -150,7 +158,8 @@ def analyse(
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health = summary.run_health(tables, scores)
     alarms = find_alarms(tables, scores, manifest, named[effects.EFFECTS.name].records())
-    return Analysis(scores, health, manifest, known, named, total_tokens, fitted.notes, registered, alarms)
+    notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
+    return Analysis(scores, health, manifest, known, named, total_tokens, notes, registered, alarms, status)
 
 
 @one_blas_thread()
@@ -162,9 +171,13 @@ def analyse_scores(tables: RunTables) -> Analysis:
     scores, manifest = item_scores(tables), read_manifests(tables.logs)
     metrics = metrics_of(manifest.metrics)
     registered = registration.Registered.of(manifest, tables.logs)
+    gold = read_gold(tables.logs, manifest)
+    status = judge_status(tables.logs, gold.judges)
     made = (
-        summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks),
-        effects.effects(scores, metrics, registered),
+        summary.with_gold(
+            summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks), gold, status
+        ),
+        effects.effects(scores, metrics, registered, gold, status),
     )
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     return Analysis(
@@ -177,4 +190,5 @@ def analyse_scores(tables: RunTables) -> Analysis:
         [],
         registered,
         find_alarms(tables, scores, manifest, made[1].records()),
+        status,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
+from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import adjusted_p, paired_change, stars
+from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.equivalence import noninferior_paired
 
@@ -39,9 +42,24 @@ COMPARE = TableSpec(
             "no_worse_p",
             "p-value of the claim that the second run is no worse by the margin or more; of the score, with a margin",
         ),
+        Column("judge", "of a judged task's score: what stands behind it"),
     ),
 )
 Outcome = Literal["better", "worse", "changed", "no reliable change"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSide:
+    """What is known of a run's judges: the gold labels beside it, and whether they were checked."""
+
+    gold: Gold
+    status: JudgeStatus
+
+    @classmethod
+    def of(cls, log: Path) -> JudgedSide:
+        """From what lies beside a run's log."""
+        gold = read_gold([log])
+        return cls(gold, judge_status([log], gold.judges))
 
 
 class ItemChange(NamedTuple):
@@ -81,9 +99,9 @@ class Comparison:
     def standing(self) -> Standing:
         """How the second run stands, by its scores: what a test or a gate goes by.
 
-        ``worse`` where a score is a regression (reliably lower, by more than the margin), ``no worse`` where every
-        score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 by its 95 % interval), else
-        ``undecided``: too few items to say.
+        ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
+        where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 by its 95 %
+        interval), else ``undecided``: too few items to say.
         """
         scores = [record for record in self.table.records() if record["metric"] == SCORE]
         if any(record["outcome"] == "worse" for record in scores):
@@ -122,13 +140,16 @@ def compare_runs(
     metrics: Metrics | None = None,
     margin: float = 0.0,
     alpha: float = 0.05,
+    judged: tuple[JudgedSide | None, JudgedSide] | None = None,
 ) -> Comparison:
     """Compare the cells that both runs have, on the items that both have.
 
     A change is reliable where it holds at ``alpha`` after the Benjamini–Hochberg correction over all cells of a
     metric and exceeds ``margin``. A field of the cell's name that has one value in each run and differs (another
     model, another condition) is paired all the same. ``metrics`` says which are compared and which way is better
-    (default: the bundled ones). Raises :class:`AnalysisError` where the runs have no cell or no item in common.
+    (default: the bundled ones). ``judged`` is what is known of both runs' judges: scores of judged tasks are compared
+    by their gold labels where both have them, and not at all where the judges differ. Raises :class:`AnalysisError`
+    where the runs have no cell or no item in common.
     """
     metrics = bundled_metrics() if metrics is None else metrics
     renamed = {}
@@ -145,7 +166,7 @@ def compare_runs(
             "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
         )
     compared = [
-        _compare(first, second, first.cells[matched[name]], second.cells[other[name]], metric)
+        _compare(first, second, first.cells[matched[name]], second.cells[other[name]], metric, judged)
         for name in common
         for metric in metrics.compared_in("compare")
     ]
@@ -178,7 +199,9 @@ def compare_runs(
             if old != new
         ]
         pooled = right.key.task in first.pooled and right.key.task in second.pooled
-        if margin > 0 and not pooled:  # an item's share of micro-F1 is not bounded as a score is
+        if (
+            margin > 0 and not pooled and not record.get("judge")
+        ):  # an item's share of micro-F1 is not bounded as a score is
             record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
     return Comparison(
         Table.of(COMPARE, records),
@@ -217,7 +240,12 @@ def _paired(
 
 
 def _compare(
-    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
+    first: ItemScores,
+    second: ItemScores,
+    left: CellScores,
+    right: CellScores,
+    metric: str,
+    judged: tuple[JudgedSide | None, JudgedSide] | None,
 ) -> dict[str, Any] | None:
     paired = _paired(first, second, left, right, metric)
     if paired is None:
@@ -231,7 +259,7 @@ def _compare(
     replicates = (right.replicates, left.replicates)
     rng = named_rng("compare", *left.key, *right.key, metric)
     change = paired_change(after, before, rng, replicates=replicates)
-    return {
+    record = {
         **right.key._asdict(),
         "metric": metric,
         "n_items": len(rows_left),
@@ -241,3 +269,35 @@ def _compare(
         "p_value": number(change.test.p_value),
         "p_method": change.test.method,
     }
+    if metric == SCORE and judged is not None:
+        record |= _judged(left.key, right.key, judged)
+    return record
+
+
+def _judged(left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, JudgedSide]) -> dict[str, Any]:
+    """What changes where the scores are judges': the difference by gold labels, or no test, or a word of caution.
+
+    A baseline's file keeps no labels and does not say who judged: then it is the second run's judge that is told of.
+    """
+    before, after = judged
+    if before is None:
+        told = after.status.words.get(right.task)
+        return {} if told is None else {"judge": told}
+    judges = [side.gold.judges.get(key.task) for side, key in ((before, left), (after, right))]
+    if judges == [None, None]:
+        return {}
+    known = [(note.model, note.prompt_hash) for note in judges if note is not None]
+    if len(set(known)) != 1 or len(known) != 2:
+        return {"p_value": None, "p_method": "not tested", "judge": "the runs have different judges"}
+    sides = [(after.gold, right, 1.0), (before.gold, left, -1.0)]
+    if all(key in gold.cells for gold, key, _ in sides):
+        found = powered_contrast([(weight, gold.cells[key]) for gold, key, weight in sides])
+        if found is not None:
+            return {
+                **estimate_columns("delta", found.estimate),
+                "p_value": number(found.test.p_value),
+                "p_method": found.test.method,
+                "judge": f"corrected by gold labels of {found.estimate.n} items",
+            }
+    words = [side.status.words.get(key.task, NOT_VALIDATED) for side, key in ((before, left), (after, right))]
+    return {"judge": NOT_VALIDATED if NOT_VALIDATED in words else words[1]}

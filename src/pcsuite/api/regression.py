@@ -2,8 +2,8 @@
 
 A test must not fail because one answer of forty came out differently today. So the new run is compared with the
 baseline item by item (replicates averaged first), by the rules of ``pcsuite compare``: it fails only where the score is
-reliably lower by more than the margin; it is shown to be no worse where non-inferiority holds at the margin; what lies
-between is undecided, and said to be.
+reliably lower and the loss seen is over the margin; it is shown to be no worse where non-inferiority holds at the
+margin; what lies between is undecided, and said to be.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RegressionCheck:
         worst = min(scores, key=lambda record: record["delta"] or 0.0)
         moved = len(self.comparison.changes)
         said = {
-            "worse": f"worse than {self.baseline.name} by more than {margin:g}",
+            "worse": f"worse than {self.baseline.name}: reliably lower, and the loss seen is over {margin:g}",
             "no worse": f"no worse than {self.baseline.name} (non-inferior at a margin of {margin:g})",
             "undecided": f"neither worse nor shown to be no worse than {self.baseline.name} by {margin:g}",
         }[self.standing]

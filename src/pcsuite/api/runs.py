@@ -8,14 +8,15 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite.analysis.analyse import analyse_scores
 from pcsuite.analysis.baseline import Baseline, is_baseline
-from pcsuite.analysis.compare import Comparison, ItemChange, compare_runs
+from pcsuite.analysis.compare import Comparison, ItemChange, JudgedSide, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
-    SCORE,
     CellKey,
     ItemScores,
     item_scores,
@@ -31,7 +32,8 @@ from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.segments import find_log
 from pcsuite.report.build import ReportFiles, build_report
-from pcsuite.runners.estimate import CellEstimate, estimate_plan
+from pcsuite.report.results import Result, result_of
+from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.plan import Plan, build_plan, plan_task
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
@@ -93,18 +95,22 @@ def run(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
     **overrides: Any,
 ) -> Run:
     """Run a profile, or go on with it, and return its result; works inside a running event loop too.
 
     ``profile`` is the name of a bundled profile, a file, a mapping with a profile's content, or what :func:`load`
-    returned; ``overrides`` are those of :func:`load`. Rows that are in the log are not asked again. Raises what ends a
-    run early (``BudgetExceededError``, ``ErrorRateError``) and ``ConfigError`` for a profile that is wrong.
+    returned; ``overrides`` are those of :func:`load`. Rows that are in the log are not asked again; ``batch`` sends the
+    others through the providers' batch APIs. Raises what ends a run early (``BudgetExceededError``,
+    ``ErrorRateError``) and ``ConfigError`` for a profile that is wrong.
 
         pcs.run("quickstart", models="smollm2-135m", limit=20).effects()
     """
     suite = load(profile, **overrides)
-    summary = run_suite(suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation)
+    summary = run_suite(
+        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation, batch=batch
+    )
     return Run(summary.paths.log, suite, summary)
 
 
@@ -115,6 +121,7 @@ async def arun(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
     **overrides: Any,
 ) -> Run:
     """:func:`run` to be awaited: the caller's loop stays free, and cancelling ends the run in order.
@@ -123,7 +130,7 @@ async def arun(
     """
     suite = load(profile, **overrides)
     summary = await run_suite_async(
-        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation
+        suite, quiet=quiet, use_cache=use_cache, executor=executor, deviation=deviation, batch=batch
     )
     return Run(summary.paths.log, suite, summary)
 
@@ -182,9 +189,9 @@ class Planned:
         return self.plan.calls
 
     @property
-    def max_cost_usd(self) -> float:
-        """Price of the rows still to run if every answer is as long as it may be."""
-        return sum(entry.max_cost_usd for entry in self.estimates)
+    def max_cost_usd(self) -> float | None:
+        """Price of the rows still to run if every answer is as long as it may be; ``None`` where it is not known."""
+        return total_cost(self.estimates)
 
     def cells(self) -> Frame:
         """Every cell with its rows, tokens and price at most."""
@@ -217,7 +224,9 @@ class Planned:
         skipped = len(self.plan.not_applicable)
         na = f", {skipped} cells not applicable" if skipped else ""
         name = self.plan.suite.profile.run.name
-        return f"{name}: {self.rows:,} rows, {left:,} to run, at most ${self.max_cost_usd:,.2f}{na}"
+        cost = self.max_cost_usd
+        price = "at an unknown price" if cost is None else f"at most ${cost:,.2f}"
+        return f"{name}: {self.rows:,} rows, {left:,} to run, {price}{na}"
 
 
 def plan(profile: Profile, **overrides: Any) -> Planned:
@@ -408,32 +417,22 @@ class Run:
         counts = f"{sum(cell.n_rows for cell in self.scores.cells.values()):,} rows in {len(self.scores.cells)} cells"
         return f"Run({self.name!r}: {counts}; {self.log})"
 
+    @cached_property
+    def result(self) -> Result:
+        """The answer as the terminal gives it: one sentence, alarms, and a row for every cell."""
+        with self._tables() as tables:
+            return result_of(analyse_scores(tables), [self.log])
+
     def _repr_html_(self) -> str:
-        """The effects on the score, for notebooks; the levels where there is only one condition."""
-        from html import escape
-
-        found = [record for record in self.effects().records() if record["metric"] == SCORE]
-        names = (
-            "task",
-            "model",
-            "decoding",
-            "contrast",
-            "n_items",
-            "delta",
-            "delta_low",
-            "delta_high",
-            "p_bh",
-        )
-        shown: Frame = _Picked(found, names) if found else self.items()
-        return f"<p>{escape(repr(self))}</p>{shown._repr_html_()}"
-
-
-class _Picked(Table):
-    """Some columns of records, for showing."""
-
-    def __init__(self, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-        spec = TableSpec("shown", "", "", tuple(Column(name, "") for name in names))
-        super().__init__(spec, [tuple(record.get(name) for name in names) for record in records])
+        """Sentence, alarms and cells, for notebooks."""
+        found = self.result
+        names = ["task", "model", "decoding", "condition", "n_items", "score"]
+        names += ["effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens"]
+        spec = TableSpec("result", "", "", tuple(Column(name, "") for name in names))
+        cells = Table(spec, [tuple(row.get(name) for name in names) for row in found.rows])
+        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in found.alarms)
+        shown = f"<p><b>{escape(self.name)}</b>: {escape(found.sentence)}</p>"
+        return f"{shown}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
 
 
 def report(
@@ -452,9 +451,9 @@ def report(
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
-    measures of information need; without it the rows of bundled tasks still say what was expected of them. ``formats``
-    are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises ``ConfigError`` for a run
-    that there is none of.
+    measures of information need; without it the rows of bundled tasks still say what was expected of them.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
+    ``ConfigError`` for a run that there is none of.
 
         pcs.report("quickstart").index
     """
@@ -505,12 +504,14 @@ def compare(
         first = Baseline.read(Path(first))
     if isinstance(first, Baseline):
         kept, _ = first.without_changed(later.digests())
-        scores = kept.scores
+        scores, side = kept.scores, None
     else:
         earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
         scores = earlier.scores
         metrics = metrics_of(earlier.manifest.metrics, later.manifest.metrics)
-    return compare_runs(scores, later.scores, metrics=metrics, margin=margin)
+        side = JudgedSide.of(earlier.log)
+    judged = (side, JudgedSide.of(later.log))
+    return compare_runs(scores, later.scores, metrics=metrics, margin=margin, judged=judged)
 
 
 def changed_answers(

@@ -50,7 +50,7 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
     add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
     about = "v1: the 817 questions (default); v2025: the 790 of the revision"
-    add("--truthfulqa-version", default="v1", metavar="V", help=about)
+    add("--truthfulqa-version", choices=("v1", "v2025"), default="v1", help=about)
     about = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
     add("--fever-wiki", action="store_true", help=about)
     add("--spider-dir", **DIR, help="folder of Spider's tables.json and database/ (hub road)")
@@ -167,9 +167,9 @@ def execute_init_task(args: argparse.Namespace) -> int:
     inputs = listed(args.input) or listed(ask("column of the input", "--input", known))
     fields, answer, choices = listed(args.fields), args.answer, listed(args.choices)
     if kind == "choice" and not choices:
-        choices = listed(ask("columns of the options, parted by commas", "--choices", known))
+        choices = listed(ask("list of the option columns", "--choices", known))
     if kind == "extraction" and not fields and answer is None:
-        fields = listed(ask("columns of the record, parted by commas", "--fields", known))
+        fields = listed(ask("list of the record's columns", "--fields", known))
     elif kind not in ("extraction", "own") and answer is None and not fields:
         answer = ask("column of the right answer", "--answer", known)
     labels = listed(args.labels)
@@ -214,7 +214,16 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_index(args: argparse.Namespace) -> int:
-    """Build the search index of a dataset's pages, or print the best sentences for a query."""
+    """Build the search index of a dataset's pages, or print the best sentences for a query.
+
+    Raises ``ConfigError`` for pages that are not there, an empty query and a number of sentences below 1.
+    """
+    if args.pages is not None and not args.pages.is_file():
+        raise ConfigError(f"--pages {args.pages}: no such file")
+    if args.action == "search" and not args.query.strip():
+        raise ConfigError("the query is empty", hint='pcsuite index search "capital of Karvenia"')
+    if args.action == "search" and args.k < 1:
+        raise ConfigError(f"-k {args.k}: at least 1 is needed")
     started = time.perf_counter()
     folder = args.index if args.action == "search" else None
     if folder is None:

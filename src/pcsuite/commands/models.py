@@ -15,8 +15,9 @@ from pcsuite._util.text import behind
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import add_json_argument, print_json
 from pcsuite.config.definitions import ModelsFile, ModelSpec
-from pcsuite.config.load import bundled_configs
-from pcsuite.config.yaml_source import YamlSource
+from pcsuite.config.model_names import NamedModels, model_by_name, provider_presets
+from pcsuite.config.prices import price_table, price_words
+from pcsuite.config.yaml_source import YamlSource, bundled_configs
 from pcsuite.engines import weights as weight_files
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
@@ -34,18 +35,21 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
       pcsuite models list
       pcsuite models pull                      the embedded default
       pcsuite models pull qwen2.5-coder-0.5b
-      pcsuite models check smollm2-135m
+      pcsuite models check smollm2-135m groq/llama-3.1-8b-instant
+      pcsuite models providers                 servers that PROVIDER/MODEL can name
       pcsuite models list --json
     """
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check|providers")
     summaries = {
         "list": "models of the models file and files of the catalogue",
         "pull": "fetch model files and check their sha256",
         "check": "verify the file's sha256 and ask the model one short question",
+        "providers": "servers that a model can be named by, with what they know and their listed prices",
     }
     for name, summary in summaries.items():
         action = actions.add_parser(name, help=summary, description=summary)
-        action.add_argument("ids", nargs="*", metavar="ID", help="model or catalogue id")
+        what = "provider" if name == "providers" else "model or catalogue id, or PROVIDER/MODEL"
+        action.add_argument("ids", nargs="*", metavar="ID", help=what)
         action.add_argument("--models-file", **FILE, help="models file (default: models_v1.yaml)")
         add_json_argument(action)
         if name == "pull":
@@ -57,11 +61,14 @@ def execute_models(args: argparse.Namespace) -> int:
 
     The models are those of ``--models-file``, else of ``configs/models_v1.yaml`` here, else of the bundled file.
     """
+    if args.action == "providers":
+        _list_providers(args.ids, as_json=args.json)
+        return 0
     path = args.models_file
     if path is None:
         local = Path("configs") / "models_v1.yaml"
         path = local if local.is_file() else bundled_configs() / "models_v1.yaml"
-    models = YamlSource.read(path).parse(ModelsFile).models
+    models = NamedModels(YamlSource.read(path).parse(ModelsFile).models)
     if args.action == "list":
         rows = _model_rows(models, args.ids)
         if args.json:
@@ -88,9 +95,9 @@ def execute_models(args: argparse.Namespace) -> int:
             print_json({"files": told})
         return 0
     failed = 0
-    for name in names:
+    for name, spec in [(name, _model(name, models)) for name in names]:  # a name that is none is bad input
         try:
-            line = _check(name, _model(name, models))
+            line = _check(name, spec)
             told.append({"id": name, "ok": True, "message": line})
         except PcsuiteError as error:
             failed += 1
@@ -101,6 +108,42 @@ def execute_models(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"checked": told})
     return Exit.BELOW_GATE if failed else Exit.DONE
+
+
+def _list_providers(only: Sequence[str], *, as_json: bool) -> None:
+    """Print the declared servers; of those named also the models whose prices are listed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    presets, prices = provider_presets(), price_table()
+    for name in only:
+        if name not in presets:
+            raise ConfigError(f"unknown provider '{name}'", hint=did_you_mean(name, presets))
+    if as_json:
+        shown = {
+            name: presets[name].model_dump(mode="json", include={"base_url", "url_env", "key_env", "knows"})
+            | {"prices": prices[name].model_dump(mode="json") if name in prices else None}
+            for name in only or presets
+        }
+        print_json({"providers": shown, "tried_live": []})
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("provider", "address", "or the one in", "key in", "knows", "prices"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "provider")
+    for name in only or presets:
+        preset, listed = presets[name], prices.get(name)
+        dated = f"{len(listed.models)} models, {listed.as_of.isoformat()}" if listed else "none"
+        priced = "self-hosted" if preset.self_hosted else dated
+        key = preset.key_env or "no key"
+        table.add_row(name, preset.base_url, preset.url_env, key, ", ".join(preset.knows), priced)
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    for name in only:
+        for model in prices[name].models if name in prices else ():
+            spec = model_by_name(f"{name}/{model}")
+            assert spec is not None, "a declared provider"
+            console.print(f"{name}/{model}: {price_words(spec)}", soft_wrap=True)
+    console.print("\nNone of them was tried against the live service.", soft_wrap=True)
 
 
 _COLUMNS = ("id", "provider", "size", "file", "licence", "state")
@@ -121,7 +164,7 @@ def _print_models(rows: Sequence[Mapping[str, str]]) -> None:
     console.print(f"\nModel files are kept in {weight_files.models_dir()}", soft_wrap=True)
 
 
-def _model_rows(models: Mapping[str, ModelSpec], only: Sequence[str]) -> list[dict[str, str]]:
+def _model_rows(models: NamedModels, only: Sequence[str]) -> list[dict[str, str]]:
     """The models, then the catalogue's files that no model uses; each has the keys of ``_COLUMNS``."""
     rows: list[tuple[str, ...]] = []
     used: set[str] = set()
@@ -166,14 +209,14 @@ def _check(name: str, spec: ModelSpec) -> str:
         answer = adapter.generate(QUESTION, Decoding("D0", 0.0, 1.0, 16), 0)
     finally:
         adapter.close()
-    speed = answer["usage"]["completion_tokens"] / max(answer["latency_ms"], 1e-3) * 1000
+    speed = answer["usage"]["completion_tokens"] / max(answer["latency_ms"] or 0.0, 1e-3) * 1000
     text = " ".join(answer["text"].split())
     return f"{name}: {verified}answered {text!r} ({answer['finish_reason']}, {speed:.0f} tokens/s)"
 
 
-def _model(name: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
+def _model(name: str, models: NamedModels) -> ModelSpec:
     if name not in models:
-        raise ConfigError(f"unknown model '{name}'", hint=did_you_mean(name, models))
+        raise ConfigError(f"unknown model '{name}'", hint=models.hint(name))
     return models[name]
 
 

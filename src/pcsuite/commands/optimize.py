@@ -75,6 +75,8 @@ def execute_optimize(args: argparse.Namespace) -> int:
     for settings in chosen:
         estimate = search.estimate_optimization(suite, settings)
         price = f", ${estimate.cost_usd:,.2f}" if estimate.cost_usd else ""
+        if estimate.cost_usd is None:
+            price = ", at a price that is not known"
         print(
             f"{settings.task_id} × {settings.model_id}, {settings.method}: {settings.candidates} candidates ×"
             f" {estimate.dev_items} development items × {estimate.replicates} replicates: at most"

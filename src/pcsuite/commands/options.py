@@ -71,7 +71,12 @@ def add_tasks(parser: argparse._ActionsContainer, about: str = "only these tasks
     parser.add_argument("--tasks", "--task", dest="tasks", metavar="A,B", help=about)
 
 
-def add_models(parser: argparse._ActionsContainer, about: str = "only these models") -> None:
+MODELS_MEANT = (
+    "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5, ollama/llama3.2, …)"
+)
+
+
+def add_models(parser: argparse._ActionsContainer, about: str = MODELS_MEANT) -> None:
     """``--models A,B``, also as ``--model``; read with :func:`listed`."""
     parser.add_argument("--models", "--model", dest="models", metavar="A,B", help=about)
 
@@ -119,6 +124,8 @@ def add_profile_arguments(
         add("--conditions", metavar="A,B", help="only these conditions; DESIGN:MEMBER is one of a design")
         add("--regimes", metavar="A,B", help="only these decoding regimes")
         add("--limit", type=int, metavar="N", help="at most N items a task")
+    about = "override a key of the models' entries, e.g. logprobs=true or price_in=2.5"
+    add("--model-option", action="append", default=[], metavar="KEY=VALUE", help=about)
     about = "override any profile key, e.g. limits.max_cost_usd=5"
     add("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
 
@@ -147,12 +154,17 @@ def suite_from(
     if given.get("limit") is not None:
         overrides["limits.max_items_per_task"], said["limits.max_items_per_task"] = args.limit, "--limit"
         overrides["limits.per_task_max_items"] = {}
-    for entry in args.set:
-        key, sep, value = entry.partition("=")
-        key = key.strip()
-        if not sep or not key:
-            raise ConfigError(f"--set {entry}: expected KEY=VALUE, for example limits.max_cost_usd=5")
-        overrides[key], said[key] = load_yaml(value, f"--set {key}"), f"--set {key}"
+    for flag, prefix, example in (
+        ("model_option", "model_options.*.", "logprobs=true"),
+        ("set", "", "limits.max_cost_usd=5"),
+    ):
+        for entry in given.get(flag) or ():
+            key, sep, value = entry.partition("=")
+            key, shown = key.strip(), f"--{flag.replace('_', '-')}"
+            if not sep or not key:
+                raise ConfigError(f"{shown} {entry}: expected KEY=VALUE, for example {example}")
+            overrides[prefix + key] = load_yaml(value, f"{shown} {key}")
+            said[prefix + key] = f"{shown} {key}"
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
     if not str(args.config).strip():
@@ -169,7 +181,7 @@ def suite_from(
 
 
 def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--until``, ``--margin`` and ``--batch``, which override the profile's ``preregistration``."""
+    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``."""
     about = (
         "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
         " equivalent) or 'no-worse' (also not worse by more than --margin)"
@@ -177,13 +189,13 @@ def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", choices=("decided", "no-worse"), help=about)
     about = "smallest difference that matters, e.g. 0.02"
     parser.add_argument("--margin", type=float, metavar="D", help=about)
-    parser.add_argument("--batch", type=int, metavar="N", help="items between two looks (default 10)")
+    parser.add_argument("--look-every", type=int, metavar="N", help="items between two looks (default 10)")
 
 
 def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
     """What the flags of :func:`add_stopping_arguments` set in the profile.
 
-    Raises ``ConfigError`` for a margin or batch without a rule that would use it.
+    Raises ``ConfigError`` for a margin or number of items without a rule that would use it.
     """
     section = "preregistration."
     given: dict[str, Any] = {}
@@ -191,10 +203,10 @@ def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
         given[f"{section}stopping.rule"] = args.until.replace("-", "_")
     if args.margin is not None:
         given[f"{section}margin"] = args.margin
-    if args.batch is not None:
-        given[f"{section}stopping.batch"] = args.batch
+    if args.look_every is not None:
+        given[f"{section}stopping.batch"] = args.look_every
     if given and args.until is None:
-        flag = "--margin" if args.margin is not None else "--batch"
+        flag = "--margin" if args.margin is not None else "--look-every"
         raise ConfigError(f"{flag} goes with --until", hint="pcsuite run --until decided --margin 0.02")
     return given
 
@@ -237,6 +249,8 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
         if value:
             words += [flag, str(value)]
+    for entry in getattr(args, "model_option", ()):
+        words += ["--model-option", entry]
     for entry in args.set:
         words += ["--set", entry]
     return f"next: {shlex.join([*words, *more])}"

@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.commands import DIR, options
 from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.prices import price_words
 from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
-from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, estimate_plan, plan_power
-from pcsuite.runners.plan import Plan, TaskPlan, build_plan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.estimate import (
+    CellEstimate,
+    DesignPower,
+    PowerSettings,
+    plan_power,
+    total_cost,
+)
+from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
 from pcsuite.runners.until import check_metric
 
@@ -62,7 +69,7 @@ def execute_prompt(args: argparse.Namespace) -> int:
     item = task.items[0] if args.item is None else items[args.item]
     model = args.model or suite.profile.selection.models[0]
     if model not in suite.models:
-        raise ConfigError(f"unknown model '{model}'", hint=did_you_mean(model, suite.models))
+        raise ConfigError(f"--model: unknown model '{model}'", hint=suite.models.hint(model))
     shown = _build(suite, task, item, args.condition, model)
     if args.diff is None:
         print(readable(shown.prompt))
@@ -207,8 +214,10 @@ def execute_plan(args: argparse.Namespace) -> int:
     asks_power = args.power or args.pilot is not None or args.effect is not None
     if asks_power:  # a mistake is told before the grid is printed
         args.pilot = _checked_power(args)
-    plan = build_plan(options.suite_from(args, options.stopping_overrides(args)))
-    estimates = estimate_plan(plan)
+    from pcsuite.api.runs import plan as plan_of
+
+    planned = plan_of(options.suite_from(args, options.stopping_overrides(args)))
+    plan, estimates = planned.plan, planned.estimates
     settings = options.settings_from(PowerSettings, args, power=args.target)
     if args.json:
         powers = plan_power(plan, settings, args.pilot) if asks_power else None
@@ -240,13 +249,19 @@ def execute_plan(args: argparse.Namespace) -> int:
             f"{sum(entry.done for entry in group):,}",
             f"{prompt:,}",
             f"{sum(entry.max_tokens for entry in group):,}",
-            f"{sum(entry.max_cost_usd for entry in group):.2f}",
+            "unknown" if total_cost(group) is None else f"{total_cost(group):.2f}",
         )
     console.print(table)
     left = sum(entry.left for entry in estimates)
     tokens = sum(entry.max_tokens for entry in estimates)
-    cost = sum(entry.max_cost_usd for entry in estimates)
-    console.print(f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}")
+    cost = sum(entry.max_cost_usd or 0.0 for entry in estimates)
+    unpriced = sorted({entry.cell.model_id for entry in estimates if entry.max_cost_usd is None})
+    beyond = f" and what {', '.join(unpriced)} costs" if unpriced else ""
+    console.print(
+        f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}{beyond}"
+    )
+    for model_id in plan.scope.models:
+        console.print(f"  {model_id}: {price_words(plan.suite.models[model_id])}")
     limits, over = plan.suite.profile.limits, "over the budget:"
     if limits.max_tokens_overall is not None and tokens > limits.max_tokens_overall:
         value = f"{limits.max_tokens_overall:,}"
@@ -265,9 +280,8 @@ def execute_plan(args: argparse.Namespace) -> int:
 
 def _checked_power(args: argparse.Namespace) -> Path | None:
     """The pilot's log, after the figures that were stated are found to be possible; raises ``ConfigError``."""
-    for flag, low, high in (
-        ("accuracy", 0, 1), ("alpha", 0, 1), ("target", 0, 1), ("correlation", -1, 1), ("noise", 0, 1), ("effect", -1, 1),
-    ):  # fmt: skip
+    ranges = {"accuracy": (0, 1), "alpha": (0, 1), "target": (0, 1), "correlation": (-1, 1), "noise": (0, 1)}
+    for flag, (low, high) in (ranges | {"effect": (-1, 1)}).items():
         value = getattr(args, flag)
         inside = value is None or (
             low <= value <= high if flag in ("correlation", "noise") else low < value < high
@@ -309,7 +323,8 @@ def _plan_document(
         "rows": plan.calls,
         "rows_left": sum(entry.left for entry in estimates),
         "max_tokens": sum(entry.max_tokens for entry in estimates),
-        "max_cost_usd": sum(entry.max_cost_usd for entry in estimates),
+        "max_cost_usd": total_cost(estimates),
+        "prices": {model_id: price_words(plan.suite.models[model_id]) for model_id in plan.scope.models},
         "not_applicable": [options.not_applicable_entry(entry) for entry in plan.not_applicable],
         "registered": None if registered is None else registered.hash,
         "power": None

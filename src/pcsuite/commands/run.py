@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pcsuite.api import runs
-from pcsuite.commands import options
+from pcsuite.commands import FILE, options
 from pcsuite.config.load import Suite
 from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
 from pcsuite.logging.manifest import read_manifest
+from pcsuite.runners.batch_files import export_requests, import_answers
+from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary
 from pcsuite.runners.verifier_pass import verifier_pass
@@ -38,6 +40,9 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
+      pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     half the price, within a day
+      pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
+      pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl
       pcsuite run --config quickstart --quiet --json | jq -r .result.sentence
       pcsuite run --config configs/profile_A.yaml --all          # then promptbench, helm where enabled, and report
     """
@@ -54,6 +59,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_stopping_arguments(parser)
     about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
     parser.add_argument("--deviation", metavar="REASON", help=about)
+    batches = parser.add_mutually_exclusive_group()
+    about = (
+        "send the calls through the provider's batch API; the same command goes on where it was interrupted"
+    )
+    batches.add_argument("--batch", action="store_true", help=about)
+    about = "write the requests of missing rows as JSON lines (OpenAI's batch format, vLLM run-batch) and call nothing"
+    batches.add_argument("--batch-export", **FILE, help=about)
+    about = "make rows of the answers that an offline engine wrote for exported requests"
+    batches.add_argument("--batch-import", **FILE, help=about)
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)
 
@@ -66,6 +80,8 @@ def execute_run(args: argparse.Namespace) -> int:
     """
     suite = options.suite_from(args, options.stopping_overrides(args))
     executor = options.executor_from(args)
+    if args.batch_export is not None or args.batch_import is not None:
+        return _exchange_files(args, suite)
     everything = getattr(args, "all", False)
     if everything and args.json:
         raise ConfigError(
@@ -74,7 +90,12 @@ def execute_run(args: argparse.Namespace) -> int:
     if everything:
         _pull_weights(suite)
     made = runs.run(
-        suite, quiet=args.quiet, use_cache=not args.no_cache, executor=executor, deviation=args.deviation
+        suite,
+        quiet=args.quiet,
+        use_cache=not args.no_cache,
+        executor=executor,
+        deviation=args.deviation,
+        batch=args.batch,
     )
     summary, run = made.summary, suite.profile.run
     assert summary is not None, "a run that was made has a summary"
@@ -110,6 +131,8 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     shared = ["--config", str(args.config)]
     for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
         shared += [flag, value] if value else []
+    for entry in args.model_option:
+        shared += ["--model-option", entry]
     for entry in args.set:
         shared += ["--set", entry]
     narrowed = ["--models", ",".join(selection.models)]
@@ -156,6 +179,52 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     return worst
 
 
+def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
+    """Write requests to a file, or make rows of a file of answers; 4 where rows failed."""
+    plan, exporting = build_plan(suite), args.batch_export is not None
+    if exporting:
+        made = export_requests(plan, args.batch_export)
+    else:
+        made = import_answers(plan, args.batch_import, quiet=args.quiet)
+    tally = made.tally
+    status = Exit.FAILED_ROWS if tally.failed else Exit.DONE
+    if getattr(args, "json", False):
+        options.print_json(
+            {
+                "run": suite.profile.run.name,
+                "file": made.path,
+                "requests" if exporting else "answers": made.requests,
+                "log": made.log,
+                "rows": tally.done,
+                "failed": tally.failed,
+                "tokens": tally.tokens,
+                "waiting": made.waiting,
+                "unused": made.unused,
+                "not_applicable": [options.not_applicable_entry(entry) for entry in made.not_applicable],
+            }
+        )
+        return status
+    words = [f"{made.requests} requests written to {made.path}"]
+    if not exporting:
+        words = [f"{tally.done} rows of {made.requests} answers", f"{tally.tokens:,} tokens"]
+        for count, about in (
+            (made.waiting, "rows ask on: export again"),
+            (made.unused, "answers belong to no missing row"),
+            (tally.failed, "failed (export again to retry them)"),
+        ):
+            words += [f"{count} {about}"] if count else []
+    print(f"{suite.profile.run.name}: " + ", ".join(words))
+    for line in options.not_applicable_lines(made.not_applicable):
+        print(f"  not applicable: {line}")
+    if exporting:
+        again = ["--models", ",".join(suite.profile.selection.models), "--batch-import", "ANSWERS"]
+        print(options.next_line(args, "run", *again))
+    else:
+        print(f"log: {made.log}")
+        print(options.next_line(args, "report"))
+    return status
+
+
 def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str, Any]:
     """What ``run --json`` prints."""
     tally = summary.tally
@@ -167,7 +236,7 @@ def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str
         "failed": tally.failed,
         "cache_hits": tally.cache_hits,
         "tokens": tally.tokens,
-        "cost_usd": tally.cost_usd,
+        "cost_usd": None if tally.unpriced else tally.cost_usd,
         "seconds": summary.seconds,
         "not_applicable": [options.not_applicable_entry(entry) for entry in summary.not_applicable],
         "looks": [msgspec.to_builtins(look) for look in summary.looks],
@@ -183,6 +252,8 @@ def print_summary(
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:
         words.append(f"${tally.cost_usd:.4f}")
+    if tally.unpriced:
+        words.append(f"the price of {tally.unpriced} rows is not known (price_in, price_out)")
     if summary.skipped:
         words.append(f"{summary.skipped} were done before")
     if tally.cache_hits:

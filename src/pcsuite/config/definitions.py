@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    field_serializer,
     field_validator,
     model_serializer,
     model_validator,
@@ -30,7 +31,9 @@ from pcsuite.config.spellings import (
     task_spelled_out,
 )
 
-TaskKind = Literal["structured", "reasoning"]
+TaskKind = Literal["structured", "reasoning", "judged"]
+JudgeScale = Literal["pass_fail", "one_to_five", "pairwise"]
+JUDGED: TaskKind = "judged"
 DEFAULT_ABSTAIN = 'Say "INSUFFICIENT_INFO" in place of the answer.'
 RegimeId = Annotated[str, BeforeValidator(regime_id)]
 AnswerForm = Literal["text", "json", "number", "label"]
@@ -73,6 +76,32 @@ def _readable_pattern(pattern: str) -> str:
     return pattern
 
 
+class JudgeSpec(Definition):
+    """Who judges the free text that answers a task, and by what rubric. All of it enters the rows' ids."""
+
+    model: str
+    """Id of the model that judges; it need not be among those that answer."""
+    rubric: str = Field(min_length=1)
+    """What makes an answer good, in words for the judge; for ``one_to_five`` say what 1 and 5 are."""
+    scale: JudgeScale = "pass_fail"
+    """``pass_fail``; ``one_to_five`` (scored 0 to 1); ``pairwise``: against the control's answer to the same item,
+    asked in both orders, scored 1 for a win, 0.5 for a tie, 0 for a loss."""
+    against: str | None = None
+    """Of ``pairwise``: the condition whose answers are the other side; by default the control (C0, or the bare one)."""
+    show_reference: bool = False
+    """Whether the judge is shown the item's reference answer (``truth.reference``)."""
+    explain: bool = False
+    """Whether the judge gives its reason before its verdict, which takes more tokens."""
+    max_tokens: int | None = Field(default=None, gt=0)
+    """Longest reply of the judge; by default 32, with ``explain`` 256."""
+
+    @model_validator(mode="after")
+    def _other_side(self) -> JudgeSpec:
+        if self.against is not None and self.scale != "pairwise":
+            raise ValueError(f"'against' is for scale: pairwise, and the scale is {self.scale}")
+        return self
+
+
 class TaskSpec(Definition):
     """One task. Everything a prompt says about the task comes from here; everything else from operators.
 
@@ -87,7 +116,8 @@ class TaskSpec(Definition):
     ``evaluator`` and ``final_answer_format``; it is no part of a row's id, what it sets is."""
     kind: Annotated[TaskKind, BeforeValidator(task_kind)]
     """``structured``: answers are a JSON object (also ``structured_extraction``, ``classification``, ``mcq``,
-    ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line."""
+    ``verification``, ``truthfulness``); ``reasoning``: text ending in an answer line; ``judged``: free
+    text that a model judges by a rubric (``judge``)."""
     domain: str = Field(default="", exclude=True)
     """What the items are about (``news``, ``school mathematics``), by which replication is judged; a task without one
     is a domain of its own. It changes no prompt, so it is no part of a row's id."""
@@ -142,6 +172,39 @@ class TaskSpec(Definition):
     retrieval: bool = False
     """Whether loops apply (REACT_LOOP, REVISE_LOOP): answers can be held against a corpus, which is searched where
     ``integrations.retrieval.enabled_for_tasks`` names the task."""
+    judge: JudgeSpec | None = None
+    """Of a ``judged`` task: who judges, and by what."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _judged_by_default(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("kind", JUDGED if given.get("judge") else None) == JUDGED:
+            return {"kind": JUDGED, "evaluator": JUDGED, "primary_metric": "judge's score", **given}
+        return given
+
+    @model_validator(mode="after")
+    def _judge_where_judged(self) -> TaskSpec:
+        if (self.kind == JUDGED) != (self.judge is not None):
+            missing = "has no 'judge'" if self.judge is None else f"has a 'judge' and kind: {self.kind}"
+            raise ValueError(f"the task {missing}; a judge and kind: judged go together")
+        if (self.evaluator == JUDGED) != (self.kind == JUDGED):
+            raise ValueError("evaluator: judged and kind: judged go together")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_absent_judge(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Ids of rows hash this: tasks without a judge keep those they had before there were any.
+        dumped: dict[str, Any] = dump(self)
+        if dumped.get("judge", 0) is None:
+            del dumped["judge"]
+        return dumped
+
+    def scoring_options(self) -> dict[str, Any]:
+        """What the task's evaluator is built with: its options, of a judged task the judge and what it is told."""
+        if self.judge is None:
+            return self.evaluator_options
+        told = {"instruction": self.instruction, "input_label": self.input_label}
+        return {**self.evaluator_options, "judge": self.judge, **told}
 
     @model_validator(mode="before")
     @classmethod
@@ -172,17 +235,34 @@ class ModelSpec(Definition):
     model_config = ConfigDict(extra="allow")
 
     provider: str
-    """Name in the adapter registry: llamacpp, openai, hf, simulated, or a plugin's."""
+    """Name in the adapter registry: llamacpp, hf, simulated, one of ``providers_v1.yaml`` (openai, anthropic, google,
+    ollama, …), or a plugin's."""
     family: str
     """Model family, a fixed effect of the mixed model."""
     size: str
     """Size class as shown in tables, for example ``7B``."""
     params_b: float | None = Field(default=None, gt=0)
     """Parameters in billions; leave out where they are not published."""
-    price_in: float = Field(default=0.0, ge=0)
-    """USD per million prompt tokens."""
-    price_out: float = Field(default=0.0, ge=0)
+    price_in: float | None = Field(default=None, ge=0)
+    """USD per million prompt tokens. Without it the package's price table is asked (``pcsuite.config.prices``)."""
+    price_out: float | None = Field(default=None, ge=0)
     """USD per million completion tokens."""
+    price_cached: float | None = Field(default=None, ge=0, exclude=True)
+    """USD per million prompt tokens that the server had cached; by default they cost ``price_in``. It changes no
+    answer, so it is no part of a row's id."""
+    price_batch: float | None = Field(default=None, ge=0, le=1, exclude=True)
+    """Share of the prices that a call in a batch costs (0.5 is half); by default the whole."""
+
+    @field_serializer("price_in", "price_out")
+    def _as_it_always_was(self, value: float | None) -> float:
+        # Entries without prices have always been hashed with 0 in their place: rows keep their ids.
+        return value or 0.0
+
+    @model_validator(mode="after")
+    def _priced_both_ways(self) -> ModelSpec:
+        if (self.price_in is None) != (self.price_out is None):
+            raise ValueError("give both price_in and price_out, or neither")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -193,13 +273,10 @@ class ModelSpec(Definition):
         """The provider's own keys, not yet checked against its ``Options``."""
         return dict(self.model_extra or {})
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Price of a call in USD, from the prices per million tokens.
-
-        >>> ModelSpec(provider="openai", family="x", size="7B", price_in=2.0, price_out=8.0).cost(1000, 500)
-        0.006
-        """
-        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
+    def written(self) -> dict[str, Any]:
+        """The entry as a models file would have it, only what was given: reading it back gives the same entry."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in (given | self.provider_options()).items() if value is not None}
 
 
 WORDINGS = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -28,9 +28,11 @@ from pcsuite.config.definitions import (
     TasksFile,
     TaskSpec,
 )
+from pcsuite.config.model_names import NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
 from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
 from pcsuite.config.yaml_source import YamlSource
+from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
 
 FileT = TypeVar("FileT", bound=Definition)
@@ -46,16 +48,6 @@ REFERENCED: Mapping[str, type[Definition]] = {
 """The profile's references and the model of each file."""
 _PLACES = ("output_dir", "cache_dir")
 """Keys of ``run`` that name folders."""
-
-
-def bundled_configs() -> Path:
-    """Folder of the definition files that come with the suite.
-
-    Inside the package where it is installed, at the root of the repository in a checkout.
-    """
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "configs"
-    return installed if installed.is_dir() else package.parents[1] / "configs"
 
 
 def profile_path(name: str) -> Path:
@@ -153,7 +145,7 @@ class Suite:
     path: Path
     profile: Profile
     tasks: Mapping[str, TaskSpec]
-    models: Mapping[str, ModelSpec]
+    models: NamedModels
     operators: Mapping[str, OperatorSpec]
     conditions: Mapping[str, ConditionSpec]
     regimes: Mapping[str, DecodingSpec]
@@ -171,18 +163,24 @@ class Suite:
         if profile.run.relative_to == "profile":  # the same study wherever its folder lies
             places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
             profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+        models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
         return digest(
             ({"scorers": scorers} if scorers else {})
             | {
                 "profile": profile,
                 "tasks": {name: self.tasks[name] for name in selection.tasks},
-                "models": {name: self.models[name] for name in selection.models},
+                "models": {name: self.models[name] for name in models},
                 "operators": dict(self.operators),
                 "conditions": dict(self.conditions),
                 "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
             }
         )
+
+    def judges(self, tasks: Iterable[str]) -> list[str]:
+        """Ids of the models that judge answers of some tasks, each once."""
+        specs = [self.tasks[name].judge for name in tasks]
+        return list(dict.fromkeys(judge.model for judge in specs if judge is not None))
 
     def schema(self, task_id: str) -> dict[str, Any] | None:
         """The answer's JSON schema, read from the task's ``schema_ref``; ``None`` where it names none.
@@ -315,7 +313,10 @@ def load_suite(
         path=source.path,
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
-        models=_with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+        models=NamedModels(
+            _with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+            profile.model_options,
+        ),
         operators=parsed["operators_ref"].operators,
         conditions=parsed["conditions_ref"].conditions,
         regimes=parsed["decoding_ref"].regimes,
@@ -476,23 +477,38 @@ def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
     selection, repro = suite.profile.selection, suite.profile.repro
     problems: list[str] = []
 
-    def check(names: Iterable[str], known: Iterable[str], what: str, *keys: str) -> None:
+    def check(names: Iterable[str], known: Collection[str], what: str, *keys: str) -> None:
         choices = list(known)
-        source = suite.sources["conditions_ref" if keys[0] == "conditions" else "profile"]
+        named = {"conditions": "conditions_ref", "tasks": "tasks_ref"}
+        source = suite.sources[named.get(keys[0], "profile")]
         for index, name in enumerate(names):
-            if name not in choices:
+            if name not in known:
                 # The sections of repro and limits are mappings by id, those of the selection are lists.
-                last: dict[str, list[str | int]] = {"repro": [name], "limits": [name], "selection": [index]}
-                problem = f"unknown {what} '{name}' ({did_you_mean(name, choices)})"
+                last: dict[str, list[str | int]] = {
+                    "repro": [name],
+                    "limits": [name],
+                    "model_options": [name],
+                    "selection": [index],
+                }
+                hint = suite.models.hint(name) if known is suite.models else did_you_mean(name, choices)
+                problem = f"unknown {what} '{name}' ({hint})"
                 problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
 
     check(selection.tasks, suite.tasks, "task", "selection", "tasks")
     check(selection.models, suite.models, "model", "selection", "models")
+    options = [name for name in suite.profile.model_options if name != "*"]
+    check(options, suite.models, "model", "model_options")
     designs = [name for name, condition in suite.conditions.items() if condition.design]
     # What a design's members are called is known when they are made.
     members = [name for name in selection.conditions if name.partition(":")[0] in designs]
     check(selection.conditions, [*suite.conditions, *members], "condition", "selection", "conditions")
     check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    for name in selection.tasks:
+        judge = suite.tasks[name].judge if name in suite.tasks else None
+        if judge is not None:
+            check([judge.model], suite.models, "model", "tasks", name, "judge", "model")
+            against = [] if judge.against is None else [judge.against]
+            check(against, suite.conditions, "condition", "tasks", name, "judge", "against")
     check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
     check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
     check(suite.profile.limits.per_task_max_items, suite.tasks, "task", "limits", "per_task_max_items")

@@ -175,6 +175,21 @@ class LimitsSection(Definition):
     """How often and how long failed calls are tried again."""
 
 
+class BatchSection(Definition):
+    """How calls go through a provider's batch API (``pcsuite run --batch``); it changes no answer."""
+
+    max_requests: int = Field(default=10_000, gt=0, le=50_000)
+    """Requests of one batch, and rows that are made side by side."""
+    max_mb: float = Field(default=100.0, gt=0, le=200)
+    """Megabytes of one batch's requests."""
+    gather_s: float = Field(default=1.0, gt=0)
+    """Seconds without a further request after which a batch is sent."""
+    poll_s: float = Field(default=30.0, gt=0)
+    """Seconds between two looks at a batch."""
+    settle_s: float = Field(default=60.0, ge=0)
+    """Seconds for which a batch that may have been sent before a crash is looked for before it is sent again."""
+
+
 class HelmSection(Definition):
     """HELM as an independent witness."""
 
@@ -396,8 +411,13 @@ class Profile(Definition):
     """Definition files."""
     selection: SelectionSection
     """What is run."""
+    model_options: dict[str, dict[str, Any]] = Field(default_factory=dict, exclude=True)
+    """Keys that override a model's entry, by its name or ``*`` for all: prices, ``logprobs``, ``base_url``. They enter
+    rows' ids as keys of the model."""
     limits: LimitsSection = LimitsSection()
     """How much is run."""
+    batch: BatchSection = Field(default=BatchSection(), exclude=True)
+    """How batches are sent."""
     length_control: Literal["off", "warn", "pad"] = "warn"
     """Whether prompts are brought into their token band: ``pad`` adds content-free filler."""
     integrations: IntegrationsSection = IntegrationsSection()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,16 @@ _MAX_PROBLEMS = 10
 _LARGEST = 16 << 20
 _DEEPEST = 100
 _MOST_VALUES = 1_000_000
+
+
+def bundled_configs() -> Path:
+    """Folder of the definition files that come with the suite.
+
+    Inside the package where it is installed, at the root of the repository in a checkout.
+    """
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parents[1] / "configs"
 
 
 class _StrictLoader(_BaseLoader):  # type: ignore[misc]  # the C loader is untyped
@@ -131,8 +142,9 @@ class YamlSource:
         The version may be left out. Raises ``ConfigError`` where the content is not of what YAML has.
         """
         try:
-            text = yaml.safe_dump({"version": "1.0", **content}, sort_keys=False, allow_unicode=True)
-        except yaml.YAMLError as error:
+            plain = json.loads(json.dumps({"version": "1.0", **content}, default=_path_text))
+            text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        except (TypeError, ValueError, yaml.YAMLError) as error:
             raise ConfigError(
                 f"the profile holds what YAML has no word for: {shorten(str(error))}"
             ) from error
@@ -197,6 +209,12 @@ class YamlSource:
                 return f"{flag}: {message}" if names == key else f"{flag}: {dotted}: {message}"
         line = self.line_of(keys)
         return f"{self.path}{f':{line}' if line else ''}: {dotted or '(top level)'}: {message}"
+
+
+def _path_text(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} {value!r}")
 
 
 def _real_keys(location: Sequence[str | int], data: Any) -> list[str | int]:

@@ -11,7 +11,26 @@ ADAPTERS: Registry[type[ModelAdapter]] = Registry(
     {
         "hf": "pcsuite.engines.adapters.local_hf:LocalHfAdapter",
         "llamacpp": "pcsuite.engines.adapters.llamacpp:LlamaCppAdapter",
-        "openai": "pcsuite.engines.adapters.openai_api:OpenAIAdapter",
         "simulated": "pcsuite.engines.adapters.simulated:SimulatedAdapter",
+        # The servers of providers_v1.yaml, by the wire they speak.
+        "anthropic": "pcsuite.engines.adapters.anthropic_api:AnthropicAdapter",
+        "google": "pcsuite.engines.adapters.gemini_api:GeminiAdapter",
+        **dict.fromkeys(
+            (
+                "openai",
+                "deepseek",
+                "groq",
+                "llama-server",
+                "lmstudio",
+                "mistral",
+                "ollama",
+                "openrouter",
+                "sglang",
+                "together",
+                "vllm",
+                "xai",
+            ),
+            "pcsuite.engines.adapters.openai_api:OpenAIAdapter",
+        ),
     },
 )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from pcsuite.engines.adapters.base import Generation
+from pcsuite.config.prices import Price
+from pcsuite.engines.adapters.base import Generation, Usage
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
@@ -238,18 +239,26 @@ def calls_that_fit(wanted: int) -> int:
     return fitting
 
 
+def call_cost(price: Price, usage: Usage, *, batch: bool = False) -> float:
+    """What a call of that usage costs in USD; tokens that are billed and not shown (reasoning) cost as completion."""
+    hidden = max(0, usage["total_tokens"] - usage["prompt_tokens"] - usage["completion_tokens"])
+    cached = min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
+    return price.cost(usage["prompt_tokens"], usage["completion_tokens"] + hidden, cached, batch=batch)
+
+
 TEMPLATE_ALLOWANCE = 128
 """Tokens left for what a chat template adds to the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a call may use at worst, and its prices in USD per million tokens."""
+    """What a call may use at worst, and what its tokens cost."""
 
     tokens: int
     cost_usd: float
-    price_in: float = 0.0
-    price_out: float = 0.0
+    price: Price | None = None
+    batch: bool = False
+    """Whether the call is one of a batch, which has a price of its own."""
 
 
 LEAST_CALLS = 50
@@ -288,15 +297,15 @@ class Budget:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def reserve(
-        self, prompt_tokens: int, max_tokens: int, price_in: float = 0.0, price_out: float = 0.0
+        self, prompt_tokens: int, max_tokens: int, price: Price | None = None, *, batch: bool = False
     ) -> Reservation:
-        """Set the worst case of a call aside; prices are in USD per million tokens.
+        """Set the worst case of a call aside; a call without a price costs nothing that can be told.
 
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
-        cost_usd = (prompt_tokens * price_in + max_tokens * price_out) / 1e6
-        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price_in, price_out)
+        cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else 0.0
+        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price, batch)
         if not self.unlimited:
             await self.set_aside(wanted)
         return wanted
@@ -350,9 +359,9 @@ class Budget:
             tokens, cost_usd = 0, 0.0
         elif generation.get("usage_reported", True):
             usage = generation["usage"]
-            paid_in = usage["prompt_tokens"] * reservation.price_in
-            paid_out = usage["completion_tokens"] * reservation.price_out
-            tokens, cost_usd = usage["total_tokens"], (paid_in + paid_out) / 1e6
+            tokens, cost_usd = usage["total_tokens"], 0.0
+            if reservation.price is not None:
+                cost_usd = call_cost(reservation.price, usage, batch=reservation.batch)
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
+from pcsuite.config.prices import price_of
 from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
@@ -37,11 +38,13 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Request,
 )
+from pcsuite.engines.batches import BatchDesk, service_of
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
     AdaptiveLimiter,
     Budget,
     RetryPolicy,
+    call_cost,
     call_with_retries,
     calls_that_fit,
     check_error_rate,
@@ -90,6 +93,16 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
     """
     adapter, options = check_model(model_id, spec)
     return adapter(model_id, options)
+
+
+def check_priced(suite: Suite, model_id: str) -> None:
+    """Refuse a cost budget that nobody could keep: raises :class:`ConfigError` where the model's price is not known."""
+    most = suite.profile.limits.max_cost_usd
+    if most is not None and price_of(suite.models[model_id]) is None:
+        raise ConfigError(
+            f"limits.max_cost_usd is ${most:g}, but what model '{model_id}' costs is not known",
+            hint="set price_in and price_out in its entry (or --model-option), or limits.max_tokens_overall instead",
+        )
 
 
 class AnswerCache(Protocol):
@@ -144,6 +157,7 @@ class Session:
 
         ``limiter_of`` makes the limiter from the model's id and its most calls at once.
         """
+        check_priced(self.suite, model_id)
         adapter = adapter or build_adapter(model_id, self.suite.models[model_id])
         inflight = self.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
@@ -152,6 +166,17 @@ class Session:
         limiter.longest_pause_s = self.policy.max_retry_after_s
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
         return client
+
+    def use_batches(self, folder: Path) -> None:
+        """Send the calls of all models through their providers' batches, which ``folder`` remembers.
+
+        Constraints are still proved by single calls. Raises :class:`ConfigError` for a model without a batch API.
+        """
+        settings = self.suite.profile.batch
+        for model_id, client in self.clients.items():
+            service = service_of(client.adapter, model_id)
+            client.desk = BatchDesk(model_id, service.adapter, service, folder, settings)
+            client.concurrency = settings.max_requests
 
     async def recall(self, key: str) -> Generation | None:
         """A stored answer, or ``None``; a cache that fails has none."""
@@ -182,6 +207,8 @@ class Session:
     async def aclose(self) -> None:
         """Close the adapters of all models."""
         for client in self.clients.values():
+            if client.desk is not None:
+                await client.desk.aclose()
             await client.adapter.aclose()
 
 
@@ -247,6 +274,10 @@ class ModelClient:
         self.concurrency = concurrency
         """Most calls of this model at once."""
         self.identity = dict(adapter.identity())
+        self.price = price_of(self.spec)
+        """What its calls cost; ``None`` where nobody has said."""
+        self.desk: BatchDesk | None = None
+        """Where its calls go where they go through batches."""
         self._limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
@@ -264,6 +295,10 @@ class ModelClient:
         what is spent leaves too little for the call.
         """
         key = ""
+        collected = self.desk.known(request) if self.desk is not None else None
+        if collected is not None:
+            collected["attempts"] = 1
+            return collected
         if self._cache is not None:
             identity = self.identity
             if request.constraint is not None:
@@ -299,6 +334,12 @@ class ModelClient:
         session.calls += 1
         return answer
 
+    def cost(self, calls: Iterable[Generation]) -> float | None:
+        """What calls cost in USD when they were made; ``None`` where the model's price is not known."""
+        if self.price is None:
+            return None
+        return sum(call_cost(self.price, call["usage"], batch="batch" in call) for call in calls)
+
     async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """What a function of this model's server returns, tried again as :meth:`ask` tries.
 
@@ -323,16 +364,21 @@ class ModelClient:
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""
-        budget, spec, adapter = self.session.budget, self.spec, self.adapter
+        budget, adapter = self.session.budget, self.adapter
         bound = request.prompt_tokens
         if bound is None:
             # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
             bound = len(request.prompt.encode("utf-8", "surrogatepass"))
         bound += TEMPLATE_ALLOWANCE
-        reservation = await budget.reserve(bound, request.decoding.max_tokens, spec.price_in, spec.price_out)
+        desk = self.desk
+        most = request.decoding.max_tokens
+        reservation = await budget.reserve(bound, most, self.price, batch=desk is not None)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
-            generation = await self._limiter.call(generate, request)
+            if desk is not None:
+                generation = await desk.answer(request)
+            else:
+                generation = await self._limiter.call(generate, request)
         except BaseException as error:
             budget.settle_failure(reservation, error)
             raise

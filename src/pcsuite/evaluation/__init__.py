@@ -22,6 +22,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
         "classification": "pcsuite.evaluation.single_answer:ClassificationEvaluator",
         "extraction": "pcsuite.evaluation.extraction:ExtractionEvaluator",
         "fever": "pcsuite.evaluation.fever:FeverEvaluator",
+        "judged": "pcsuite.evaluation.judged:JudgedEvaluator",
         "ner": "pcsuite.evaluation.ner:NerEvaluator",
         "number": "pcsuite.evaluation.number:NumberEvaluator",
         "relations": "pcsuite.evaluation.relations:RelationEvaluator",

@@ -16,6 +16,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from pcsuite._util.text import describe
+from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 
@@ -56,17 +57,53 @@ class Evaluation:
             self.metrics.setdefault("lenient_score", self.metrics["task_score"])
 
 
+class JudgeCall(msgspec.Struct, frozen=True):
+    """What a judge said of an answer, or the rule that made asking it needless; the row logs it as it is."""
+
+    judge: str
+    """Id of the model that judged; empty where a ``rule`` decided."""
+    verdict: str | None
+    """``pass`` or ``fail``; ``1`` to ``5``; ``answer``, ``control`` or ``tie``; ``None`` where it could not be read."""
+    text: str = ""
+    """The judge's reply, from which the verdict can be read again."""
+    finish_reason: str = "stop"
+    prompt_hash: str = ""
+    """sha256 of what the judge was asked."""
+    order: str = ""
+    """Of a pair: which answer the judge was shown first, ``answer`` or ``control``."""
+    other: str = ""
+    """Of a pair: the control's answer."""
+    rule: str = ""
+    constraint_backend: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """``None`` where the judge's price is not known."""
+    latency_ms: float = 0.0
+    cache_hit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeQuestion:
+    """One question to a judge about an answer."""
+
+    prompt: str
+    order: str = ""
+    other: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is scored: the final text, why generation ended, and what a closed loop retrieved.
+    """What is scored: the final text, why generation ended, what a closed loop retrieved and what a judge said.
 
     ``retrieved`` holds ``(page, sentence_id, sentence_text)`` of every passage shown to the model, or is
-    ``None`` where no retrieval took place.
+    ``None`` where no retrieval took place. ``verdicts`` are those of a judged task.
     """
 
     text: str
     finish_reason: str = "stop"
     retrieved: Sequence[tuple[str, int, str]] | None = None
+    verdicts: Sequence[JudgeCall] = ()
 
 
 class NoOptions(BaseModel):
@@ -81,6 +118,9 @@ class Evaluator(ABC):
     Options: ClassVar[type[BaseModel]] = NoOptions
     pooling: ClassVar[Pooling] = "mean"
     """How items make a corpus figure: mean of ``task_score``, or micro-F1 from pooled ``tp/fp/fn``."""
+    judge: JudgeSpec | None = None
+    """Of an evaluator that scores by a model's verdicts: which model is asked. The runner asks it what
+    :meth:`questions` says and hands the replies to :meth:`evaluate` as ``Answer.verdicts``."""
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         self.options = options if options is not None else self.Options()
@@ -124,6 +164,16 @@ class Evaluator(ABC):
 
         Never raises on any answer text; :class:`~pcsuite.errors.DataError` where the truth lacks what is needed.
         """
+
+    def questions(
+        self, item: Item, answer: Answer, control: Answer | None
+    ) -> Sequence[JudgeQuestion | JudgeCall]:
+        """What a judge is asked about an answer, or what needs no asking; nothing where there is no ``judge``.
+
+        ``control`` is the control's answer to the same item for judges that compare, ``None`` where the answer itself
+        is the control's.
+        """
+        return ()
 
     @abstractmethod
     def gold_answer(self, item: Item) -> str:

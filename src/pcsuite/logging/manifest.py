@@ -16,6 +16,16 @@ from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
 
 
+class JudgeNote(msgspec.Struct, omit_defaults=True):
+    """Who judged a task's answers, and by what."""
+
+    model: str = ""
+    scale: str = "pass_fail"
+    prompt_hash: str = ""
+    """sha256 of all that the judge is told and how its reply is taken."""
+    rubric: str = ""
+
+
 class TaskNote(msgspec.Struct):
     """A task as the run had it."""
 
@@ -37,6 +47,8 @@ class TaskNote(msgspec.Struct):
     """The most frequent true label and its share of the items: what always answering it would score."""
     scorer: str = ""
     """A scorer of the user's own: file, function and the beginning of the sha256 of its text."""
+    judge: JudgeNote | None = None
+    """Of a judged task."""
 
     @property
     def token_budget(self) -> int:
@@ -54,8 +66,11 @@ class ModelNote(msgspec.Struct):
     family: str = ""
     size: str = ""
     params_b: float | None = None
-    price_in: float = 0.0
-    price_out: float = 0.0
+    price_in: float | None = None
+    price_out: float | None = None
+    """USD per million tokens; ``None`` where they were not known."""
+    price: str = ""
+    """What was assumed of the price, in words with source and date."""
 
 
 class ConditionNote(msgspec.Struct):

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from pcsuite.config.spellings import LONG_REGIME_IDS
-from pcsuite.evaluation.base import Parsed
+from pcsuite.evaluation.base import JudgeCall, Parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,8 @@ class UsageRecord(msgspec.Struct, frozen=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    cached_tokens: int | None = None
+    """Those of the prompt tokens that servers had cached; ``None`` where none said."""
 
 
 class GenerationRecord(msgspec.Struct, frozen=True):
@@ -134,6 +136,8 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     tool_calls: int = 0
     attempts: int = 1
     transcript: Annotated[list[dict[str, Any]] | None, Column(absent=True)] = None
+    batch: Annotated[str | None, Column("batch_id")] = None
+    """Id of the provider's batch that the answer came in, where it came in one."""
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -161,6 +165,8 @@ class RunRow(msgspec.Struct, frozen=True):
     """``main``, or the name of an auxiliary pass (a verifier pass) that main tables leave out."""
     engine: dict[str, str] = msgspec.field(default_factory=dict)
     """What determined the answer besides the prompt: engine version, weights hash."""
+    judge: Annotated[list[JudgeCall] | msgspec.UnsetType, Column(absent=True)] = msgspec.UNSET
+    """Of a judged task: every call of the judge with its verdict and raw reply, in order."""
 
 
 _ENCODER = msgspec.json.Encoder()

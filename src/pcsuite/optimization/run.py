@@ -12,6 +12,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
+from pcsuite.config.prices import price_of
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, open_models
 from pcsuite.errors import ConfigError, did_you_mean
@@ -58,7 +59,8 @@ class OptimizeEstimate:
     replicates: int
     calls: int
     tokens: int
-    cost_usd: float
+    cost_usd: float | None
+    """``None`` where the model's price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,9 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     proposer = suite.profile.optimization.dspy.proposer
     operators = suite.profile.optimization.dspy.operators
     for name, known, what in (
-        (settings.task_id, suite.tasks, "unknown task"),
-        (settings.model_id, suite.models, "unknown model"),
-        (proposer or settings.model_id, suite.models, "unknown proposer model"),
+        (settings.task_id, suite.tasks, "--task: unknown task"),
+        (settings.model_id, suite.models, "--model: unknown model"),
+        (proposer or settings.model_id, suite.models, "optimization.dspy.proposer: unknown model"),
         *((name, suite.operators, "optimization.dspy.operators: unknown operator") for name in operators),
     ):
         if name not in known:
@@ -102,7 +104,8 @@ def estimate_optimization(suite: Suite, settings: OptimizeSettings) -> OptimizeE
     dev = _planned(suite, settings)
     calls = (settings.candidates + 1) * len(dev.plan.items) * len(dev.seeds)
     prompt, completion = dev.plan.band[1], dev.plan.spec.max_tokens
-    cost = calls * suite.models[settings.model_id].cost(prompt, completion)
+    price = price_of(suite.models[settings.model_id])
+    cost = calls * price.cost(prompt, completion) if price is not None else None
     return OptimizeEstimate(len(dev.plan.items), len(dev.seeds), calls, calls * (prompt + completion), cost)
 
 

@@ -59,6 +59,10 @@ DEFAULT_CHECKLISTS: Mapping[TaskKind, tuple[str, ...]] = {
         "Does the last line answer what was asked?",
         "Is the last line in the form that was asked for?",
     ),
+    "judged": (
+        "Does the answer do what was asked, and all of it?",
+        "Is everything it says right and of use to the reader?",
+    ),
 }
 """What VERIFIER checks where nothing says it."""
 

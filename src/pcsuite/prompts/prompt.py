@@ -16,7 +16,11 @@ from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Slot, environment
 from pcsuite.prompts.verbatim import chat_piece
 
-BASE_TEMPLATE: dict[TaskKind, str] = {"structured": "json_base.j2", "reasoning": "reasoning_base.j2"}
+BASE_TEMPLATE: dict[TaskKind, str] = {
+    "structured": "json_base.j2",
+    "reasoning": "reasoning_base.j2",
+    "judged": "json_base.j2",
+}
 FILLER_LINE = "This line is filler; it says nothing about the task."
 
 
@@ -176,7 +180,11 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
 
 
 LengthControl = Literal["off", "warn", "pad"]
-BANDS: dict[TaskKind, tuple[int, int]] = {"structured": (350, 650), "reasoning": (200, 500)}
+BANDS: dict[TaskKind, tuple[int, int]] = {
+    "structured": (350, 650),
+    "reasoning": (200, 500),
+    "judged": (200, 500),
+}
 """Prompt tokens aimed at by kind of task, so that "the longer prompt wins" is no confound."""
 CHARACTERS_PER_TOKEN = 4.0
 """Estimate where a model's tokenizer cannot be asked; rows then say so."""

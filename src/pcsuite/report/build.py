@@ -25,6 +25,7 @@ from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
+from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
@@ -215,8 +216,12 @@ def build_report(
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
     note = folders.tables / ".parts" / "report.json"
+    judged = [path_of(log) for log in logs for path_of in (sample_path, labels_path, check_path)]
     memory = _ReportMemory(
-        note, logs, asked, also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs)]
+        note,
+        logs,
+        asked,
+        also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs), *judged],
     )
     if (known := memory.recall()) is not None:
         known.reports.append(write_cache_report(folder / "cache_report.md"))

@@ -98,11 +98,16 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
     scores = [row for row in tables["effects"].records() if row["metric"] == SCORE and row["kind"] == CONTROL]
     conditions = sorted({row["condition"] for row in scores}, key=natural_key)
     wide = len(conditions) <= WIDEST_MATRIX
-    return {
+    made = {
         "levels": _listed(SUMMARY, levels, "levels"),
         "effects": _matrix(scores, conditions) if wide else _listed(EFFECTS, scores, "effects"),
         "hypotheses": _listed(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
     }
+    judged = escape(analysis.judges.note())
+    if judged:
+        for name in ("levels", "effects"):
+            made[name] = made[name].replace("\\caption{", f"\\caption{{{judged} ", 1)
+    return made
 
 
 def _listed(spec: TableSpec, records: Sequence[Mapping[str, Any]], label: str) -> str:

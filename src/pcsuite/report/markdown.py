@@ -140,6 +140,8 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
             f" {figure_text(record['delta_low'])} to {figure_text(record['delta_high'])}, adjusted p"
             f" {p_text(record['p_bh'])}, {record['n_items']} items)."
         )
+    judged = {(record["task"], record["judge"]) for record in comparison.table.records() if record["judge"]}
+    lines += [f"Scores of {task} are a judge's: {words}." for task, words in sorted(judged)]
     for name, (before, after) in comparison.renamed.items():
         lines.append(f"Paired across {name}s: {before} with {after}.")
     for run, missing in ((second, comparison.only_first), (first, comparison.only_second)):

@@ -130,15 +130,18 @@ def build_page(
             best=list(analysis.tables["best_condition"].records()),
         ),
         hypotheses=sections.hypotheses_of(analysis),
-        sections=[
-            sections.matrix_section(analysis),
-            sections.levels_section(analysis),
-            sections.effects_section(analysis),
-            sections.attribution_section(analysis),
-            sections.pooled_section(analysis),
-            sections.objective_section(analysis),
-            sections.folded_section(analysis),
-        ],
+        sections=sections.with_judges(
+            analysis,
+            [
+                sections.matrix_section(analysis),
+                sections.levels_section(analysis),
+                sections.effects_section(analysis),
+                sections.attribution_section(analysis),
+                sections.pooled_section(analysis),
+                sections.objective_section(analysis),
+                sections.folded_section(analysis),
+            ],
+        ),
         compared=sections.conditions_section(analysis),
         external=list(external),
         sentence=headline(effects, scores.temperature, analysis.metrics),
@@ -167,6 +170,11 @@ def _notices(analysis: Analysis) -> list[str]:
         notices.append(
             f"Imported from {join_words(health.imported)}: prompts, answers and scores are as that tool logged"
             " them; nothing was scored again. Rows without a score count as failed."
+        )
+    if analysis.judges.unvalidated:
+        notices.append(
+            f"Judge not validated: the scores of {join_words(analysis.judges.unvalidated)} are a model's opinion."
+            " pcsuite judge sample and judge check hold it against gold labels."
         )
     told = manifest.tasks
     samples = [

@@ -22,6 +22,7 @@ from pcsuite.report.sheets import (
     draw_series,
     grouped,
     legend,
+    remarked,
     sheet_of,
     under_least_random,
     values_of,
@@ -42,6 +43,13 @@ def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
     They are written as PNG where a ``folder`` is given.
     """
     tables, temperature = analysis.tables, analysis.scores.temperature
+    with remarked(analysis.judges.words):
+        return _drawn(tables, temperature, folder)
+
+
+def _drawn(
+    tables: Mapping[str, Table], temperature: Mapping[str, float], folder: Path | None
+) -> list[Figure]:
     return [
         *_ladder_figures(tables["summary_by_condition"], folder),
         *attribution_figures(tables["attribution"], folder, temperature),

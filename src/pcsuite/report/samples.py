@@ -15,6 +15,7 @@ from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_text
 from pcsuite.data.items import Item
 from pcsuite.errors import LogError
 from pcsuite.logging.log import read_prompts
+from pcsuite.prompts.verbatim import readable
 
 MOST_ROWS = 240
 CLIP = 6_000
@@ -139,7 +140,7 @@ def sample_rows(
         prompt = prompts.get(row.prompt_hash) if row.prompt_hash else None
         item = (items or {}).get(row.task, {}).get(row.item)
         if prompt is not None:
-            row.prompt = _clip(prompt)
+            row.prompt = _clip(readable(prompt))
             if item is not None and item.input_text in prompt:
                 row.expected = _clip(expected_text(item))
     if tables.metrics and shown:

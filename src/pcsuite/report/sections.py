@@ -14,6 +14,7 @@ from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.attribution import ATTRIBUTION, NOT_IDENTIFIED
 from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.format_gap import FORMAT_GAP
+from pcsuite.analysis.tables.judges import JUDGES
 from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, makeup_agreement
 from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
@@ -202,6 +203,29 @@ def levels_section(analysis: Analysis) -> Section:
     )
 
 
+def with_judges(analysis: Analysis, made: list[Section]) -> list[Section]:
+    """The sections with a word on the judges beside every table that holds judged scores, and the judges' own table.
+
+    Unchanged where no task is judged.
+    """
+    note = analysis.judges.note()
+    if not note:
+        return made
+    for section in made:
+        section.lead = f"{section.lead} {note}".strip()
+        for extra in section.extras:
+            extra.note = f"{extra.note} {note}".strip()
+    records = list(analysis.tables[JUDGES.name].records())
+    own = Section(
+        "judges",
+        JUDGES.title,
+        JUDGES.note,
+        table_grid(JUDGES, records[:MOST_SHOWN], ("task", "condition"), drop_empty=True) if records else None,
+        empty=f"{note} pcsuite judge sample draws answers to label, pcsuite judge check holds the judge against them.",
+    )
+    return [*made[:3], own, *made[3:]]
+
+
 def conditions_section(analysis: Analysis) -> Section:
     """What was compared: what each condition consists of, what each task and each model is.
 
@@ -233,7 +257,11 @@ def conditions_section(analysis: Analysis) -> Section:
             "source": about.source,
         }
         tasks.append({"task": task} | described)
-    models = [{"model": name} | info._asdict() for name, info in sorted(scores.models.items())]
+    assumed = {name: note.price or "not recorded" for name, note in notes.models.items()}
+    models = [
+        {"model": name} | info._asdict() | {"price assumed": assumed.get(name, "not recorded")}
+        for name, info in sorted(scores.models.items())
+    ]
     return Section(
         "compared",
         "What was compared",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.report import drawing
-from pcsuite.report.drawing import MARKERS, SERIES, Figure, Tips, name_ticks, short
+from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short
 from pcsuite.report.verdicts import least_random
 
 Record = Mapping[str, Any]
@@ -32,6 +34,19 @@ class Sheet:
         return self.panels[0]
 
 
+_REMARKS: ContextVar[Mapping[str, str]] = ContextVar("remarks", default=MappingProxyType({}))
+
+
+@contextmanager
+def remarked(remarks: Mapping[str, str]) -> Iterator[None]:
+    """Put a remark on every figure of some tasks that is drawn inside, and into its caption."""
+    token = _REMARKS.set(remarks)
+    try:
+        yield
+    finally:
+        _REMARKS.reset(token)
+
+
 @contextmanager
 def sheet_of(
     made: list[Figure],
@@ -47,6 +62,10 @@ def sheet_of(
     with drawing.canvas(squeeze=False, **options) as (figure, grid):
         sheet = Sheet(figure, list(grid.flat), Tips())
         yield sheet
+        remark = _REMARKS.get().get(task)
+        if remark:
+            sheet.axes.set_title(remark, loc="left", fontsize="small", color=MUTED)
+            sheet.caption = f"{sheet.caption} {remark[:1].upper()}{remark[1:]}.".strip()
         made.append(
             drawing.finish(figure, sheet.tips, stem, kind, sheet.caption, folder, task, model, tail=tail)
         )

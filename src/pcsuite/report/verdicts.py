@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.report.wording import counted, figure_text, join_words, p_text, signed
 
 Tone = Literal["good", "bad", "neutral"]
@@ -94,10 +95,14 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if not rows:
         return "No condition could be compared with a control."
     label = f"the {metrics.label(SCORE)}"
+    chosen = {regime for _, _, regime in groups}
+    others = {row["decoding"] for row in effects} - chosen
+    # Other regimes may say something else, so the sentence names its own.
+    where = f"Under {join_words(sorted(chosen))}: " if others else ""
     if len(groups) > 1:
         found = _across(rows, SCORE, metrics)
         assert found is not None  # of the score there is always something to say
-        return f"{found.text}{f' ({found.evidence})' if found.evidence else ''}."
+        return f"{where}{found.text}{f' ({found.evidence})' if found.evidence else ''}."
     moved = [row for row in rows if is_significant(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
@@ -105,15 +110,15 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     for side, largest in ((gains, max), (losses, min)):
         if side:
             row = largest(side, key=lambda row: row["delta"])
-            others = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
+            more = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
             interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
             items = counted(row["n_items"], "item")
-            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){others}")
+            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){more}")
     if told:
-        return f"{'; '.join(told)}."
+        return f"{where}{'; '.join(told)}."
     widest = max(float(row["delta_high"]) - float(row["delta_low"]) for row in rows) / 2
     return (
-        f"No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
+        f"{where}No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
         f" {figure_text(widest)} to either side, so smaller effects cannot be ruled out."
     )
 
@@ -224,7 +229,9 @@ def _group_verdicts(
         evidence = _evidence(best) + _after_selection(best, selected)
         label = f"the {metrics.label(SCORE)}"
         if any(is_significant(row) and row["delta"] > 0 for row in scores):
-            found.append(Verdict(_change(best, label), evidence, "good"))
+            # What a judge says that nobody has checked is told, and praised by nothing.
+            sure: Tone = "neutral" if best.get("judge") == NOT_VALIDATED else "good"
+            found.append(Verdict(_change(best, label), evidence, sure))
         elif best["delta"] >= 0:
             text = f"No condition raised {label} beyond chance; at most, {_change(best, 'it')}"
             found.append(Verdict(text, evidence))
@@ -255,8 +262,8 @@ def _group_verdicts(
 
 def _after_selection(record: Record, selected: Record | None) -> str:
     """What the best of several conditions gains with the selection taken off."""
-    if selected is None or selected["condition"] != record["condition"]:
-        return ""
+    if selected is None or selected["condition"] != record["condition"] or record.get("judge"):
+        return ""  # what selection takes off a judge's scores says nothing of corrected ones
     return (
         f"; as the best of {selected['n_conditions']} it is worth {signed(selected['adjusted'])} after selection, 95 %"
         f" interval {figure_text(selected['adjusted_low'])} to {figure_text(selected['adjusted_high'])}"
@@ -279,4 +286,5 @@ def _evidence(record: Record) -> str:
         f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
         f" {figure_text(record['delta_high'])}, {record['n_items']} items,"
         f" adjusted p {p_text(record['p_bh'])}: {standing}"
+        + (f"; {record['judge']}" if record.get("judge") else "")
     )

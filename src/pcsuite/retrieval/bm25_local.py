@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -217,7 +218,14 @@ def ensure_index(
 
 def _bm25s() -> Any:
     """The library, which otherwise tells every step of its own to standard error."""
-    library = require("bm25s", "retrieval")
+    # It starts JAX where that is installed, which takes three quarters of a GPU's memory; our searches are in numpy.
+    hidden = {} if "jax" in sys.modules or "bm25s" in sys.modules else {"jax": None, "jax.lax": None}
+    sys.modules.update(hidden)  # type: ignore[arg-type]
+    try:
+        library = require("bm25s", "retrieval")
+    finally:
+        for name in hidden:
+            del sys.modules[name]
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     return library
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.evaluation.base import Pooling
+from pcsuite.config.prices import price_of
+from pcsuite.evaluation.base import Answer, JudgeQuestion, Pooling
+from pcsuite.evaluation.judged import reply_tokens
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.prompts.prompt import fit
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN, fit
 from pcsuite.runners.plan import Cell, Plan
 from pcsuite.runners.registration import planned_contrasts
 from pcsuite.stats.f1 import linearised_f1
@@ -41,8 +43,9 @@ class CellEstimate:
     done: int
     prompt_tokens: int
     """Estimated mean over a few items, about four characters a token."""
-    max_cost_usd: float
-    """Cost of what is left if every completion runs to its limit and every loop to its last turn."""
+    max_cost_usd: float | None
+    """Cost of what is left if every completion runs to its limit and every loop to its last turn; ``None`` where the
+    model's price is not known."""
     max_row_tokens: int
     """Tokens of one row in that case."""
 
@@ -75,14 +78,46 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
         key = (cell.task.id, cell.condition.id)
         if key not in tokens:
             tokens[key] = _mean_tokens(plan, cell)
-        model = plan.suite.models[cell.model_id]
+        price = price_of(plan.suite.models[cell.model_id])
         left = cell.calls - done[id(cell)]
         worst = cell.program.worst_case(cell.max_steps)
         prompts = tokens[key] * worst.calls + worst.extra_prompt_tokens
         completions = cell.decoding.max_tokens * worst.completions
-        cost = left * model.cost(prompts, completions)
-        estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, prompts + completions))
+        judge_tokens, judge_cost = _judge_size(plan, cell)
+        cost = None
+        if price is not None and judge_cost is not None:
+            cost = left * (price.cost(prompts, completions) + judge_cost)
+        size = prompts + completions + judge_tokens
+        estimates.append(CellEstimate(cell, done[id(cell)], tokens[key], cost, size))
     return estimates
+
+
+def total_cost(estimates: Iterable[CellEstimate]) -> float | None:
+    """The most that cells can cost together, in USD; ``None`` where the price of one of them is not known."""
+    costs = [entry.max_cost_usd for entry in estimates]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _judge_size(plan: Plan, cell: Cell) -> tuple[int, float | None]:
+    """Tokens and cost (USD) of a row's judge, for answers that run to their limit; cost is ``None`` where unknown."""
+    judge, items = cell.task.spec.judge, cell.task.items[:_SAMPLED_PROMPTS]
+    if judge is None or not items:
+        return 0, 0.0
+    pairs = judge.scale == "pairwise"
+    if pairs and cell.control is None:
+        return 0, 0.0
+    sampled = [
+        question.prompt
+        for item in items
+        for question in cell.task.evaluator.questions(item, Answer("a"), Answer("b") if pairs else None)
+        if isinstance(question, JudgeQuestion)
+    ]
+    calls, shown = (2, 2 * cell.decoding.max_tokens) if pairs else (1, cell.decoding.max_tokens)
+    mean = sum(map(len, sampled)) / len(sampled) / CHARACTERS_PER_TOKEN
+    prompts, replies = round(calls * (mean + shown)), calls * reply_tokens(judge)
+    price = price_of(plan.suite.models[judge.model])
+    return prompts + replies, price.cost(prompts, replies) if price is not None else None
 
 
 def _mean_tokens(plan: Plan, cell: Cell) -> int:

@@ -6,9 +6,9 @@ import asyncio
 import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,7 +19,8 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
-from pcsuite.engines.adapters.base import Constraint, Request
+from pcsuite.data.items import Item
+from pcsuite.engines.adapters.base import PAIR, CallContext, Constraint, Generation, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
@@ -29,7 +30,14 @@ from pcsuite.errors import (
     PcsuiteError,
     ServerDownError,
 )
-from pcsuite.evaluation.base import Answer, Evaluation, Parsed
+from pcsuite.evaluation.answer_probability import (
+    LABEL_PROBABILITY,
+    PERPLEXITY,
+    label_probability,
+    perplexity,
+)
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, JudgeCall, JudgeQuestion, Parsed
+from pcsuite.evaluation.judged import has_reference, true_reply
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -45,6 +53,7 @@ from pcsuite.logging.row import (
 )
 from pcsuite.perturbations import Site, perturb, variant_of, variants
 from pcsuite.programs.base import Job, Outcome, Program
+from pcsuite.programs.judging import Judge
 from pcsuite.prompts.prompt import Prompt, PromptTree, fit
 from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
 
@@ -52,7 +61,7 @@ T = TypeVar("T")
 PROGRAM_METRIC = "program_"
 """What the names of metrics begin with that a program logs, so that scoring anew leaves them alone."""
 METRIC_CACHE = "metric_cache.sqlite"
-PREPARING, ASKING, SCORING, WRITING = "preparing", "asking", "scoring", "writing"
+PREPARING, ASKING, JUDGING, SCORING, WRITING = "preparing", "asking", "judging", "scoring", "writing"
 """What an error that became a row's begins with: where it happened."""
 NO_PROMPT = PromptRecord("", None, "", 0, None, 0)
 """Of a row whose prompt could not be made."""
@@ -71,6 +80,8 @@ class Work:
     use_cache: bool
     commit: str | None
     """Commit of the checkout the profile lies in; found once, where the files are."""
+    batch: bool = False
+    """Whether calls go through the providers' batches."""
     unproven: Mapping[tuple[str, Constraint], str] = field(default_factory=dict)
     """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
@@ -86,7 +97,8 @@ class FinishedRow:
     error: str | None
     tokens: int
     """Tokens that were paid for now; none for a stored answer."""
-    cost_usd: float
+    cost_usd: float | None
+    """What is paid now in US dollars; ``None`` where the model's price is not known."""
     cache_hit: bool
 
     @classmethod
@@ -97,14 +109,17 @@ class FinishedRow:
         """
         made = row.generation
         paid = made is not None and not made.cache_hit
+        judged = [call for call in row.judge or () if not call.cache_hit]
+        costs = [row.metrics.get("cost_usd", 0.0) if paid else 0.0, *(call.cost_usd for call in judged)]
         return cls(
             run_id=row.run_id,
             line=encode_row(row),
             prompt_hash=row.prompt.prompt_hash,
             prompt=prompt,
             error=row.errors[0] if row.errors else None,
-            tokens=made.usage.total_tokens if paid and made and made.usage else 0,
-            cost_usd=row.metrics.get("cost_usd", 0.0) if paid else 0.0,
+            tokens=(made.usage.total_tokens if paid and made and made.usage else 0)
+            + sum(call.prompt_tokens + call.completion_tokens for call in judged),
+            cost_usd=None if None in costs else sum(costs),
             cache_hit=made is not None and made.cache_hit,
         )
 
@@ -118,17 +133,37 @@ class _Prepared:
     program: Program
 
 
+class Unanswered(PcsuiteError):
+    """A question of a row that nobody has answered yet: the row has to wait."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__("not answered yet")
+        self.request = request
+
+
 class Pipeline:
     """The one way from a unit to its row: the prompt is made, the model asked, the answer scored, the row built."""
 
-    def __init__(self, work: Work, session: Session) -> None:
+    def __init__(
+        self,
+        work: Work,
+        session: Session,
+        ask: Callable[[ModelClient, Request], Awaitable[Generation]] = ModelClient.ask,
+        *,
+        counts_tokens: bool = True,
+    ) -> None:
+        """``ask`` puts a row's questions to its model; without ``counts_tokens`` no tokenizer is asked."""
         self.session = session
+        self._ask = ask
+        self._counts_tokens = counts_tokens
         self._suite = session.suite
         self._perturber = work.perturber
         self._commit = work.commit
         self._unproven = work.unproven
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, str], _Prepared] = OrderedDict()
+        self._judges: dict[str, Judge] = {}
+        self._controls: OrderedDict[str, asyncio.Task[Outcome]] = OrderedDict()
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
         """Open what the tasks search in, so that what is missing is told before the first model call."""
@@ -139,8 +174,9 @@ class Pipeline:
         """The row of a unit, answered or failed, whatever happens while it is prepared, asked or scored.
 
         What went wrong becomes the row's error, and the unit is tried again on resume; an answer that could not be
-        scored is kept. Only what concerns every unit is raised: a used-up budget, a package that is not installed,
-        a server that is down.
+        scored is kept. Only what concerns every unit is raised (a used-up budget, a package that is not installed, a
+        server that is down), and :class:`Unanswered` where answers come from a file that has none for a question of
+        the row.
         """
         cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
@@ -148,29 +184,24 @@ class Pipeline:
         generation, parsed, honoured = None, None, False
         metrics: dict[str, object] = {}
         errors: list[str] = []
+        judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
         stage = PREPARING
         try:
             ready = await self._ready(unit, client)
             prompt, record = ready.prompt.text, ready.record
-            request = Request(
-                prompt,
-                cell.decoding,
-                unit.seed,
-                constraint,
-                cell.context(item, unit.perturbation.kind),
-                prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
-            )
-            program = ready.program
-            search = self._retrievers.search_of(task.id) if program.needs_retrieval else None
-            job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
             stage = ASKING
-            if constraint is not None and (cell.model_id, constraint) in self._unproven:
-                raise EngineError(self._unproven[cell.model_id, constraint])
-            outcome = await program.run(job, client.ask)
+            outcome = await self._outcome(unit, ready, client)
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            metrics["cost_usd"] = client.cost(outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
+            if task.evaluator.judge is not None:
+                stage = JUDGING
+                judged = await self._verdicts(unit, outcome)
+                outcome = replace(outcome, verdicts=judged)
+                metrics["judge_tokens"] = sum(c.prompt_tokens + c.completion_tokens for c in judged)
+                costs = [call.cost_usd for call in judged if call.cost_usd is not None]
+                metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
             stage = SCORING
             evaluation = task.evaluator.evaluate(item, outcome)
             bound_depth(outcome.text, evaluation.parsed)
@@ -180,13 +211,15 @@ class Pipeline:
                 scored["retrieval"] = outcome.retrieved is not None
             for name, value in outcome.metrics.items():
                 scored[f"{PROGRAM_METRIC}{name}"] = value
+            scored |= _probabilities(outcome, evaluation)
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
-        except (BudgetExceededError, MissingExtraError, ServerDownError):
+        except (BudgetExceededError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
-            errors.append(shorten(str(error), _LONGEST_ERROR))
+            where = f"{stage}: " if stage == JUDGING else ""
+            errors.append(where + shorten(str(error), _LONGEST_ERROR))
         except Exception as error:
             errors.append(unforeseen(stage, error))
         model, decoding = client.spec, cell.decoding
@@ -210,6 +243,7 @@ class Pipeline:
             metrics=metrics,
             errors=errors,
             engine=client.identity,
+            judge=judged,
         )
         try:
             finished = FinishedRow.of(row, prompt)
@@ -220,13 +254,75 @@ class Pipeline:
             bare = msgspec.structs.replace(row, generation=None, parsed=None, metrics={}, errors=errors)
             return FinishedRow.of(bare, prompt)
 
+    async def _outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
+        """The answer to a unit. What a judge compares others with is asked once, whoever needs it first."""
+        judge = unit.cell.task.evaluator.judge
+        if judge is None or judge.scale != "pairwise" or unit.cell.control is not None:
+            return await self._program_outcome(unit, ready, client)
+        asked = self._controls.get(unit.run_id)
+        if asked is None:
+            asked = asyncio.ensure_future(self._program_outcome(unit, ready, client))
+            self._controls[unit.run_id] = asked
+            if len(self._controls) > _PROMPTS_KEPT:
+                self._controls.popitem(last=False)
+        try:
+            return await asyncio.shield(asked)
+        except Exception:
+            self._controls.pop(unit.run_id, None)  # the next one who needs it tries again
+            raise
+
+    async def _program_outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
+        cell, item, task = unit.cell, unit.item, unit.cell.task
+        constraint = cell.constraint
+        request = Request(
+            ready.prompt.text,
+            cell.decoding,
+            unit.seed,
+            constraint,
+            cell.context(item, unit.perturbation.kind),
+            prompt_tokens=ready.prompt.tokens if ready.prompt.exact else None,
+            row=unit.run_id,
+            shared_chars=max(0, ready.prompt.text.find(item.input_text)) if item.input_text else 0,
+        )
+        search = self._retrievers.search_of(task.id) if ready.program.needs_retrieval else None
+        job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
+        if constraint is not None and (cell.model_id, constraint) in self._unproven:
+            raise EngineError(self._unproven[cell.model_id, constraint])
+        return await ready.program.run(job, partial(self._ask, client))
+
+    async def _verdicts(self, unit: Unit, outcome: Outcome) -> list[JudgeCall]:
+        """What the task's judge says of an answer; a judge of pairs is given the control's answer beside it."""
+        task, item, spec = unit.cell.task, unit.item, unit.cell.task.evaluator.judge
+        assert spec is not None
+        judge = self._judges.setdefault(task.id, Judge(spec, self.session.clients[spec.model]))
+        control: Outcome | None = None
+        if unit.cell.control is not None:
+            other = next(
+                one
+                for one in unit.cell.control.units(item)
+                if (one.seed, one.perturbation) == (unit.seed, unit.perturbation)
+            )
+            client = self.session.clients[unit.cell.model_id]
+            control = await self._outcome(other, await self._ready(other, client), client)
+        context = judge_context(
+            task.evaluator,
+            task.id,
+            unit.cell.condition.id,
+            item,
+            unit.perturbation.variant,
+            outcome,
+            control,
+            unit.seed,
+        )
+        return await judge.verdicts(task.evaluator, item, outcome, control, context)
+
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
         cell = unit.cell
         key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.variant)
         ready = self._prepared.get(key)
         if ready is None:
-            if client.adapter.counts_remotely:
+            if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
                 ready = await client.retried(lambda: asyncio.to_thread(self._prepare, unit, client))
             else:
@@ -243,7 +339,8 @@ class Pipeline:
         if edit is not None:
             tree = edit(tree)
         control = self._suite.profile.length_control
-        prompt = fit(tree, cell.task.band, control, client.adapter.count_tokens)
+        count = client.adapter.count_tokens if self._counts_tokens else lambda _: None
+        prompt = fit(tree, cell.task.band, control, count)
         schema = cell.constraint.value if cell.constraint else None
         record = PromptRecord(
             prompt_hash=sha256_hex(prompt.text),
@@ -256,6 +353,56 @@ class Pipeline:
             tokens_exact=prompt.exact,
         )
         return _Prepared(prompt, record, cell.program())
+
+
+def _probabilities(outcome: Outcome, evaluation: Evaluation) -> dict[str, object]:
+    """What the model's own log probabilities say of a row's final answer, where its server gave them."""
+    last = outcome.calls[-1] if outcome.calls else None
+    if last is None or "logprobs" not in last or last["text"] != outcome.text:
+        return {}
+    tokens, parsed = last["logprobs"], evaluation.parsed
+    return {
+        PERPLEXITY: perplexity(tokens),
+        LABEL_PROBABILITY: label_probability(tokens, parsed.answer, parsed.fields),
+    }
+
+
+def judge_context(
+    evaluator: Evaluator,
+    task_id: str,
+    condition_id: str,
+    item: Item,
+    perturbation_id: str,
+    outcome: Answer,
+    control: Answer | None,
+    seed: int,
+) -> Callable[[JudgeQuestion], CallContext]:
+    """What a judge's question is for: a simulated judge knows which answers are good, namely the references."""
+    judge = evaluator.judge
+    assert judge is not None
+    reference = evaluator.gold_answer(item).strip() if has_reference(item) else None
+    good = outcome.text.strip() == reference
+    other_good = control is not None and control.text.strip() == reference
+
+    def context(question: JudgeQuestion) -> CallContext:
+        true, false = (
+            true_reply(judge, question.order, good=good == right, other_good=other_good == right)
+            for right in (True, False)
+        )
+        if judge.scale == "pairwise" and good == other_good:
+            false = true_reply(judge, question.order, good=True, other_good=False)
+        return CallContext(
+            task_id=f"judge|{task_id}",
+            item_id=f"{item.item_id}|{seed}|{question.order}",
+            condition_id=condition_id,
+            operators=(),
+            perturbation=f"{PAIR}{perturbation_id}" if question.order else perturbation_id,
+            gold=lambda: true,
+            wrong=lambda rng: false,
+            judged_good=good if judge.scale != "pairwise" else True,
+        )
+
+    return context
 
 
 def bound_depth(text: str, parsed: Parsed) -> None:
@@ -284,21 +431,27 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     """
     calls = outcome.calls
     prompt_tokens = completion_tokens = total_tokens = attempts = 0
-    latency_ms, backend, cache_hit = 0.0, None, True
+    cached_tokens: int | None = None
+    latency_ms: float | None = 0.0
+    backend, batch, cache_hit = None, None, True
     for call in calls:
         used = call["usage"]
         prompt_tokens += used["prompt_tokens"]
         completion_tokens += used["completion_tokens"]
         total_tokens += used["total_tokens"]
-        latency_ms += call["latency_ms"]
+        if "cached_tokens" in used:
+            cached_tokens = (cached_tokens or 0) + used["cached_tokens"]
+        took = call["latency_ms"]
+        latency_ms = None if latency_ms is None or took is None else latency_ms + took
+        batch = batch or call.get("batch")
         attempts += max(1, call.get("attempts", 1))
         backend = backend or call.get("constraint_backend") or None
         cache_hit = cache_hit and call.get("cache_hit", False)
-    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens)
+    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens, cached_tokens)
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=round(latency_ms, 3),
+        latency_ms=None if latency_ms is None else round(latency_ms, 3),
         usage=usage,
         constraint_backend=backend,
         cache_hit=cache_hit,
@@ -306,6 +459,7 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         tool_calls=outcome.tool_calls,
         attempts=attempts,
         transcript=outcome.transcript,
+        batch=batch,
     )
     return record, usage
 

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pcsuite._util.hashing import digest, sha256_hex
+from pcsuite.analysis.load.item_scores import control_among
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
@@ -27,6 +28,7 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, P
 from pcsuite.evaluation import EVALUATORS, checked_options
 from pcsuite.evaluation import build_evaluator as evaluator_of
 from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.judged import has_reference, judge_fingerprint
 from pcsuite.evaluation.own_scorer import OwnScorer
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
@@ -80,6 +82,8 @@ class Cell:
     max_steps: int
     fingerprint: str
     """Hash of all that defines the cell; part of every run id in it."""
+    control: Cell | None = None
+    """Of a task whose judge compares: the cell of the other side; ``None`` for the control itself."""
 
     @property
     def calls(self) -> int:
@@ -134,6 +138,10 @@ class Cell:
         )
 
 
+ITEMS_TOGETHER = 8
+"""Items that a condition asks before the next: a server that keeps a single prompt still finds most of the next one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The part of a profile that a plan covers."""
@@ -159,7 +167,13 @@ class Scope:
         All its items count; ``limits.max_items_per_task`` is applied when they are sampled.
         """
         chosen = suite.profile.selection
-        return cls(chosen.tasks, chosen.models, chosen.conditions, chosen.decoding_regimes)
+        return cls(
+            chosen.tasks,
+            chosen.models,
+            chosen.conditions,
+            chosen.decoding_regimes,
+            items_together=ITEMS_TOGETHER,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +211,20 @@ class Plan:
     scope: Scope
 
     @property
+    def judges(self) -> list[str]:
+        """Ids of the models that judge answers of the plan's tasks."""
+        return self.suite.judges(self.tasks)
+
+    @property
     def calls(self) -> int:
         """Rows of the whole plan."""
         return sum(cell.calls for cell in self.cells)
 
     def units(self, model_id: str) -> Iterator[Unit]:
-        """A model's rows, item by item, so that conditions stay paired however early a run ends.
+        """A model's rows, a few items at a time, so that conditions stay paired however early a run ends.
 
-        Tasks come in the order of the profile; the same plan always gives the same units. A scope may take several
-        items together.
+        Tasks come in the order of the profile; the same plan always gives the same units. Within the items that the
+        scope takes together prompts that begin alike follow one another.
         """
         for task in self.tasks.values():
             cells = [cell for cell in self.cells if cell.model_id == model_id and cell.task is task]
@@ -252,8 +271,60 @@ def build_plan(
                     skipped.append(NotApplicable(task.id, model_id, condition.id, reason))
                     continue
                 for regime in scope.regimes:
-                    cells.append(plan_cell(suite, task, model_id, condition, regime, tuple(perturbations)))
+                    control = _control_cell(suite, scope, task, model_id, condition, regime, perturbations)
+                    cells.append(
+                        plan_cell(suite, task, model_id, condition, regime, tuple(perturbations), control)
+                    )
+    for name in suite.judges(scope.tasks):
+        check_model(name, suite.models[name])
     return Plan(suite, tasks, tuple(cells), tuple(skipped), scope)
+
+
+def _control_cell(
+    suite: Suite,
+    scope: Scope,
+    task: TaskPlan,
+    model_id: str,
+    condition: ConditionBundle,
+    regime: str,
+    perturbations: Sequence[PerturbationRef],
+) -> Cell | None:
+    """The cell that a condition's answers are judged against; ``None`` for the control itself and other judges.
+
+    It is found among all conditions of the profile, whichever of them a plan covers.
+    """
+    judge = task.spec.judge
+    if judge is None or judge.scale != "pairwise":
+        return None
+    names = dict.fromkeys((*suite.profile.selection.conditions, *scope.conditions))
+    known = {
+        bundle.id: bundle for bundle in expand_conditions(tuple(names), suite.conditions, suite.operators)
+    }
+    if judge.against is not None and judge.against not in known:
+        known |= {
+            bundle.id: bundle
+            for bundle in expand_conditions((judge.against,), suite.conditions, suite.operators)
+        }
+    ctx = task.prompting.context("")
+    bundles = {name: own for name, bundle in known.items() if (own := bundle.bundle(ctx)) is not None}
+    operators = {name: known[name].operator_names(own) for name, own in bundles.items()}
+    control = judge.against or control_among(operators)
+    if control is None or control not in known:
+        raise ConfigError(
+            f"task '{task.id}' is judged pairwise and its conditions have no control",
+            hint="select C0, or name the other side with judge.against",
+        )
+    if control == condition.id:
+        return None
+    other = with_compiled_prompt(suite, known[control], task.id, model_id)
+    adapter, options = check_model(model_id, suite.models[model_id])
+    reason = why_not_applicable(suite, task, adapter, options, other)
+    if reason is not None:
+        raise ConfigError(
+            f"task '{task.id}' is judged against condition '{control}', which cannot run on '{model_id}': {reason}",
+            hint="name another one with judge.against",
+        )
+    return plan_cell(suite, task, model_id, other, regime, tuple(perturbations))
 
 
 class NotCompiledError(PromptError):
@@ -341,6 +412,9 @@ def _exemplars(
     usable = [item for item in train if item.input_text not in seen]
     wanted = min(MAX_EXEMPLARS, len(usable))
     chosen = choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed)
+    if evaluator.judge is not None:
+        # Free text may come without references; conditions that show exemplars then say that there are none.
+        chosen = [item for item in chosen if has_reference(item)]
     check_items(evaluator, chosen, source.path)
     return tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in chosen)
 
@@ -410,10 +484,12 @@ def plan_cell(
     condition: ConditionBundle,
     regime: str,
     perturbations: tuple[PerturbationRef, ...] = (CLEAN,),
+    control: Cell | None = None,
 ) -> Cell:
     """The cell of an applicable condition.
 
-    Its fingerprint covers task, model, condition, decoding and program: a change of any makes other rows.
+    Its fingerprint covers task, model, condition, decoding and program, of a judged task also the judge, what it is
+    told and the ``control`` it compares with: a change of any makes other rows.
     """
     spec = suite.regimes[regime]
     decoding = Decoding(regime, spec.temperature, spec.top_p, task.spec.max_tokens)
@@ -435,6 +511,12 @@ def plan_cell(
         "decoding": decoding.hashed(),
         "length": [suite.profile.length_control, task.band],
     }
+    if task.spec.judge is not None:
+        defining["judge"] = [
+            judge_fingerprint(task.spec.judge, task.spec.instruction),
+            suite.models[task.spec.judge.model],
+            control and control.fingerprint,
+        ]
     if condition.prompt is not None:
         defining["compiled"] = condition.prompt.hash
     program, max_steps = PROGRAMS.get("single"), 1
@@ -454,6 +536,7 @@ def plan_cell(
         program=program,
         max_steps=max_steps,
         fingerprint=digest(defining),
+        control=control,
     )
 
 
@@ -468,7 +551,7 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
             options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
             evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
         else:
-            evaluator = evaluator_of(task.evaluator, task.evaluator_options, suite.schema(task_id))
+            evaluator = evaluator_of(task.evaluator, task.scoring_options(), suite.schema(task_id))
     except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
@@ -482,6 +565,19 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
     return evaluator
 
 
+def refuse_judges(plan: Plan, flag: str) -> None:
+    """Refuse judged tasks where nobody is there to judge: a judge is asked as soon as an answer is there.
+
+    Raises :class:`ConfigError`, which names the task.
+    """
+    for task in plan.tasks.values():
+        if task.spec.judge is not None:
+            raise ConfigError(
+                f"{flag}: task '{task.id}' is judged, and a judge is asked answer by answer",
+                hint="run judged tasks without it",
+            )
+
+
 def check_components(suite: Suite) -> None:
     """Check the options of everything the profile selects, without starting anything.
 
@@ -490,7 +586,7 @@ def check_components(suite: Suite) -> None:
     retriever_type(suite)
     for task_id in suite.profile.selection.tasks:
         build_evaluator(suite, task_id)
-    for model_id in suite.profile.selection.models:
+    for model_id in [*suite.profile.selection.models, *suite.judges(suite.profile.selection.tasks)]:
         check_model(model_id, suite.models[model_id])
 
 

@@ -30,6 +30,8 @@ class Tally:
     cache_hits: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
+    """Rows whose cost is not known, and not in ``cost_usd``."""
 
 
 class Progress:
@@ -107,6 +109,8 @@ class Progress:
         parts = [_pace(tally.done / seconds), f"{_short(tally.tokens)} tokens"]
         if tally.cost_usd:
             parts.append(f"${tally.cost_usd:.4f}")
+        if tally.unpriced:
+            parts.append("price unknown")
         if tally.cache_hits:
             parts.append(f"{tally.cache_hits} cached")
         if tally.failed:
@@ -206,7 +210,8 @@ class RowSink:
         tally.failed += failed
         tally.cache_hits += row.cache_hit
         tally.tokens += row.tokens
-        tally.cost_usd += row.cost_usd
+        tally.cost_usd += row.cost_usd or 0.0
+        tally.unpriced += row.cost_usd is None
         if not self.progress.quiet:
             self.progress.refresh()
         if row.error is not None:

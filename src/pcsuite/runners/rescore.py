@@ -12,6 +12,7 @@ from pcsuite import __version__
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
+from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
 from pcsuite.evaluation.base import Answer, Evaluator
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
@@ -20,7 +21,17 @@ from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
 from pcsuite.runners.plan import build_evaluator
 
-_KEPT_METRICS = ("token_cost", "cost_usd", "constraint_failed", "retrieval", "entropy_cat")
+_KEPT_METRICS = (
+    "token_cost",
+    "cost_usd",
+    "constraint_failed",
+    "retrieval",
+    "entropy_cat",
+    "judge_tokens",
+    "judge_cost_usd",
+    PERPLEXITY,
+    LABEL_PROBABILITY,
+)
 
 
 @dataclass(slots=True)
@@ -91,7 +102,8 @@ def _again(
         outcome.skipped += 1
         return None
     try:
-        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row))
+        said = row.judge or ()
+        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), said)
         evaluation = task[0].evaluate(item, answer)
         bound_depth(row.generation.text, evaluation.parsed)
     except MissingExtraError:

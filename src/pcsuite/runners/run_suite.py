@@ -12,15 +12,21 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite._util.loops import run_beside, run_blocking
 from pcsuite.analysis.metrics import declared_by
+from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import Suite, operator_type
+from pcsuite.config.model_names import provider_presets
+from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.items import closed_answers, majority_class
 from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.batches import BatchStore, batches_folder, set_aside
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import ConfigError, EngineError, LogError
+from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
+    JudgeNote,
     ModelNote,
     NotApplicableNote,
     RegisteredPlan,
@@ -32,7 +38,7 @@ from pcsuite.logging.manifest import (
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
 from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan
+from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan, refuse_judges
 from pcsuite.runners.progress import Progress, RowSink, Tally
 from pcsuite.runners.registration import register
 from pcsuite.runners.until import UntilDecided
@@ -63,18 +69,14 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
+                judge=_judge_note(task.spec),
                 majority_label=majority[task.id][0],
                 majority_share=majority[task.id][1],
                 scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
             )
             for task in plan.tasks.values()
         },
-        models={
-            model_id: ModelNote(
-                **suite.models[model_id].model_dump(mode="json", include=set(ModelNote.__struct_fields__))
-            )
-            for model_id in plan.scope.models
-        },
+        models={model_id: _model_note(suite.models[model_id]) for model_id in plan.scope.models},
         conditions={
             cell.condition.id: ConditionNote(cell.condition.title, list(cell.operators))
             for cell in plan.cells
@@ -96,7 +98,27 @@ def plan_manifest(plan: Plan) -> RunManifest:
     )
 
 
-def _record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:
+def _judge_note(spec: TaskSpec) -> JudgeNote | None:
+    judge = spec.judge
+    if judge is None:
+        return None
+    return JudgeNote(judge.model, judge.scale, judge_fingerprint(judge, spec.instruction), judge.rubric)
+
+
+def _model_note(spec: ModelSpec) -> ModelNote:
+    price = price_of(spec)
+    return ModelNote(
+        provider=spec.provider,
+        family=spec.family,
+        size=spec.size,
+        params_b=spec.params_b,
+        price_in=price.price_in if price is not None else None,
+        price_out=price.price_out if price is not None else None,
+        price=price_words(spec),
+    )
+
+
+def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:
     """Write the plan's manifest; a further block of the same log is added to the one that is there."""
     manifest = plan_manifest(plan)
     manifest.preregistration = registered
@@ -167,11 +189,13 @@ def run_suite(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
 ) -> RunSummary:
     """Run a profile, or go on with it; returns when every row is logged or its stopping rule has decided.
 
     ``policy`` replaces the profile's ``limits.retry``; ``deviation`` is the reason why what was registered changed
-    after the first row. Raises what :func:`build_plan`, :func:`register` and :func:`run_into` raise.
+    after the first row; ``batch`` sends the calls through the providers' batch APIs. Raises what :func:`build_plan`,
+    :func:`register` and :func:`run_into` raise.
 
         run_suite(load_suite("quickstart"), quiet=True).tally.done
     """
@@ -182,6 +206,7 @@ def run_suite(
         use_cache=use_cache,
         executor=executor,
         deviation=deviation,
+        batch=batch,
     )
 
 
@@ -194,13 +219,14 @@ def run_plan(
     perturber: Perturber = registered_perturbation,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
 ) -> RunSummary:
     """Run a plan into its profile's log, or go on with it.
 
     ``perturber`` finds the edits of perturbed units, by default those of the registered kinds. What the profile
     registers is written down before anything is called; a further block of a run registers nothing.
     """
-    return run_blocking(_running(plan, quiet, policy, use_cache, perturber, executor, deviation))
+    return run_blocking(_running(plan, quiet, policy, use_cache, perturber, executor, deviation, batch))
 
 
 async def run_suite_async(
@@ -210,6 +236,7 @@ async def run_suite_async(
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
     deviation: str | None = None,
+    batch: bool = False,
 ) -> RunSummary:
     """:func:`run_suite` for a caller with a loop of its own, which stays free; cancelling it ends the run in order.
 
@@ -217,7 +244,7 @@ async def run_suite_async(
     """
     plan = await asyncio.to_thread(build_plan, suite)
     return await run_beside(
-        _running(plan, quiet, None, use_cache, registered_perturbation, executor, deviation)
+        _running(plan, quiet, None, use_cache, registered_perturbation, executor, deviation, batch)
     )
 
 
@@ -229,9 +256,12 @@ def _running(
     perturber: Perturber,
     executor: ExecutorChoice,
     deviation: str | None,
+    batch: bool,
 ) -> Coroutine[Any, Any, RunSummary]:
     commit = git_commit(plan.suite.path.resolve().parent)
-    work = Work(plan, policy, perturber, use_cache, commit)
+    if batch:
+        check_batches(plan, executor)
+    work = Work(plan, policy, perturber, use_cache, commit, batch)
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
     return _run(plan, chosen, quiet=quiet, deviation=deviation)
 
@@ -241,11 +271,13 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | 
     started = time.monotonic()
     async with executor:
         with RunLog.of(run, overwrite=run.overwrite) as log:
+            if run.overwrite:
+                set_aside(batches_folder(log.paths.log))
             registered = None
             _check_scorers(plan, log)
             if not plan.scope.block:
                 registered = register(plan, log, deviation)
-                _record_plan(plan, log.paths.log, registered)
+                record_plan(plan, log.paths.log, registered)
             summary = await run_into(log, plan, executor, quiet=quiet, registered=registered)
             return replace(summary, seconds=time.monotonic() - started)
 
@@ -274,7 +306,9 @@ async def run_into(
         for cell in plan.cells:
             pending[cell.model_id] += cell.calls
     total = sum(pending.values())
-    _record_plan(plan, log.paths.log, registered)
+    if total and not executor.work.batch:
+        _refuse_open_batches(log.paths.log)
+    record_plan(plan, log.paths.log, registered)
     section = plan.suite.profile.preregistration
     until = None
     if registered is not None and section is not None and section.stopping.rule != "all_items":
@@ -297,6 +331,35 @@ async def run_into(
     seconds = time.monotonic() - started
     looks = until.last_looks() if until is not None else ()
     return RunSummary(log.paths, progress.tally, plan.calls - total, plan.not_applicable, seconds, looks)
+
+
+def check_batches(plan: Plan, executor: ExecutorChoice) -> None:
+    """Refuse batches where nobody could send them; raises :class:`ConfigError` before anything is opened."""
+    if executor.name != LOCAL.name:
+        raise ConfigError(f"--batch sends from this process, not by --executor {executor.name}")
+    refuse_judges(plan, "--batch")
+    for model_id in plan.scope.models:
+        spec = plan.suite.models[model_id]
+        preset = provider_presets().get(spec.provider)
+        declared = preset is not None and spec.provider_options().get("base_url") == preset.base_url
+        if declared and preset is not None and "batches" not in preset.knows:
+            able = [name for name, entry in provider_presets().items() if "batches" in entry.knows]
+            raise ConfigError(
+                f"model '{model_id}': {spec.provider} has no batch API that is spoken here",
+                hint=f"those of {', '.join(able)} are; --batch-export is for engines that work offline",
+            )
+
+
+def _refuse_open_batches(log: Path) -> None:
+    """Calls that are under way in batches must not be made a second time one by one."""
+    folder = batches_folder(log)
+    under_way = BatchStore(folder).open_batches() if folder.is_dir() else []
+    if under_way:
+        requests = sum(len(batch.ids) for batch in under_way)
+        raise ConfigError(
+            f"{requests} requests of this run are in batches at the provider, which are not collected yet",
+            hint="add --batch to collect them, or --overwrite to start anew",
+        )
 
 
 async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:

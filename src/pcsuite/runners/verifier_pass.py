@@ -293,7 +293,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.spec.cost(usage.prompt_tokens, usage.completion_tokens)
+            metrics["cost_usd"] = client.cost([answer])
             verdict = read_verdict(answer["text"], answer["finish_reason"])
             bound_depth(answer["text"], verdict.parsed)
             parsed = verdict.parsed

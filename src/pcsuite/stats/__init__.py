@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcsuite.stats.agreement import *  # noqa: F403
     from pcsuite.stats.answer_variation import *  # noqa: F403
     from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.permutation import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
+    from pcsuite.stats.prediction_powered import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
     from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
@@ -71,6 +73,8 @@ calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk
 calibration: risk_coverage_interval cohens_kappa
 power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
 power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
+agreement: rater_agreement Agreement krippendorff_alpha
+prediction_powered: prediction_powered_mean PredictionPowered
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread

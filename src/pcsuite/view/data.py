@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,9 +19,11 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError
+from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
 from pcsuite.logging.segments import log_segments
+from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter
 from pcsuite.view.slices import SliceScores
 
@@ -355,10 +357,27 @@ class OpenRun:
                             return list((row.get("generation") or {}).get("transcript") or [])
         return []
 
+    @property
+    def has_sample(self) -> bool:
+        """Whether answers of the run were drawn to be labelled."""
+        return sample_path(self.log).is_file()
+
+    def judge_calls(self, run_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+        """What the judge said of some answers, by run id; read from the log itself, the newest row counts."""
+        wanted, found = set(run_ids), {}
+        for segment in log_segments(self.log):
+            with segment.open() as stream:
+                for line in stream:
+                    name = line[11:75].decode("ascii", "replace")  # a line begins {"run_id":"…
+                    if name in wanted:
+                        found[name] = list(json.loads(line).get("judge") or [])
+        return found
+
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""
         try:
-            return read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            found = read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            return {name: readable(text) for name, text in found.items()}
         except LogError:
             return {}
 

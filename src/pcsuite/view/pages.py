@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pcsuite.analysis.contrasts import contrasts_of
+from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError
 from pcsuite.verifier.compare import results_document
 from pcsuite.verifier.evals import find_evals, score_evals
@@ -22,6 +23,7 @@ from pcsuite.verifier.scores import pool
 from pcsuite.view.data import OpenRun, Viewer
 from pcsuite.view.figures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, view_figures
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, filter_like, filter_of
+from pcsuite.view.labelling import label
 from pcsuite.view.marks import LABELS, Marks
 from pcsuite.view.slices import (
     SliceScores,
@@ -101,6 +103,8 @@ def item(viewer: Viewer, request: Request) -> Page:
         for row in beside
         if (row["attempts"] or 1) > 1 or row["react_steps"] or row["tool_calls"]
     }
+    judges = judges_of(run.manifest)
+    said = run.judge_calls([row["run_id"] for row in beside]) if wanted.task in judges else {}
     found = run.item(wanted.task, name)
     neighbours = _neighbours(run, wanted, name)
     return "item.html.j2", {
@@ -114,6 +118,7 @@ def item(viewer: Viewer, request: Request) -> Page:
         "first": by_id.get(first or ""),
         "second": by_id.get(second or ""),
         "steps": steps,
+        "said": said,
         "mark": Marks(run.log).read().get((wanted.task, name)),
         "mark_labels": LABELS,
         "before": neighbours[0],
@@ -385,6 +390,7 @@ PAGES = {
     "/run/{run}/ablation": ablation,
     "/run/{run}/operators": operators,
     "/run/{run}/marks": marked,
+    "/run/{run}/label": label,
     "/across": across,
     "/evals": evals,
     "/evals/{name}": one_eval,

@@ -26,6 +26,7 @@ from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.report.page import shared_style
 from pcsuite.view.data import Viewer
 from pcsuite.view.filters import address, state_of
+from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
 from pcsuite.view.pages import CLIP, PAGES, Page
 
@@ -65,6 +66,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
     routes = [
         *(Route(path, page(build)) for path, build in PAGES.items()),
         Route("/run/{run}/mark", partial(add_mark, viewer), methods=["POST"]),
+        Route("/run/{run}/label", partial(keep_label, viewer), methods=["POST"]),
         Route("/run/{run}/marks.{kind}", partial(export_marks, viewer)),
         Route("/run/{run}/live.json", partial(live_state, viewer)),
         Route("/static/{name}", static_file),
@@ -73,15 +75,27 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
     return _guarded(app, token, hosts)
 
 
-async def add_mark(viewer: Viewer, request: Request) -> Response:
-    """Note what the form says about an item, and lead back to the page that it came from."""
+async def _form(request: Request, *names: str) -> dict[str, str]:
+    """The named fields of a posted form, empty where it has none; a ``ConfigError`` where it is too long."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > LARGEST_FORM:
             raise ConfigError("the note is too long")
     form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-    text = {name: form.get(name, [""])[0] for name in ("task", "item", "label", "note", "back")}
+    return {name: form.get(name, [""])[0] for name in names}
+
+
+async def keep_label(viewer: Viewer, request: Request) -> Response:
+    """Note the label of a drawn answer, and lead to the next one without."""
+    form = await _form(request, "unit", "label", "note")
+    await run_in_threadpool(add_label, viewer, request.path_params["run"], form)
+    return RedirectResponse(request.url.path, status_code=303)
+
+
+async def add_mark(viewer: Viewer, request: Request) -> Response:
+    """Note what the form says about an item, and lead back to the page that it came from."""
+    text = await _form(request, "task", "item", "label", "note", "back")
 
     def write() -> None:
         run = viewer.run(request.path_params["run"])

@@ -1,8 +1,15 @@
 """Information about the truth, and why there is none."""
 
+import math
+
 import pytest
 
+from pcsuite.config.load import load_suite
+from pcsuite.logging.log import iter_rows
+from pcsuite.runners.run_suite import run_suite
 from support.analysed import tables_of
+from support.profiles import write_profile
+from support.provider_server import ProviderServer
 from support.synthetic_log import make_row
 
 
@@ -29,3 +36,29 @@ def test_without_truths_information_says_so(tmp_path):
     notes = [row["note"] for row in found["information"]]
     assert "not computed: the truths were not given: report with --config" in notes
     assert [row["verdict"] for row in found["hypotheses"]][:5] == ["not tested"] * 5
+
+
+def test_the_models_own_probability_of_its_label_is_calibrated_too(tmp_path):
+    """From the server's log probabilities through the row's metrics to the table."""
+    with ProviderServer(text='{"label": "World"}') as server:
+        model = {
+            "provider": "openai",
+            "family": "f",
+            "size": "1B",
+            "base_url": f"{server.origin}/v1",
+            "logprobs": True,
+        }
+        server.logprobs = [('{"label": "', 0.0), ("World", math.log(0.75)), ('"}', 0.0)]
+        path = write_profile(tmp_path, {"served": model}, conditions=("C0",), regimes=("D0",), items=12)
+        suite = load_suite(path)
+        log = run_suite(suite, quiet=True, use_cache=False).paths.log
+    rows = list(iter_rows(log))
+    assert [row.metrics["label_probability"] for row in rows] == [pytest.approx(0.75)] * 12
+    assert rows[0].metrics["answer_perplexity"] == pytest.approx(0.75 ** (-1 / 3))
+    assert rows[0].generation.usage.cached_tokens == 90
+    right = sum(row.metrics["task_score"] for row in rows) / 12
+    found = {record["measure"]: record for record in tables_of(tmp_path, rows)["information"]}
+    # All answers have one confidence, so the gap is its distance from the share of right ones.
+    assert found["ECE (label probability)"]["value"] == pytest.approx(abs(0.75 - right), abs=1e-6)
+    brier = right * 0.25**2 + (1 - right) * 0.75**2
+    assert found["Brier score (label probability)"]["value"] == pytest.approx(brier, abs=1e-6)

@@ -55,7 +55,7 @@ def test_a_plain_call_offers_no_tools():
 def test_samples_of_one_request_split_its_usage_to_the_token():
     choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in ("a", "bbb", "")]
     answer = {"choices": choices, "usage": {"prompt_tokens": 10, "completion_tokens": 7}}
-    found = parse_answers(answer, 5.0, "/chat/completions")
+    found = parse_answers(answer, "/chat/completions")
     assert [generation["text"] for generation in found] == ["a", "bbb", ""]
     assert [generation["usage"]["prompt_tokens"] for generation in found] == [3, 3, 4]
     # By the lengths of the texts plus one: 2, 4 and 1 of 7.
@@ -65,7 +65,7 @@ def test_samples_of_one_request_split_its_usage_to_the_token():
 @pytest.mark.parametrize("answer", [[], {"choices": []}, {"choices": [{}]}, {"error": "busy"}])
 def test_an_answer_that_lacks_something_is_retryable(answer):
     with pytest.raises(EngineError) as caught:
-        parse_answers(answer, 1.0, "/chat/completions")
+        parse_answers(answer, "/chat/completions")
     assert caught.value.retryable
 
 

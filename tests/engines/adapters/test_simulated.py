@@ -251,5 +251,5 @@ def test_a_model_without_interactions_keeps_its_identity():
     plain = SimulatedAdapter("m", SimulatedOptions())
     joint = SimulatedAdapter("m", SimulatedOptions(interaction_effects={"A*B": 1.0}))
     assert plain.identity() != joint.identity()
-    settings = plain.options.model_dump_json(exclude={"operator_sentences", "interaction_effects"})
+    settings = plain.options.model_dump_json(exclude={"operator_sentences", "interaction_effects", "judging"})
     assert plain.identity()["options_sha256"] == sha256_hex(settings)

@@ -16,6 +16,7 @@ from pcsuite.config.load import load_suite
 from pcsuite.logging.log import RunPaths, iter_rows, read_prompts
 from pcsuite.logging.looks import read_looks
 from pcsuite.runners.run_suite import run_suite
+from support.judged import write_judged_profile
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 from support.ray_cluster import RayNodes
@@ -255,7 +256,7 @@ def test_no_cluster_at_an_address_is_one_line(tmp_path):
 def test_a_run_until_decided_takes_the_looks_of_the_local_one(nodes, tmp_path):
     strong = {"sim": SIMULATED | {"base_accuracy": 0.2, "operator_effects": {"SCHEMA": 4.0}}}
     path = write_profile(tmp_path, strong, items=40, conditions=("C0", "C3"), regimes=("D0",))
-    process = nodes.run(path, "--quiet", "--until", "decided", "--batch", "10")
+    process = nodes.run(path, "--quiet", "--until", "decided", "--look-every", "10")
     said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, said
     section = {"preregistration.stopping": {"rule": "decided", "batch": 10}, "run.name": "local"}
@@ -266,3 +267,12 @@ def test_a_run_until_decided_takes_the_looks_of_the_local_one(nodes, tmp_path):
 
     assert told(local.paths.log.with_name("t.jsonl")) == told(local.paths.log)
     assert any(look.stopped for look in local.looks)
+
+
+def test_a_judged_run_is_the_local_one(nodes, tmp_path):
+    """Workers hold the judge too, and what it compares with: the same verdicts."""
+    path = write_judged_profile(tmp_path, items=6, judge={"scale": "pairwise"})
+    local = run_suite(load_suite(path), quiet=True).paths
+    finish(nodes.run(path, "--name", "spread"))
+    there = RunPaths.of(tmp_path / "outputs", "spread")
+    assert rows_of(there.log) == rows_of(local.log)

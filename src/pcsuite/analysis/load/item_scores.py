@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from pcsuite.stats.estimate import FloatArray
 
 CLEAN = "none"
 SCORE = "score"
+UNREADABLE = "judge_unreadable"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
 COUNT_OF, SQUARES_OF = "rows with ", "squares of "
@@ -35,6 +36,7 @@ DIRECT = {
     "truncated": "(nullif(finish_reason, 'unknown') = 'length')::INT",
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
+    "cached_tokens": "cached_tokens",
     "total_tokens": "total_tokens",
     "latency_ms": "latency_ms",
     "attempts": "attempts",
@@ -140,6 +142,8 @@ class CellScores:
     """Codes of all items that were asked, those included whose every row failed."""
     failed: FloatArray = field(default_factory=lambda: np.empty(0))
     """Share of the rows of each item of ``asked`` that failed, 0..1."""
+    unscored: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Share of them that were answered and have no score: the judge's verdict could not be read."""
 
     def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one.
@@ -216,6 +220,12 @@ class ItemScores:
             grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
         return grouped
 
+    def without_tasks(self, tasks: Collection[str]) -> ItemScores:
+        """The same without the cells of some tasks; itself where there are none of them."""
+        if not any(key.task in tasks for key in self.cells):
+            return self
+        return replace(self, cells={key: cell for key, cell in self.cells.items() if key.task not in tasks})
+
     def baseline(self, keys: Sequence[CellKey]) -> CellKey | None:
         """The control of a group of cells in natural order, ``None`` where it has none.
 
@@ -275,6 +285,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
     )
+    unread = tables.metric_column(UNREADABLE)
+    unscored = f"count(*) FILTER (n_errors = 0 AND {unread} > 0)" if unread is not None else "0"
     averages += "".join(
         f", count({metrics[name]}) FILTER (n_errors = 0) AS {sql_name(COUNT_OF + name)}, sum(({metrics[name]})::DOUBLE"
         f" * ({metrics[name]})) FILTER (n_errors = 0) AS {sql_name(SQUARES_OF + name)}"
@@ -283,7 +295,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     )
     tables.execute(
         f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, count(*) AS n_rows,"
-        f" count(*) FILTER (n_errors > 0) AS n_errors, {averages} FROM runs WHERE kind = 'main' GROUP BY ALL"
+        f" count(*) FILTER (n_errors > 0) AS n_errors, {unscored} AS n_unscored, {averages}"
+        " FROM runs WHERE kind = 'main' GROUP BY ALL"
     )
     manifest = read_manifests(tables.logs)
     pooled: frozenset[str] = frozenset()
@@ -336,7 +349,8 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
     selected = ", ".join(sql_name(name) for name in metrics)
     fetched = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
-        f" ORDER BY item_id) - 1 AS item, n_rows AS asked, n_rows - n_errors AS good, {selected} FROM item_scores"
+        f" ORDER BY item_id) - 1 AS item, n_rows AS asked, n_rows - n_errors AS good, n_unscored AS unscored,"
+        f" {selected} FROM item_scores"
         " ORDER BY cell, item"
     )
     starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
@@ -358,4 +372,5 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
             replicates=float(good.mean()) if good.size else 0.0,
             asked=np.asarray(fetched["item"][rows], dtype=np.int64),
             failed=1.0 - np.asarray(fetched["good"][rows] / fetched["asked"][rows], dtype=np.float64),
+            unscored=np.asarray(fetched["unscored"][rows] / fetched["asked"][rows], dtype=np.float64),
         )

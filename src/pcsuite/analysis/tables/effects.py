@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, Contrast, group_contrasts, item_matrix
+from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
 from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
@@ -32,6 +34,7 @@ from pcsuite.stats.permutation import (
 )
 from pcsuite.stats.random_weights import mean_test
 
+UNEQUAL_FAILURES = "unequal failures"
 Correction = Callable[[npt.ArrayLike], FloatArray]
 EFFECTS = TableSpec(
     "effects",
@@ -95,6 +98,9 @@ EFFECTS = TableSpec(
         ),
         Column("delta_least", "the difference had failed rows scored 0 here and 1 under the baseline", shown=False),
         Column("delta_most", "the difference had failed rows scored 1 here and 0 under the baseline", shown=False),
+        Column("judge", "of a judged task's score: what stands behind it", form="text", late=True),
+        *interval("judge_delta", "the difference of the judge's own scores, where labels corrected it", shown=False),
+        Column("labelled_items", "items with gold labels on both sides, which the correction rests on", shown=False),
         Column("caution", "what the difference cannot be taken without", form="text", late=True),
     ),
     note=(
@@ -111,13 +117,21 @@ EFFECTS = TableSpec(
 )  # fmt: skip
 
 
-def effects(scores: ItemScores, metrics: Metrics, registered: Registered | None = None) -> Table:
+def effects(
+    scores: ItemScores,
+    metrics: Metrics,
+    registered: Registered | None = None,
+    gold: Gold | None = None,
+    status: JudgeStatus | None = None,
+) -> Table:
     """Every contrast of every group on the metrics that are compared in effects.
 
     P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes. Contrasts
-    that were ``registered`` are a family of their own, and go by the looks where looks were taken.
+    that were ``registered`` are a family of their own, and go by the looks where looks were taken. The scores of judged
+    tasks are prediction-powered where ``gold`` labels allow it; ``status`` says what else is known of their judges.
     """
     registered = registered or Registered()
+    gold, status = gold or Gold(), status or JudgeStatus()
     records = []
     for keys in scores.groups().values():
         by_condition = {key.condition: key for key in keys}
@@ -129,6 +143,9 @@ def effects(scores: ItemScores, metrics: Metrics, registered: Registered | None 
                     record = _compare_cells(scores, treated, control, metric, metrics)
                 else:
                     record = _compare_factorial(scores, by_condition, contrast, metric, metrics)
+                if record is not None and metric == SCORE and keys[0].task in status.words:
+                    weights = {by_condition[name]: weight for name, weight in contrast.weights}
+                    record |= _judged(record, gold, weights, status.words[keys[0].task])
                 if record is not None:
                     named = {
                         "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
@@ -144,6 +161,40 @@ def effects(scores: ItemScores, metrics: Metrics, registered: Registered | None 
         if registered.plan is not None:
             record["planned"] = "yes" if registered.is_primary(record) else "no"
     return Table.of(EFFECTS, records)
+
+
+def _judged(
+    record: Mapping[str, Any], gold: Gold, weights: Mapping[CellKey, float], words: str
+) -> dict[str, Any]:
+    """What changes in a record of a judge's scores: the effect corrected by gold labels, or a word of caution.
+
+    Effect sizes are those of the judge's own scores and are left out of a corrected record; its levels are the
+    corrected control and what the effect makes of it.
+    """
+    found = gold.contrast(weights)
+    if found is None:
+        cautions = [words] if words == NOT_VALIDATED else []
+        cautions += [record["caution"]] if record.get("caution") else []
+        return {"judge": words, "caution": "; ".join(cautions) or None}
+    base = None
+    if len(weights) == 2:
+        control = next(key for key, weight in weights.items() if weight < 0)
+        level = gold.contrast({control: 1.0})
+        base = level.estimate.value if level is not None else None
+    sizes = ("cohens_d", "odds_ratio", "risk_reduction")
+    cleared = [f"{name}{end}" for name in sizes for end in ("", "_low", "_high")]
+    kept = {name: record.get(name) for name in ("delta", "delta_low", "delta_high")}
+    return {
+        **dict.fromkeys([*cleared, "number_needed", "number_harmed"]),
+        **({"control": base, "treated": base + found.estimate.value} if base is not None else {}),
+        **estimate_columns("delta", found.estimate),
+        "interval_method": found.estimate.method,
+        "p_value": number(found.test.p_value),
+        "p_method": found.test.method,
+        "judge": f"corrected by gold labels of {found.estimate.n} items",
+        **{f"judge_{name}": value for name, value in kept.items()},
+        "labelled_items": found.estimate.n,
+    }
 
 
 def _compare_cells(
@@ -209,6 +260,9 @@ def _failures(
         treated.asked, control.asked, assume_unique=True, return_indices=True
     )
     failed, failed_control = treated.failed[left], control.failed[right]
+    if metric == SCORE and len(treated.unscored) and len(control.unscored):
+        # An answer whose judge could not be read has no score, as a failed call has none.
+        failed, failed_control = failed + treated.unscored[left], failed_control + control.unscored[right]
     if len(common) < 2 or not (failed.any() or failed_control.any()):
         return {}
     gap = failed - failed_control
@@ -219,7 +273,7 @@ def _failures(
         "p_failures": number(p_value),
     }
     if p_value <= 0.05:
-        record["caution"] = "unequal failures: see delta_least and delta_most"
+        record["caution"] = f"{UNEQUAL_FAILURES}: see delta_least and delta_most"
     if not bounded:
         return record
     ours, theirs = (

@@ -19,6 +19,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, IN_CELL, USABLE
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.embeddings import infonce_cells
 from pcsuite.errors import AnalysisError
+from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY
 from pcsuite.stats.calibration import brier_interval, ece_interval, risk_coverage_interval
 from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.information import hashed_features, mutual_information, online_code, v_information
@@ -45,13 +46,17 @@ INFORMATION = TableSpec(
 PROBE_ITEMS = 600
 """Items of a cell the probe is trained on, chosen by hash where there are more."""
 MI_ITEMS = 5_000
+AREA = "risk–coverage area"
 NOTES = {
     "mutual information": "sees the parsed answer only; a model that is systematically wrong scores high",
     "V-information": "what this probe can read off the text, not all that is in it",
     "online code": "bits a fixed probe needs per label; lower than the control means the text tells the label",
     "ECE": "gap between stated confidence and score; noise inflates it",
     "Brier score": "mean squared gap between confidence and score",
-    "risk–coverage area": "error rate averaged over coverages, most confident answers first",
+    AREA: "error rate averaged over coverages, most confident answers first",
+    "ECE (label probability)": "gap between the model's probability of its label and score; noise inflates it",
+    "Brier score (label probability)": "mean squared gap between that probability and score",
+    f"{AREA} (label probability)": "error rate averaged over coverages, most probable labels first",
 }
 Truths = Mapping[str, Mapping[str, str]]
 """Truth labels by task and item id, of tasks with a closed set of labels."""
@@ -72,7 +77,8 @@ def information_table(
     records: list[dict[str, Any]] = []
     texts = _Texts(tables)
     for key in scores.cell_keys():
-        records += _calibration(scores, key)
+        records += _calibration(scores, key, "confidence", "")
+        records += _calibration(scores, key, LABEL_PROBABILITY, " (label probability)")
         labels = (truths or {}).get(key.task)
         if labels:
             records += _about_truth(tables, key, labels, texts)
@@ -98,17 +104,18 @@ def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: A
     }
 
 
-def _calibration(scores: ItemScores, key: CellKey) -> list[dict[str, Any]]:
-    stated, right = (np.clip(values, 0, 1) for values in scores.cells[key].both("confidence", SCORE))
+def _calibration(scores: ItemScores, key: CellKey, metric: str, of: str) -> list[dict[str, Any]]:
+    """How well a confidence fits the score: the one that answers state, or the model's own of the label it chose."""
+    stated, right = (np.clip(values, 0, 1) for values in scores.cells[key].both(metric, SCORE))
     if len(stated) < 10:
         return []
-    rng = named_rng("calibration", *key)
-    area = "risk–coverage area"
-    return [
-        _record(key, "ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
-        _record(key, "Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
-        _record(key, area, "error rate", risk_coverage_interval(stated, right, rng=rng, resamples=200)),
-    ]
+    rng = named_rng("calibration", *key, *([metric] if of else []))
+    measured = (
+        ("ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
+        ("Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
+        (AREA, "error rate", risk_coverage_interval(stated, right, rng=rng, resamples=200)),
+    )
+    return [_record(key, name + of, unit, value, note=NOTES[name + of]) for name, unit, value in measured]
 
 
 def _infonce(

@@ -109,7 +109,7 @@ def _kind(value: object) -> str:
         return "truth value"
     if isinstance(value, (int, float)):
         return "number"
-    return {str: "text", list: "list", dict: "record"}.get(type(value), "text")
+    return "list" if isinstance(value, list) else "record" if isinstance(value, dict) else "text"
 
 
 def _canonical(value: object) -> str:

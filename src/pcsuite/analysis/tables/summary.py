@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, natural_key
 from pcsuite.analysis.load.runs import LoadReport, RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE
@@ -26,6 +27,7 @@ from pcsuite.analysis.table import (
     number,
 )
 from pcsuite.analysis.tables.entropy import AnswerCounts
+from pcsuite.analysis.tables.judges import JudgeStatus
 from pcsuite.logging.manifest import TaskNote
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined
@@ -51,6 +53,8 @@ SUMMARY = TableSpec(
         Column("measure", "mean score over items, or micro-F1 of pooled counts", shown=False),
         *interval("score", "the task's primary metric", form="interval", digits=2, paper="Score"),
         Column("interval_method", "how the interval of the score was made", shown=False),
+        Column("judge", "of a judged task: what stands behind its score", form="text", late=True),
+        Column("judge_score", "the mean of the judge's own scores, where labels corrected it", shown=False),
         Column(
             "majority_class",
             "what always giving the most frequent true label would score; empty for open answers and pooled scores",
@@ -104,6 +108,22 @@ TASK_METRICS = TableSpec(
     ),
 )
 _MOST_MESSAGES = 12
+
+
+def with_gold(levels: Table, gold: Gold, status: JudgeStatus) -> Table:
+    """The levels with the scores of judged tasks corrected by gold labels, where there are enough of a cell."""
+    records = list(levels.records())
+    for record in records if status.words else ():
+        if record["task"] not in status.words:
+            continue
+        record["judge"] = status.words[record["task"]]
+        key = CellKey(*(record[name] for name in CellKey._fields))
+        found = gold.contrast({key: 1.0})
+        if found is not None:
+            record |= {"judge_score": record["score"], **estimate_columns("score", found.estimate)}
+            record["interval_method"] = found.estimate.method
+            record["judge"] = f"corrected by gold labels of {found.estimate.n} items"
+    return Table(levels.spec, [tuple(record.values()) for record in records])
 
 
 @dataclass(slots=True)

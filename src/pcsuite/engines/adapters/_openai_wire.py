@@ -36,13 +36,15 @@ ENFORCED: Mapping[Structured, frozenset[ConstraintKind]] = {
 
 FINISH_NOT_GIVEN = "not_given"
 _MOST_TOKENS = 10**9
+_MOST_LOGPROB = 1e-3
+"""A little above 0 is rounding, more is no logarithm of a probability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
     """One request: where below the server's root it goes, and its body."""
 
-    path: Literal["/chat/completions", "/api/chat"]
+    path: str
     body: dict[str, Any]
 
 
@@ -58,11 +60,14 @@ def build_request(
     extra_body: Mapping[str, Any],
     tools: Sequence[Tool] = (),
     samples: int = 1,
+    logprobs: bool = False,
+    omit: Sequence[str] = (),
 ) -> Wire:
     """The request for a prompt, in the server's dialect (``structured``) where it has a constraint.
 
-    ``seed`` ``None`` sends none, ``samples`` above 1 asks for several answers at once, and ``extra_body`` has the last
-    word on every key. A constraint that the dialect cannot express is a ``ConstraintUnavailableError``.
+    ``seed`` ``None`` sends none, ``samples`` above 1 asks for several answers at once, ``omit`` names fields that are
+    left out, and ``extra_body`` has the last word on every key. A constraint that the dialect cannot express is a
+    ``ConstraintUnavailableError``.
     """
     if constraint is not None and constraint.kind not in ENFORCED[structured]:
         raise ConstraintUnavailableError(
@@ -74,11 +79,15 @@ def build_request(
         sampling["seed"] = seed
     if constraint is not None and structured == "ollama_format":
         options = {**sampling, "num_predict": decoding.max_tokens}
+        options = {name: value for name, value in options.items() if name not in omit}
         body |= {"stream": False, "options": options, "format": json.loads(constraint.value)}
         return Wire("/api/chat", {**body, **extra_body})
     body |= {**sampling, max_tokens_field: decoding.max_tokens}
     if samples > 1:
         body["n"] = samples
+    if logprobs:
+        body["logprobs"] = True
+    body = {name: value for name, value in body.items() if name not in omit}
     if constraint is not None:
         body |= _constraint_fields(constraint, structured)
     if tools:
@@ -141,30 +150,30 @@ def _constraint_fields(constraint: Constraint, structured: Structured) -> dict[s
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]:
-    """The generations inside a server's decoded answer, one a sample; they share the latency and split the usage.
+def parse_answers(answer: Any, path: str) -> list[Generation]:
+    """The generations inside a server's decoded answer, one a sample; they split the usage and have no latency.
 
     ``path`` is the request's. An error in the body, and an answer that lacks something, is an ``EngineError`` that
     names it, retryable unless the server's own code says otherwise.
     """
     if not isinstance(answer, dict):
         raise EngineError("the server's answer is not a JSON object", retryable=True)
-    error = answer.get("error")  # some gateways send one with status 200
-    if isinstance(error, (dict, str)):
-        sent = error if isinstance(error, dict) else {"message": error}
-        code, message = sent.get("code"), sent.get("message")
-        status = code if isinstance(code, int) else None
-        retryable = status is None or is_retryable(status)
-        raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
+    raise_reported(answer)
+    logprobs: list[list[tuple[str, float]] | None] = [None]
     try:
         if path == "/api/chat":
             said = [(_plain_text(answer["message"]["content"]), answer.get("done_reason"))]
-            usage = _usage(answer, "prompt_eval_count", "eval_count")
+            usage = read_usage(answer, "prompt_eval_count", "eval_count")
         else:
             choices = answer["choices"]
             choices[0]  # an empty list is an error here
             said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
-            usage = _usage(answer.get("usage") or {}, "prompt_tokens", "completion_tokens")
+            logprobs = [_logprobs(choice.get("logprobs")) for choice in choices]
+            counts = answer.get("usage") or {}
+            details = counts.get("prompt_tokens_details")
+            cached = details.get("cached_tokens") if isinstance(details, dict) else None
+            cached = counts.get("prompt_cache_hit_tokens") if cached is None else cached
+            usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
     except (KeyError, IndexError, TypeError, AttributeError) as lack:
         raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
     texts = [text for text, _ in said]
@@ -172,15 +181,50 @@ def parse_answers(answer: Any, latency_ms: float, path: str) -> list[Generation]
         {
             "text": text,
             "finish_reason": shorten(finish, 80) if isinstance(finish, str) else FINISH_NOT_GIVEN,
-            "latency_ms": latency_ms,
+            "latency_ms": None,
             "usage": share,
         }
         for text, (_, finish), share in zip(texts, said, _shares(usage, texts), strict=True)
     ]
+    for generation, tokens in zip(generations, logprobs, strict=False):
+        if tokens:
+            generation["logprobs"] = tokens
     if usage is None:
         for generation in generations:
             generation["usage_reported"] = False
     return generations
+
+
+def raise_reported(answer: dict[str, Any]) -> None:
+    """Raise the error that a body reports; some gateways send one with status 200."""
+    error = answer.get("error")
+    if isinstance(error, (dict, str)):
+        sent = error if isinstance(error, dict) else {"message": error}
+        code, message = sent.get("code"), sent.get("message")
+        status = code if isinstance(code, int) else None
+        retryable = status is None or is_retryable(status)
+        raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
+
+
+def _logprobs(sent: Any) -> list[tuple[str, float]] | None:
+    """A choice's tokens with their log probabilities; ``None`` where there are none, or one cannot be read."""
+    content = sent.get("content") if isinstance(sent, dict) else None
+    return token_logprobs(content, "token", "logprob")
+
+
+def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, float]] | None:
+    """Tokens with their natural log probabilities from a list of objects; ``None`` where one cannot be true."""
+    if not isinstance(entries, list) or not entries:
+        return None
+    found = []
+    for entry in entries:
+        text, value = (entry.get(token), entry.get(logprob)) if isinstance(entry, dict) else (None, None)
+        if not isinstance(text, str) or isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        if not value <= _MOST_LOGPROB:  # NaN too
+            return None
+        found.append((text, min(0.0, float(value))))
+    return found
 
 
 def _text_of(message: dict[str, Any]) -> str:
@@ -215,8 +259,13 @@ def _shares(usage: Usage | None, texts: Sequence[str]) -> list[Usage]:
     if len(texts) == 1:
         return [usage]
     prompts = _split(usage["prompt_tokens"], [1] * len(texts))
+    cached = _split(usage.get("cached_tokens", 0), [1] * len(texts))
     completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
-    return [token_usage(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
+    shares = [token_usage(*counts) for counts in zip(prompts, completions, cached, strict=True)]
+    if "cached_tokens" not in usage:
+        for share in shares:
+            del share["cached_tokens"]
+    return shares
 
 
 def _split(total: int, weights: Sequence[int]) -> list[int]:
@@ -230,12 +279,14 @@ def _split(total: int, weights: Sequence[int]) -> list[int]:
     return parts
 
 
-def _usage(counts: Mapping[str, Any], prompt_key: str, completion_key: str) -> Usage | None:
-    """The server's counts; none where it gives none that can be true."""
+def read_usage(
+    counts: Mapping[str, Any], prompt_key: str, completion_key: str, cached: Any = None
+) -> Usage | None:
+    """The server's counts; none where it gives none that can be true. ``cached`` counts among the prompt's."""
     prompt, completion, total = (counts.get(key) for key in (prompt_key, completion_key, "total_tokens"))
     if not _is_count(prompt) or not _is_count(completion):
         return None
-    usage = token_usage(prompt, completion)
+    usage = token_usage(prompt, completion, min(cached, prompt) if _is_count(cached) else None)
     if _is_count(total) and total > usage["total_tokens"]:  # reasoning that is billed and not shown
         usage["total_tokens"] = total
     return usage

@@ -36,6 +36,8 @@ LLGUIDANCE_JSON_LAYOUT: Mapping[str, Any] = {
 }
 LOCAL_TOKEN_COUNTS_KEPT = 20_000
 """Texts whose token counts a local model remembers."""
+PAIR = "pair|"
+"""What the perturbation of a judge's call begins with where it compares two answers."""
 PROPOSER_CONDITION = "proposer"
 """Condition id of a call that asks for a prompt's text instead of an answer to an item."""
 
@@ -46,11 +48,20 @@ class Usage(TypedDict):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    cached_tokens: NotRequired[int]
+    """Those of the prompt tokens that the server had cached; missing where it does not say."""
 
 
-def token_usage(prompt: int, completion: int) -> Usage:
-    """The usage of a call from its two token counts, in their sum the whole."""
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+def token_usage(prompt: int, completion: int, cached: int | None = None) -> Usage:
+    """The usage of a call from its two token counts, in their sum the whole; ``cached`` is part of ``prompt``."""
+    usage: Usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+    if cached is not None:
+        usage["cached_tokens"] = cached
+    return usage
 
 
 class Generation(TypedDict):
@@ -58,7 +69,8 @@ class Generation(TypedDict):
 
     text: str
     finish_reason: str
-    latency_ms: float
+    latency_ms: float | None
+    """``None`` for the answer of a batch."""
     usage: Usage
     seed_honoured: NotRequired[bool]
     constraint_backend: NotRequired[str]
@@ -68,6 +80,10 @@ class Generation(TypedDict):
     """True for a stored answer: ``usage`` is what it cost when it was generated, nothing is billed now."""
     attempts: NotRequired[int]
     """Tries it took, set by the session: 0 for a stored answer."""
+    logprobs: NotRequired[list[tuple[str, float]]]
+    """The answer's tokens and their log probabilities (natural), where the server was asked for them and gave them."""
+    batch: NotRequired[str]
+    """Id of the batch that the answer came in; such a call has no latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +145,8 @@ class CallContext:
     """The text of a perfect answer."""
     wrong: Callable[[Random], str]
     """The text of a well-formed but wrong answer."""
+    judged_good: bool | None = None
+    """Of a judge's call: whether the answer it judges is a good one; ``None`` for every other call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +168,10 @@ class Request:
     """Length of the prompt by the model's own tokenizer, where it was counted."""
     step: str = ""
     """Name of the call within a program; empty for a row's first and only question."""
+    row: str = ""
+    """Id of the row that the call is for, by which a batch's answers find their way; empty for calls beside rows."""
+    shared_chars: int = 0
+    """Characters at the beginning that prompts of the same cell share, where that is known."""
 
     def then(
         self, step: str, prompt: str, *, max_tokens: int | None = None, tools: tuple[Tool, ...] = ()
@@ -165,10 +187,16 @@ class Request:
         decoding = self.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
-        tokens = self.prompt_tokens if prompt is self.prompt else None
-        seed = derived_seed(self.seed, step)
+        same = prompt is self.prompt
         return replace(
-            self, prompt=prompt, decoding=decoding, seed=seed, tools=tools, prompt_tokens=tokens, step=step
+            self,
+            prompt=prompt,
+            decoding=decoding,
+            seed=derived_seed(self.seed, step),
+            tools=tools,
+            prompt_tokens=self.prompt_tokens if same else None,
+            step=step,
+            shared_chars=self.shared_chars if same else 0,
         )
 
 

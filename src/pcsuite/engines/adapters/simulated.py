@@ -30,7 +30,9 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_operators
 from pcsuite.engines.adapters.base import (
+    PAIR,
     PROPOSER_CONDITION,
+    CallContext,
     ConstraintKind,
     Decoding,
     Generation,
@@ -51,6 +53,19 @@ _STANDARD_NORMAL = NormalDist()
 # An operator may carry arguments after its name, as ``EXEMPLARS(k=2)`` or ``EXEMPLARS:2``.
 _AFTER_NAME = re.compile(r"\W")
 _UNBRACED = str.maketrans("{}[]", "()()")
+
+
+class SimulatedJudge(Definition):
+    """How a simulated model judges. A rate is one number, or by condition with ``default`` for the rest."""
+
+    sensitivity: Share | dict[str, Share] = 0.9
+    """Chance that a good answer is judged good; of pairs, that the better one is said to be."""
+    specificity: Share | dict[str, Share] = 0.9
+    """Chance that a bad answer is judged bad."""
+    unreadable: Share | dict[str, Share] = 0.0
+    """Share of replies that hold no verdict."""
+    first_bias: Share = 0.0
+    """Share of pairs in which the answer shown first is preferred, whatever it is."""
 
 
 class SimulatedOptions(Definition):
@@ -84,6 +99,8 @@ class SimulatedOptions(Definition):
     """By kind of perturbation: what it takes from the logit."""
     mean_completion_tokens: int = Field(default=60, ge=1)
     """Average completion length."""
+    judging: SimulatedJudge = SimulatedJudge()
+    """How well it judges where it is a task's judge."""
     latency_ms: float = Field(default=0.0, ge=0)
     """Time every call takes."""
     error_rate: Share = 0.0
@@ -144,6 +161,9 @@ class SimulatedAdapter(ModelAdapter):
             rng = Random(digest + prompt.encode("utf-8", "surrogatepass"))
             text = propose_instruction(prompt, rng, self._sentences)
             valid = 0.0
+        elif context.judged_good is not None:
+            text = simulated_verdict(options.judging, context, (noise, right, abstain), Random(digest))
+            valid = 0.0
         elif abstain < options.abstain_rate:
             text = options.abstain_text.get(context.task_id, "")
             if not text:
@@ -184,6 +204,8 @@ class SimulatedAdapter(ModelAdapter):
         # Left out where empty, so that a model without them keeps its identity.
         optional = ("operator_sentences", "interaction_effects")
         unset = {name for name in optional if not getattr(self.options, name)}
+        if self.options.judging == SimulatedJudge():
+            unset.add("judging")
         settings = self.options.model_dump_json(exclude=unset)
         return {"engine": PROVIDER, "options_sha256": sha256_hex(settings)}
 
@@ -207,6 +229,28 @@ def accuracy_logit(
         if set(names).issuperset(together.split("*")):
             total += effect
     return math.log(base / (1 - base)) + total - options.perturbation_penalties.get(perturbation, 0.0)
+
+
+def simulated_verdict(
+    judging: SimulatedJudge, context: CallContext, drawn: tuple[float, float, float], rng: Random
+) -> str:
+    """What a simulated judge replies: the true verdict as often as its rates for the condition say, else the other.
+
+    ``drawn`` are three numbers between 0 and 1: for the bias to the first, for being right, for being readable.
+    """
+
+    def rate(given: float | dict[str, float]) -> float:
+        return (
+            given.get(context.condition_id, given.get("default", 0.9)) if isinstance(given, dict) else given
+        )
+
+    bias, right, readable = drawn
+    if readable < rate(judging.unreadable):
+        return "I would rather not say."
+    if context.perturbation.startswith(PAIR) and bias < judging.first_bias:
+        return '{"better": "A"}'
+    is_right = right < rate(judging.sensitivity if context.judged_good else judging.specificity)
+    return context.gold() if is_right else context.wrong(rng)
 
 
 def json_probability(options: SimulatedOptions, operators: Iterable[str]) -> float:

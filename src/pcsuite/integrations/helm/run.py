@@ -147,7 +147,8 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
     folder holds no run.
     """
     runs = read_helm_runs(folder)
-    names = {} if suite is None else {helm_name(model_id): model_id for model_id in suite.models}
+    known = () if suite is None else (*suite.models, *suite.profile.selection.models)
+    names = {helm_name(model_id): model_id for model_id in known}
     tables = helm_tables(runs, names)
     written = [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
     return HelmImport(runs, tables, written)

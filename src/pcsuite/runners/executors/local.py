@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.batches import batches_folder
 from pcsuite.engines.session import Session, open_models
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
+from pcsuite.logging.log import RunPaths
 from pcsuite.runners.executors import Executor
 from pcsuite.runners.pipeline import METRIC_CACHE, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
@@ -37,11 +39,16 @@ class LocalExecutor(Executor):
     async def __aenter__(self) -> Self:
         try:
             if self._session is None:
-                suite, models = self.work.plan.suite, self.work.plan.scope.models
+                plan, suite = self.work.plan, self.work.plan.suite
+                models = [*plan.scope.models, *plan.judges]
                 configure_metric_cache(Path(suite.profile.run.cache_dir) / METRIC_CACHE)
                 self._held.callback(close_shared_caches)
                 opened = open_models(suite, models, policy=self.work.policy, use_cache=self.work.use_cache)
                 self._session = await self._held.enter_async_context(opened)
+                if self.work.batch:
+                    run = suite.profile.run
+                    log = RunPaths.of(run.output_dir, run.name).log
+                    self._session.use_batches(batches_folder(log))
             self._pipeline = Pipeline(self.work, self._session)
         except BaseException:
             await self._held.aclose()
@@ -66,7 +73,7 @@ class LocalExecutor(Executor):
     ) -> None:
         """Ask the models side by side, each as many times at once as it takes."""
         clients = self._pipeline.session.clients
-        sources = [(todo(name), clients[name].concurrency) for name in pending]
+        sources = [(todo(name), min(count, clients[name].concurrency)) for name, count in pending.items()]
         await in_lanes(sources, self._pipeline.answer, sink.accept, sink.halt, lambda: sink.stop is not None)
 
     async def aclose(self) -> None:

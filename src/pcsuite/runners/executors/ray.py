@@ -22,6 +22,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.response_cache import FILE_NAME
 from pcsuite.engines.session import check_model
@@ -322,6 +323,12 @@ class RayExecutor(Executor):
         """Servers are asked by a few workers; a model that computes gets a copy for each slot."""
         suite = self.work.plan.suite
         kind, options = check_model(group[0], suite.models[group[0]])
+        for judge in self.work.plan.judges:
+            if judge not in group and ADAPTERS.get(suite.models[judge].provider).exclusive:
+                raise ConfigError(
+                    f"judge '{judge}' computes where it is asked, and every worker of the cluster would hold a copy",
+                    hint="serve it (provider openai), or run without --executor ray",
+                )
         asked = self.choice.workers
         if kind.exclusive:
             return Placing(group, False, kind.replica(options), asked, fixed=asked is not None)

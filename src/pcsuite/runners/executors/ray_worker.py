@@ -357,11 +357,13 @@ class GridWorker:
             cache=self._link if work.use_cache else None,
             budget=LeasedBudget(self._link) if limited else Budget(),
         )
-        if setting.shared:
+        judges = [name for name in work.plan.judges if name not in models]
+        if setting.shared or judges:
             self._keeper = LeaseKeeper(self._link.exchange)
-        for model_id in models:
+        for model_id in (*models, *judges):
             adapter = await asyncio.to_thread(_build_copy, work, model_id)
-            self._session.add(model_id, adapter, self._keeper.limiter if self._keeper else None)
+            leased = self._keeper is not None and (setting.shared or model_id in judges)
+            self._session.add(model_id, adapter, self._keeper.limiter if leased and self._keeper else None)
         self._pipeline = Pipeline(work, self._session)
         if self._keeper is not None:
             self._keeping = asyncio.create_task(self._keeper.keep())

@@ -18,6 +18,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const help = document.getElementById("help");
+  const pressed = document.querySelector(`[data-press="${CSS.escape(event.key)}"]`);
+  if (pressed) { pressed.click(); event.preventDefault(); return; }
   switch (event.key) {
     case "j": case "ArrowDown": move(1); event.preventDefault(); break;
     case "k": case "ArrowUp": move(-1); event.preventDefault(); break;

@@ -1,0 +1,383 @@
+"""Judged scores and the gold labels beside them: drawing the sample, prediction-powered contrasts, agreement.
+
+Gold labels are those of a random sample of items that :func:`draw_sample` chose by hashing and wrote down; of each
+drawn item one answer a cell is labelled. So what the labels say of the judge's error holds for all items, and effects
+can be corrected by it (:mod:`pcsuite.stats.prediction_powered`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from pcsuite._util.hashing import named_rng, sha256_hex
+from pcsuite.analysis.load.item_scores import CLEAN, CellKey, natural_key
+from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.evaluation.judged import VALUES
+from pcsuite.evaluation.parsing import clean_text
+from pcsuite.logging.labels import (
+    GoldLabel,
+    JudgeSample,
+    Labels,
+    LabelUnit,
+    gold_verdict,
+    read_sample,
+    unit_id,
+)
+from pcsuite.logging.log import iter_newest_rows
+from pcsuite.logging.manifest import JudgeNote, RunManifest, read_manifests
+from pcsuite.stats.agreement import Agreement, rater_agreement
+from pcsuite.stats.estimate import Estimate, FloatArray, undefined
+from pcsuite.stats.prediction_powered import PredictionPowered, prediction_powered_mean
+from pcsuite.stats.random_weights import widened
+
+FEWEST_LABELLED = 10
+"""Items that must be labelled on every side of a contrast before it is prediction-powered."""
+UNREAD = 0.5
+"""What stands for an unreadable verdict as a prediction. Corrected effects are unbiased for any value."""
+EVERY_CONDITION = "all"
+DEFAULT_SEED = "judge-sample-v1"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """What is needed of a judged answer."""
+
+    run_id: str
+    cell: CellKey
+    item: str
+    score: float | None
+    """The judge's, 0..1; ``None`` where its reply could not be read."""
+    verdict: str | None
+    unit: str
+    """Id of what would be labelled; empty where a rule decided and there is nothing to label."""
+    answer: str
+    other: str
+    flipped: bool | None
+    """Of a pair that was asked in both orders: whether the verdict changed."""
+
+
+def judges_of(manifest: RunManifest) -> dict[str, JudgeNote]:
+    """The judges of a run's tasks; empty for a run without judged tasks."""
+    return {task: note.judge for task, note in manifest.tasks.items() if note.judge is not None}
+
+
+def judged_rows(log: Path, judges: Collection[str]) -> Iterator[JudgedRow]:
+    """The newest clean answers without error of the judged tasks."""
+    for row in iter_newest_rows(log):
+        if row.kind != "main" or row.errors or row.task.id not in judges or row.generation is None:
+            continue
+        if row.perturbation.kind != CLEAN:
+            continue
+        score = row.metrics.get("task_score")
+        answer = clean_text(row.generation.text).strip()
+        calls = [call for call in row.judge or () if not call.rule]
+        other = calls[0].other if calls else ""
+        verdicts = {call.verdict for call in calls}
+        yield JudgedRow(
+            row.run_id,
+            CellKey(row.task.id, row.model.id, row.decoding.id, CLEAN, row.condition.id),
+            row.task.item_id,
+            None if score is None else float(score),
+            verdicts.pop() if len(verdicts) == 1 else None,
+            unit_id(row.task.id, row.task.item_id, answer, other) if calls else "",
+            answer,
+            other,
+            row.metrics.get("judge_flip"),
+        )
+
+
+def draw_sample(
+    log: Path,
+    manifest: RunManifest,
+    *,
+    items: int,
+    tasks: Collection[str] = (),
+    models: Collection[str] = (),
+    conditions: Collection[str] = (),
+    seed: str = DEFAULT_SEED,
+) -> JudgeSample:
+    """Draw ``items`` items of each judged task at random, and of each one answer from every cell, to be labelled.
+
+    Items are drawn in the order of a hash of seed and name, so that a larger sample contains the smaller one. The empty
+    selections take all. Equal answers to an item are one unit; the units of an item come together, in an order drawn by
+    lot. Raises :class:`AnalysisError` where there is nothing to label.
+    """
+    judges = judges_of(manifest)
+    if not judges:
+        raise AnalysisError(
+            f"{log.stem}: the run has no judged task", hint="labels are for tasks of kind: judged"
+        )
+    for name in tasks:
+        if name not in judges:
+            raise AnalysisError(f"no judged task '{name}'", hint=did_you_mean(name, judges))
+    rows = [
+        row
+        for row in judged_rows(log, tasks or judges)
+        if (not models or row.cell.model in models) and (not conditions or row.cell.condition in conditions)
+    ]
+    if not rows:
+        raise AnalysisError(f"{log.stem}: no judged answer to draw from", hint="run the profile first")
+    chosen: dict[tuple[str, str, CellKey], JudgedRow] = {}
+    for row in rows:
+        key = (row.cell.task, row.item, row.cell)
+        best = chosen.get(key)
+        if best is None or _lot(seed, row.run_id) < _lot(seed, best.run_id):
+            chosen[key] = row
+    sample = JudgeSample(seed, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+    sample.units = []
+    for task in dict.fromkeys(row.cell.task for row in rows):
+        judge = judges[task]
+        sample.scales |= {task: judge.scale}
+        sample.rubrics |= {task: judge.rubric}
+        known = sorted(
+            {row.item for row in rows if row.cell.task == task}, key=lambda item: _lot(seed, task, item)
+        )
+        sample.frame |= {task: len(known)}
+        sample.items |= {task: known[:items]}
+        by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in known[:items]}
+        for (of_task, item, _), row in chosen.items():
+            if of_task == task and item in by_item and row.unit:
+                by_item[item].setdefault(row.unit, []).append(row)
+        for item, units in by_item.items():
+            for name in sorted(units, key=lambda unit: _lot(seed, unit)):
+                same = units[name]
+                first = "answer" if int(_lot(seed, "first", name)[:8], 16) % 2 else "control"
+                sample.units.append(
+                    LabelUnit(
+                        name, task, item, same[0].answer, same[0].other, first if same[0].other else "answer",
+                        [row.run_id for row in same],
+                    )
+                )  # fmt: skip
+    return sample
+
+
+def _lot(*names: str) -> str:
+    return sha256_hex("\x1f".join(names))
+
+
+@dataclass(slots=True)
+class CellGold:
+    """The judge's scores of a cell, and gold ones where answers were labelled."""
+
+    judged: dict[str, float] = field(default_factory=dict)
+    """By item: the mean of the judge's scores over replicates."""
+    labelled: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By drawn item: the gold score of one answer, and the judge's of the same."""
+
+
+@dataclass(slots=True)
+class Gold:
+    """All judged cells of some logs with what was labelled of them."""
+
+    judges: dict[str, JudgeNote] = field(default_factory=dict)
+    cells: dict[CellKey, CellGold] = field(default_factory=dict)
+
+    def contrast(self, weights: Mapping[CellKey, float]) -> PredictionPowered | None:
+        """The prediction-powered mean of a weighted sum of cells; ``None`` without labels enough.
+
+        Weights that sum to 0 make an effect; a single weight of 1 a level.
+        """
+        if any(key not in self.cells for key in weights):
+            return None
+        return powered_contrast([(weight, self.cells[key]) for key, weight in weights.items()])
+
+
+def powered_contrast(parts: Sequence[tuple[float, CellGold]]) -> PredictionPowered | None:
+    """The prediction-powered mean, over items, of a weighted sum of cells, which may be of several runs.
+
+    Items that every cell has count; those labelled in every cell are the labelled ones. ``None`` with fewer than
+    :data:`FEWEST_LABELLED` of them.
+    """
+    common = sorted(set.intersection(*(set(cell.judged) for _, cell in parts)))
+    labelled = [item for item in common if all(item in cell.labelled for _, cell in parts)]
+    if len(labelled) < FEWEST_LABELLED:
+        return None
+    known = set(labelled)
+    gold, judged = (
+        np.array([sum(w * cell.labelled[item][side] for w, cell in parts) for item in labelled])
+        for side in (0, 1)
+    )
+    rest = np.array([sum(w * cell.judged[item] for w, cell in parts) for item in common if item not in known])
+    bounds = (float(sum(min(w, 0.0) for w, _ in parts)), float(sum(max(w, 0.0) for w, _ in parts)))
+    # A sum of weights may miss its bound by a rounding error.
+    return prediction_powered_mean(np.clip(gold, *bounds), judged, rest, bounds=bounds)
+
+
+def read_gold(logs: Sequence[Path], manifest: RunManifest | None = None) -> Gold:
+    """The judged cells of some logs with the gold scores of what was drawn and labelled."""
+    found = Gold(judges_of(manifest or read_manifests(logs)))
+    if not found.judges:
+        return found
+    for log in logs:
+        sample = read_sample(log) or JudgeSample()
+        labels = Labels(log).read() if sample.units else {}
+        by_run = {run_id: unit for unit in sample.units for run_id in unit.run_ids}
+        drawn = {(task, item) for task, items in sample.items.items() for item in items}
+        replicates: dict[tuple[CellKey, str], list[float]] = defaultdict(list)
+        for row in judged_rows(log, found.judges):
+            cell = found.cells.setdefault(row.cell, CellGold())
+            value = UNREAD if row.score is None else row.score
+            replicates[row.cell, row.item].append(value)
+            unit = by_run.get(row.run_id)
+            if unit is not None and unit.id == row.unit:
+                gold = gold_score(unit, labels.get(unit.id), found.judges[row.cell.task].scale)
+                if gold is not None:
+                    cell.labelled[row.item] = (gold, value)
+            elif not row.unit and (row.cell.task, row.item) in drawn:
+                cell.labelled.setdefault(row.item, (value, value))  # a rule decided: nothing to label
+        for (key, item), values in replicates.items():
+            found.cells[key].judged[item] = sum(values) / len(values)
+    return found
+
+
+def gold_score(unit: LabelUnit, label: GoldLabel | None, scale: str) -> float | None:
+    """The score (0..1) that a label stands for; ``None`` where there is none."""
+    verdict = gold_verdict(unit, label.label) if label is not None else None
+    return None if verdict is None else VALUES[scale].get(verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """How a judge stands against the labels, on one condition or all."""
+
+    task: str
+    condition: str
+    items: int
+    labels: int
+    unreadable: int
+    agreement: Agreement
+    judge_mean: float
+    gold_mean: float
+    bias: Estimate
+    """Judge's score less the gold one, over items."""
+    sensitivity: float | None
+    specificity: float | None
+    length_bias: Estimate
+    """Bias on the longer half of the answers less that on the shorter half."""
+    flips: float | None
+    """Share of pairs whose verdict changed with the order, over all pairs of the run."""
+    pairs: int
+
+
+def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[Agreed]:
+    """How each task's judge agrees with the labels: over all conditions first, then by condition.
+
+    Rows are those that were drawn and labelled; intervals resample items. Tasks without a label are left out.
+    """
+    sample, labels = read_sample(log), Labels(log).read()
+    if sample is None:
+        raise AnalysisError(f"{log.stem}: no sample was drawn", hint="pcsuite judge sample")
+    by_run = {run_id: unit for unit in sample.units for run_id in unit.run_ids}
+    pairs: dict[tuple[str, str], list[tuple[JudgedRow, str]]] = defaultdict(list)
+    flips: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for row in judged_rows(log, judges):
+        unit = by_run.get(row.run_id)
+        for condition in (EVERY_CONDITION, row.cell.condition):
+            key = (row.cell.task, condition)
+            if row.flipped is not None:
+                flips[key].append(row.flipped)
+            if unit is None or unit.id != row.unit or unit.id not in labels:
+                continue
+            verdict = gold_verdict(unit, labels[unit.id].label)
+            if verdict is not None:
+                pairs[key].append((row, verdict))
+    order = sorted(pairs, key=lambda key: (key[0], key[1] != EVERY_CONDITION, natural_key(key[1])))
+    return [_agreed(key, pairs[key], judges[key[0]].scale, flips[key]) for key in order]
+
+
+def _agreed(
+    key: tuple[str, str], pairs: Sequence[tuple[JudgedRow, str]], scale: str, flips: Sequence[bool]
+) -> Agreed:
+    task, condition = key
+    values = VALUES[scale]
+    rng = named_rng("judge check", *key)
+    # A pair whose two orders disagree is a tie by its score; what cannot be read agrees with nothing and is counted.
+    read = [
+        (row.verdict or ("tie" if scale == "pairwise" else ""), verdict, row)
+        for row, verdict in pairs
+        if row.score is not None
+    ]
+    found = rater_agreement(
+        [said for said, _, _ in read],
+        [verdict for _, verdict, _ in read],
+        [row.item for _, _, row in read],
+        values=list(values),
+        rng=rng,
+        metric="ordinal" if scale != "pass_fail" else "nominal",
+    )
+    judged = np.array([row.score for _, _, row in read], dtype=np.float64)
+    gold = np.array([values[verdict] for _, verdict, _ in read])
+    items = [row.item for _, _, row in read]
+    lengths = np.array([_length(row) for _, _, row in read], dtype=np.float64)
+    binary = scale == "pass_fail" and len(gold) > 0
+    return Agreed(
+        task,
+        condition,
+        len(set(items)),
+        len(pairs),
+        len(pairs) - len(read),
+        found,
+        float(judged.mean()) if len(judged) else float("nan"),
+        float(gold.mean()) if len(gold) else float("nan"),
+        _over_items(judged - gold, items, rng),
+        float(judged[gold == 1].mean()) if binary and (gold == 1).any() else None,
+        float(1 - judged[gold == 0].mean()) if binary and (gold == 0).any() else None,
+        _length_bias(judged - gold, lengths, items, rng),
+        float(np.mean(flips)) if flips else None,
+        len(flips),
+    )
+
+
+def _length(row: JudgedRow) -> int:
+    """Words of the answer; of a pair, those that it has more than the control's."""
+    return len(row.answer.split()) - len(row.other.split())
+
+
+def _over_items(values: FloatArray, items: Sequence[str], rng: np.random.Generator) -> Estimate:
+    """The mean with an interval that resamples items."""
+    if len(values) < 2:
+        return undefined("fewer than two labels", len(values))
+    totals, counts = _by_item(values, items)
+    weights = rng.multinomial(len(totals), np.full(len(totals), 1 / len(totals)), size=2_000)
+    draws = (weights @ totals) / (weights @ counts)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    found = Estimate(float(values.mean()), float(low), float(high), 0.95, len(totals), "bootstrap over items")
+    return widened(found, totals / counts, (-1.0, 1.0))
+
+
+def _length_bias(
+    errors: FloatArray, lengths: FloatArray, items: Sequence[str], rng: np.random.Generator
+) -> Estimate:
+    if len(errors) < 4:
+        return undefined("fewer than four labels", len(errors))
+    middle = float(np.median(lengths))
+    longer, shorter = lengths > middle, lengths < middle
+    if longer.sum() < 2 or shorter.sum() < 2:
+        return undefined("answers of one length", len(errors))
+    sides = [_by_item(np.where(side, errors, 0.0), items, side) for side in (longer, shorter)]
+    n = len(sides[0][0])
+    weights = rng.multinomial(n, np.full(n, 1 / n), size=2_000)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        halves = [(weights @ totals) / (weights @ counts) for totals, counts in sides]
+    draws = halves[0] - halves[1]
+    low, high = np.quantile(draws[np.isfinite(draws)], [0.025, 0.975])
+    value = float(errors[longer].mean() - errors[shorter].mean())
+    return Estimate(value, float(low), float(high), 0.95, n, "bootstrap over items")
+
+
+def _by_item(
+    values: FloatArray, items: Sequence[str], counted: Iterable[bool] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    order = {item: index for index, item in enumerate(dict.fromkeys(items))}
+    rows = [order[item] for item in items]
+    ones = np.ones(len(values)) if counted is None else np.asarray(list(counted), dtype=np.float64)
+    totals, counts = (
+        np.bincount(rows, weights=part, minlength=len(order)).astype(np.float64) for part in (values, ones)
+    )
+    return totals, counts

@@ -1,0 +1,177 @@
+"""``judges.csv``: how the judge of each task stands against gold labels, as ``pcsuite judge check`` found it.
+
+Without that check a task's judge is *not validated*, and every table and figure of its scores says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pcsuite._util.files import replace_atomically
+from pcsuite.analysis.judging import EVERY_CONDITION, Agreed
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.errors import LogError
+from pcsuite.logging.labels import check_path
+from pcsuite.logging.manifest import JudgeNote
+from pcsuite.stats.estimate import Estimate
+
+NOT_VALIDATED = "judge not validated"
+JUDGES = TableSpec(
+    "judges",
+    "Judges against gold labels",
+    "judged task and condition, and one for all its conditions together",
+    (
+        Column("task", "id of the task"),
+        Column("judge", "id of the model that judged"),
+        Column("condition", "id of the condition, or all"),
+        Column("n_items", "labelled items"),
+        Column("n_labels", "labelled answers"),
+        Column("agreement", "share of labels that the judge agrees with", digits=2),
+        *interval("kappa", "Cohen's kappa: agreement beyond chance", label="κ", form="interval", digits=2),
+        *interval(
+            "alpha", "Krippendorff's alpha (ordinal for 1 to 5 and pairs)", label="α", form="interval", digits=2
+        ),
+        Column("judge_rate", "mean of the judge's scores: its base rate of passing", digits=2),
+        Column("gold_rate", "mean of the gold scores", digits=2),
+        *interval("bias", "judge's score less the gold one", form="difference", digits=2),
+        Column("sensitivity", "share of good answers that the judge passes (pass_fail)", digits=2),
+        Column("specificity", "share of bad answers that the judge fails (pass_fail)", digits=2),
+        *interval(
+            "length_bias", "bias on the longer half of the answers less that on the shorter half", form="difference",
+            digits=2,
+        ),
+        Column("flips", "share of pairs whose verdict changed with the order of the answers", digits=2),
+        Column("n_pairs", "pairs that were asked in both orders"),
+        *interval(
+            "self_consistency", "share of verdicts that stay when the same is asked again", form="interval", digits=2
+        ),
+        Column("n_again", "verdicts that were asked for again"),
+        Column("unreadable", "labelled answers whose verdict could not be read"),
+    ),
+    note=(
+        "A judge earns its place here: against labels of a random sample, condition by condition. A bias that differs"
+        " between conditions makes effects of the judge's own scores wrong; prediction-powered effects are corrected"
+        " for it."
+    ),
+)  # fmt: skip
+
+
+class CheckedJudge(msgspec.Struct):
+    """Which judge was checked."""
+
+    model: str = ""
+    prompt_hash: str = ""
+    labels: int = 0
+
+
+class JudgeCheck(msgspec.Struct):
+    """``<run>.judge_check.json``."""
+
+    checked_utc: str = ""
+    tasks: dict[str, CheckedJudge] = {}
+    records: list[dict[str, Any]] = []
+
+
+def write_check(log: Path, check: JudgeCheck) -> Path:
+    """Save a check beside its run, whole or not at all."""
+    path = check_path(log)
+    try:
+        replace_atomically(path, msgspec.json.format(msgspec.json.encode(check), indent=1) + b"\n")
+    except OSError as error:
+        raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
+    return path
+
+
+def read_check(log: Path) -> JudgeCheck:
+    """The check of a log, empty where there is none; raises :class:`LogError` where it cannot be read."""
+    path = check_path(log)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=JudgeCheck)
+    except FileNotFoundError:
+        return JudgeCheck()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise LogError(f"{path}: not a check of a judge ({error})", hint="pcsuite judge check") from error
+
+
+def judge_record(agreed: Agreed, judge: str, again: tuple[Estimate, int] | None = None) -> dict[str, Any]:
+    """A row of the table; ``again`` is the self-consistency and the number of verdicts asked for again."""
+    record = {
+        "task": agreed.task,
+        "judge": judge,
+        "condition": agreed.condition,
+        "n_items": agreed.items,
+        "n_labels": agreed.labels,
+        "agreement": number(agreed.agreement.share),
+        **estimate_columns("kappa", agreed.agreement.kappa),
+        **estimate_columns("alpha", agreed.agreement.alpha),
+        "judge_rate": number(agreed.judge_mean),
+        "gold_rate": number(agreed.gold_mean),
+        **estimate_columns("bias", agreed.bias),
+        "sensitivity": agreed.sensitivity,
+        "specificity": agreed.specificity,
+        **estimate_columns("length_bias", agreed.length_bias),
+        "flips": agreed.flips,
+        "n_pairs": agreed.pairs or None,
+        "unreadable": agreed.unreadable,
+    }
+    if again is not None:
+        record |= {**estimate_columns("self_consistency", again[0]), "n_again": again[1]}
+    return record
+
+
+@dataclass(slots=True)
+class JudgeStatus:
+    """What is known of the judges of a report, by task."""
+
+    words: dict[str, str] = field(default_factory=dict)
+    """By judged task: "judge not validated", or what the check found, in a few words."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def unvalidated(self) -> list[str]:
+        """Judged tasks without a check."""
+        return [task for task, words in self.words.items() if words == NOT_VALIDATED]
+
+    def note(self, tasks: Sequence[str] | None = None) -> str:
+        """A sentence on the judges of some tasks (default: all), empty where none of them is judged."""
+        told = {task: words for task, words in self.words.items() if tasks is None or task in tasks}
+        return " ".join(f"{task}: {words}." for task, words in told.items())
+
+    def table(self) -> Table:
+        """``judges.csv``."""
+        return Table.of(JUDGES, self.records)
+
+
+def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> JudgeStatus:
+    """The checks of some logs, as far as they are about the judges that the runs had.
+
+    A check of another rubric, prompt or model counts for nothing: that was another judge.
+    """
+    found = JudgeStatus(dict.fromkeys(judges, NOT_VALIDATED))
+    for log in logs if judges else ():
+        check = read_check(log)
+        for task, about in check.tasks.items():
+            judge = judges.get(task)
+            if judge is None or (about.model, about.prompt_hash) != (judge.model, judge.prompt_hash):
+                continue
+            records = [record for record in check.records if record.get("task") == task]
+            found.records += [{name: record.get(name) for name in JUDGES.names} for record in records]
+            whole = next((r for r in records if r.get("condition") == EVERY_CONDITION), None)
+            if whole is not None:
+                found.words[task] = _words(judge.model, whole)
+    return found
+
+
+def _words(judge: str, record: Mapping[str, Any]) -> str:
+    labels, kappa, low, high = (record.get(name) for name in ("n_labels", "kappa", "kappa_low", "kappa_high"))
+    if kappa is None:
+        return f"judge {judge} checked on {labels} labels, of which κ cannot be told"
+    shown = f"κ {kappa:.2f} [{low:.2f}, {high:.2f}]"
+    if low is not None and low <= 0:
+        return f"judge {judge} checked on {labels} labels and not shown to beat chance ({shown})"
+    return f"judge {judge} checked on {labels} labels ({shown})"

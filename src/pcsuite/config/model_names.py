@@ -1,0 +1,197 @@
+"""Models by name: ``provider/model`` becomes a model entry without a line of YAML.
+
+The servers are declared in ``providers_v1.yaml``: where they are, which variable holds the key, and what they know.
+A key is sent to the declared host, or to the one that the provider's own variable names; never anywhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError
+
+from pcsuite.config.definitions import Definition, ModelSpec
+from pcsuite.config.yaml_source import YamlSource, bundled_configs
+from pcsuite.errors import ConfigError, did_you_mean
+
+Feature = Literal["seed", "logprobs", "json_schema", "cached_tokens", "batches"]
+_FAMILY = re.compile(r"[a-z]+")
+_SIZE = re.compile(r"(?<![\dx.a-z])(\d+(?:\.\d+)?)b(?![a-z])")
+_FROM_FILES = ("hf", "llamacpp")
+"""Providers whose models are files: what follows the provider's name is a path or a name on the hub."""
+
+
+class ProviderPreset(Definition):
+    """A kind of server that models can be named by."""
+
+    base_url: str
+    """Where calls go, and the host that the key belongs to."""
+    url_env: str
+    """Variable that names another address."""
+    url_is_host: bool = False
+    """The variable may hold a host and port only; scheme and path are then those of ``base_url``."""
+    key_env: str | None = None
+    """Variable that holds the key."""
+    self_hosted: bool = False
+    """The server is the user's own: it needs no key, and its calls have no price per token."""
+    knows: tuple[Feature, ...] = ()
+    """What the service documents; everything that matters is still tried (constraints) or recorded (seeds)."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Keys of the model entry."""
+    by_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Further keys by pattern of the model's name (``*``, ``?``, ``[a-z]``); the last that fits has its say."""
+
+
+class ProvidersFile(Definition):
+    """``providers_v1.yaml``."""
+
+    version: str
+    """Version of the definitions."""
+    providers: dict[str, ProviderPreset]
+    """Servers by the name that stands before the slash."""
+
+
+@lru_cache(maxsize=1)
+def provider_presets() -> Mapping[str, ProviderPreset]:
+    """The declared servers by name; not to be changed."""
+    return YamlSource.read(bundled_configs() / "providers_v1.yaml").parse(ProvidersFile).providers
+
+
+def model_by_name(name: str) -> ModelSpec | None:
+    """The entry that ``provider/model`` stands for, or ``None`` where it names no provider.
+
+    Calls go to the address in the provider's variable (``OPENAI_BASE_URL``), else to its own. Providers are those of
+    ``providers_v1.yaml``, ``hf`` and ``llamacpp`` (a path or hub name follows) and plug-ins'.
+
+    >>> entry = model_by_name("groq/llama-3.1-8b-instant")
+    >>> entry.provider, entry.family, entry.size, entry.provider_options()["base_url"]
+    ('groq', 'llama', '8B', 'https://api.groq.com/openai/v1')
+    """
+    provider, _, model = name.partition("/")
+    if not provider or not model.strip():
+        return None
+    about = _about(model)
+    if provider in _FROM_FILES:
+        return ModelSpec(provider=provider, path=model, **about)
+    preset = provider_presets().get(provider)
+    if preset is not None:
+        return ModelSpec(provider=provider, **about, **preset_options(preset, model))
+    if any(point.name == provider for point in entry_points(group="pcsuite.adapters")):
+        return ModelSpec(provider=provider, model=model, **about)
+    return None
+
+
+def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
+    """The keys of an entry for a model on a declared server: address, key variable and what the model takes."""
+    keys: dict[str, Any] = {"model": model}
+    elsewhere = os.environ.get(preset.url_env, "").strip()
+    keys["base_url"] = (_address(elsewhere, preset) if elsewhere else preset.base_url).rstrip("/")
+    if preset.key_env is not None:
+        keys["api_key_env"] = preset.key_env
+        if preset.self_hosted or elsewhere:
+            keys["api_key_required"] = False
+    keys |= preset.options
+    patterns = [pattern for pattern in preset.by_model if fnmatchcase(model, pattern)]
+    return keys | (preset.by_model[patterns[-1]] if patterns else {})
+
+
+def _address(given: str, preset: ProviderPreset) -> str:
+    if not preset.url_is_host:
+        return given
+    own = urlsplit(preset.base_url)
+    parts = urlsplit(given if "://" in given else f"{own.scheme}://{given}")
+    where = parts.netloc if parts.port is not None else f"{parts.netloc}:{own.port}"
+    if parts.hostname == "0.0.0.0":  # a server that listens everywhere is asked here
+        where = where.replace("0.0.0.0", "127.0.0.1", 1)
+    return f"{parts.scheme}://{where}{parts.path.rstrip('/') or own.path}"
+
+
+def _about(model: str) -> dict[str, Any]:
+    """Family and size as the model's name gives them away."""
+    last = model.rstrip("/").split("/")[-1].casefold()
+    family = _FAMILY.search(last)
+    about: dict[str, Any] = {"family": family[0] if family else last, "size": "unknown"}
+    size = _SIZE.search(last)
+    if size is not None:
+        about |= {"size": f"{size[1]}B", "params_b": float(size[1]) or None}
+    return about
+
+
+def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> ModelSpec:
+    """A model's entry with some keys replaced.
+
+    A key belongs to the host of its entry: where ``base_url`` changes, the key's variable is dropped unless the changes
+    name one themselves. Raises :class:`ConfigError` for a value that no entry can have.
+    """
+    kept = spec.written()
+    if "base_url" in changes and changes["base_url"] != kept.get("base_url"):
+        kept.pop("api_key_env", None)
+        kept.pop("api_key_required", None)
+    try:
+        return ModelSpec.model_validate({**kept, **changes})
+    except ValidationError as error:
+        said = str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
+        raise ConfigError(f"options of model '{name}': {said}") from None
+
+
+class NamedModels(Mapping[str, ModelSpec]):
+    """The models of a models file, and every model that can be named ``provider/model``.
+
+    Iteration gives the file's entries. A name that is looked up is resolved once and then stays what it was, also in
+    other processes. ``changes`` are keys that override an entry, by its name or ``*`` for all.
+    """
+
+    def __init__(
+        self, entries: Mapping[str, ModelSpec], changes: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self._entries = entries
+        self._changes = changes or {}
+        self._resolved: dict[str, ModelSpec] = {}
+
+    def __getitem__(self, name: str) -> ModelSpec:
+        if name not in self._resolved:
+            spec = self._entries.get(name)
+            spec = self._completed(spec) if spec is not None else model_by_name(name)
+            if spec is None:
+                raise KeyError(name)
+            changes = {**self._changes.get("*", {}), **self._changes.get(name, {})}
+            self._resolved[name] = changed_entry(name, spec, changes) if changes else spec
+        return self._resolved[name]
+
+    def __contains__(self, name: object) -> bool:
+        if name in self._entries or name in self._resolved:
+            return True
+        return isinstance(name, str) and model_by_name(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def hint(self, name: str) -> str:
+        """What to do about a name that is no model: the closest one, or how models are named."""
+        provider, slash, model = name.partition("/")
+        providers = [*provider_presets(), *_FROM_FILES]
+        if not slash:
+            closest = did_you_mean(name, self._entries)
+            named = "" if closest.startswith("did") else f", or PROVIDER/MODEL, for example openai/{name}"
+            return closest + named
+        if provider in providers and not model.strip():
+            return f"name the model after the slash: {provider}/MODEL"
+        return f"{did_you_mean(provider, providers)} (a provider), or an id of the models file"
+
+    def _completed(self, spec: ModelSpec) -> ModelSpec:
+        """An entry that names a declared server without an address, with what is declared of it."""
+        preset = provider_presets().get(spec.provider)
+        own = spec.provider_options()
+        if preset is None or "base_url" in own or "model" not in own:
+            return spec
+        return ModelSpec.model_validate({**preset_options(preset, str(own["model"])), **spec.written()})

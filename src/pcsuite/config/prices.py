@@ -1,0 +1,134 @@
+"""What calls cost: prices of a model's entry, else the dated table in the package, else unknown.
+
+A price that is not known is ``None`` all the way: plans and reports say so, and a cost budget refuses such a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from pcsuite.config.definitions import Definition, ModelSpec
+from pcsuite.config.model_names import provider_presets
+from pcsuite.config.yaml_source import YamlSource, bundled_configs
+
+_COMPUTED_HERE = ("hf", "llamacpp", "simulated")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
+
+
+class ProviderPrices(Definition):
+    """The prices of one provider's models."""
+
+    as_of: date
+    """Day the list was read."""
+    source: str
+    """The provider's price list."""
+    batch: float = Field(default=1.0, gt=0, le=1)
+    """Share of the price that a call in a batch costs."""
+    models: dict[str, tuple[float, float | None, float]]
+    """Prompt, cached prompt and completion, USD per million tokens, by the model's name on the server."""
+
+
+class PricesFile(Definition):
+    """``prices_v1.yaml``."""
+
+    version: str
+    """Version of the table."""
+    prices: dict[str, ProviderPrices]
+    """By provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens, and where that was taken from."""
+
+    price_in: float
+    price_out: float
+    price_cached: float
+    """Of prompt tokens that the server had cached."""
+    batch: float
+    """Share of all three that a call in a batch costs."""
+    source: str
+
+    def cost(
+        self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0, *, batch: bool = False
+    ) -> float:
+        """Price of a call in USD. ``cached_tokens`` are those of the prompt tokens that were cached.
+
+        >>> Price(2.0, 8.0, 0.5, 0.5, "").cost(1000, 500, 400)
+        0.0054
+        """
+        fresh = max(0, prompt_tokens - cached_tokens)
+        whole = fresh * self.price_in + cached_tokens * self.price_cached + completion_tokens * self.price_out
+        return whole * (self.batch if batch else 1.0) / 1e6
+
+    def describe(self) -> str:
+        """The price in words: ``$2.5 in, $0.25 cached, $15 out per million tokens (openai price list, 2026-11-16)``."""
+        if not self.price_in and not self.price_out:
+            return f"no price per token ({self.source})"
+        cached = f", ${self.price_cached:g} cached" if self.price_cached != self.price_in else ""
+        batch = f", batches at {self.batch:g} of it" if self.batch != 1 else ""
+        figures = f"${self.price_in:g} in{cached}, ${self.price_out:g} out per million tokens{batch}"
+        return f"{figures} ({self.source})"
+
+
+@lru_cache(maxsize=1)
+def price_table() -> Mapping[str, ProviderPrices]:
+    """The package's prices by provider; not to be changed."""
+    return YamlSource.read(bundled_configs() / "prices_v1.yaml").parse(PricesFile).prices
+
+
+def price_of(spec: ModelSpec) -> Price | None:
+    """What a model's calls cost, or ``None`` where nobody has said.
+
+    Prices of the entry go first; then models that run here or on a server of the user's own cost nothing a token; then
+    the table is asked for a model on its provider's own host. Servers elsewhere have no price.
+
+    >>> price_of(ModelSpec(provider="openai", family="x", size="7B", price_in=2.0, price_out=8.0)).price_out
+    8.0
+    """
+    options = spec.provider_options()
+    base_url, model = str(options.get("base_url", "")), str(options.get("model", ""))
+    found = _listed(spec.provider, base_url, model)
+    if spec.price_in is not None and spec.price_out is not None:
+        share = found.batch if found is not None else 1.0
+        found = Price(spec.price_in, spec.price_out, spec.price_in, share, "as configured")
+    if found is None:
+        return None
+    return replace(
+        found,
+        price_cached=found.price_cached if spec.price_cached is None else spec.price_cached,
+        batch=found.batch if spec.price_batch is None else spec.price_batch,
+    )
+
+
+def price_words(spec: ModelSpec) -> str:
+    """What is assumed of a model's price, in words, also where nothing is known."""
+    price = price_of(spec)
+    return "price unknown: set price_in and price_out" if price is None else price.describe()
+
+
+@lru_cache(maxsize=256)
+def _listed(provider: str, base_url: str, model: str) -> Price | None:
+    preset = provider_presets().get(provider)
+    if provider in _COMPUTED_HERE:
+        return Price(0.0, 0.0, 0.0, 1.0, "computed here")
+    host = urlsplit(base_url).hostname
+    if (preset is not None and preset.self_hosted) or host in _LOOPBACK:
+        return Price(0.0, 0.0, 0.0, 1.0, "self-hosted")
+    table = price_table().get(provider)
+    if preset is None or table is None or host != urlsplit(preset.base_url).hostname:
+        return None
+    found = table.models.get(model) or table.models.get(_DATED.sub("", model))
+    if found is None:
+        return None
+    price_in, cached, price_out = found
+    said = f"{provider} price list, {table.as_of.isoformat()}"
+    return Price(price_in, price_out, price_in if cached is None else cached, table.batch, said)

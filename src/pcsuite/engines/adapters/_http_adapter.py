@@ -1,0 +1,268 @@
+"""What adapters of model servers share: the key, the connections, and errors without secrets.
+
+The key is read from the environment variable that ``api_key_env`` names and appears nowhere else: not in options,
+representations, logs or errors (server messages are redacted, causes with request headers dropped). It goes to the
+host of ``base_url`` alone: redirects are answers, never followed, and no address that a server sends is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import threading
+import time
+import weakref
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+import msgspec
+from pydantic import BaseModel, Field, field_validator
+
+from pcsuite._util.http import Reply, new_session, send
+from pcsuite._util.loops import run_blocking
+from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
+from pcsuite._util.text import check_depth, read_json, shorten
+from pcsuite.config.definitions import Definition
+from pcsuite.engines.adapters._openai_wire import Wire, retry_after_seconds, status_error
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    Decoding,
+    Generation,
+    ModelAdapter,
+    Request,
+)
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+    from pcsuite.engines.adapters._batch_wire import BatchService
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+
+
+class HttpOptions(Definition):
+    """Keys of a model behind a server, whatever its wire."""
+
+    base_url: str
+    """The server's address up to and including its version (``/v1``)."""
+    model: str | None = None
+    """The model's name on the server; by default its id here."""
+    api_key_env: str | None = None
+    """Name of the environment variable that holds the key; without it no key is sent."""
+    api_key_required: bool = True
+    """Whether a variable that is not set is an error; a server of your own may want no key."""
+    system_prompt: str | None = None
+    """System message; by default none is sent."""
+    omit: tuple[str, ...] = ()
+    """Fields of the request that this model refuses, such as ``temperature``; they are not sent, and rows name them
+    under ``engine``."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request body, as they are."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    """Longest wait for a whole answer."""
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    """Longest wait for a connection."""
+    max_concurrency: int | None = Field(default=None, ge=1)
+    """Most calls in flight on this server; by default the profile's ``max_inflight``."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or _UNSEEN.search(value):
+            raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("no credentials or query in the address: name the key's variable in api_key_env")
+        return value.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _names_a_variable(cls, value: str | None) -> str | None:
+        if value is not None and (not _VARIABLE.fullmatch(value) or looks_secret(value)):
+            remember(value)  # not shown: what is no name is most likely the key itself
+            raise ValueError(
+                "name the environment variable that holds the key, not the key: OPENAI_API_KEY, say"
+            )
+        return value
+
+
+class HttpAdapter(ModelAdapter):
+    """A model behind a server; a subclass knows the wire: how a request is written and an answer read."""
+
+    Options: ClassVar[type[BaseModel]] = HttpOptions
+    options: HttpOptions
+
+    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+        if options is None:
+            raise ConfigError(f"model '{model_id}' needs 'base_url'")
+        super().__init__(model_id, options)
+        self.native_constraints = self.enforceable(self.options)
+        self.max_concurrency = self.options.max_concurrency
+        key, variable = "", self.options.api_key_env
+        if variable is not None:
+            key = os.environ.get(variable, "").strip()
+            if not key and self.options.api_key_required:
+                raise ConfigError(
+                    f"model '{model_id}': environment variable {variable} is not set",
+                    hint=f"export {variable}=…",
+                )
+            remember(key)
+            if not (key.isascii() and key.isprintable()):
+                raise ConfigError(
+                    f"model '{model_id}': the key in {variable} has characters that no header can hold",
+                    hint="look for a line break or a quotation mark that was copied along",
+                )
+        self._headers = {"Content-Type": "application/json", **self.own_headers(key)}
+        self._extra_body = masked(self.options.extra_body)
+        self._endpoint = public_url(self.options.base_url)
+        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
+        self._sessions = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_id!r}, base_url={self._endpoint!r})"
+
+    @property
+    def remote_model(self) -> str:
+        """The model's name on the server."""
+        return self.options.model or self.model_id
+
+    def own_headers(self, key: str) -> dict[str, str]:
+        """Headers of every request, the key among them; by default the bearer's, none without a key."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def url(self, path: str) -> str:
+        """The address of a path below the server's root."""
+        return f"{self.options.base_url}{path}"
+
+    def batches(self) -> BatchService | None:
+        """The batch API of the provider; ``None`` where it has none that is spoken here."""
+        return None
+
+    @abstractmethod
+    def wire(self, request: Request, samples: int = 1) -> Wire:
+        """The request as the server takes it; a constraint it cannot be given is a ``ConstraintUnavailableError``."""
+
+    @abstractmethod
+    def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
+        """The generations in a server's decoded answer to a request that went to ``path``; without a latency.
+
+        An answer that lacks something is an ``EngineError``, retryable unless the server's own code says otherwise.
+        """
+
+    def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
+        """Answer one prompt, over a connection of its own."""
+        return self._blocking(Request(prompt, decoding, seed))
+
+    def generate_constrained(
+        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
+    ) -> Generation:
+        """Answer one prompt under a constraint the server is asked to enforce."""
+        return self._blocking(Request(prompt, decoding, seed, constraint))
+
+    async def agenerate(self, request: Request) -> Generation:
+        """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
+        return (await self.ask(self.session(), request))[0]
+
+    def identity(self) -> Mapping[str, str]:
+        """Endpoint, remote name, and the options that change answers."""
+        return {
+            "endpoint": self._endpoint,
+            "model": self.remote_model,
+            "system_prompt": self.options.system_prompt or "",
+            "extra_body": json.dumps(self._extra_body, sort_keys=True),
+            **({"omit": ",".join(self.options.omit)} if self.options.omit else {}),
+        }
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        with self._lock:
+            session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    def session(self) -> ClientSession:
+        """The connections of the running event loop."""
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.closed:
+            session = self._new_session()
+            with self._lock:
+                self._sessions[loop] = session
+        return session
+
+    def _new_session(self) -> ClientSession:
+        options = self.options
+        waits = {"timeout_s": options.timeout_s, "connect_timeout_s": options.connect_timeout_s}
+        return new_session(options.base_url, headers=self._headers, **waits)
+
+    def _blocking(self, request: Request) -> Generation:
+        async def once() -> Generation:
+            async with self._new_session() as session:
+                return (await self.ask(session, request))[0]
+
+        return run_blocking(once())
+
+    async def ask(self, session: ClientSession, request: Request, samples: int = 1) -> list[Generation]:
+        """Answers to a request: as many as asked for, or fewer where the server gives fewer."""
+        try:
+            wire = self.wire(request, samples)
+            started = time.perf_counter()
+            answer = await self.exchange(session, wire.path, wire.body)
+            took = (time.perf_counter() - started) * 1000
+            generations = self.read_answer(request, wire.path, answer)
+        except EngineError as error:
+            raise self.clean(error) from None
+        for generation in generations:
+            generation["latency_ms"] = took
+            # A server that echoes the key must not bring it into rows and caches.
+            generation["text"] = redact(generation["text"], guess=False)
+        return generations
+
+    async def exchange(self, session: ClientSession, path: str, body: Any) -> Any:
+        """Send a JSON body and return the decoded answer; every lower-level failure becomes an EngineError."""
+        try:
+            content = msgspec.json.encode(body)
+        except UnicodeEncodeError:  # lone surrogates, which JSON can write out
+            content = json.dumps(body).encode()
+        return self.decoded(await send(session, "POST", self.url(path), content))
+
+    def decoded(self, reply: Reply) -> Any:
+        """The JSON value of a server's reply; a status that is no success, or no JSON, is an EngineError."""
+        if not 200 <= reply.status < 300:
+            text = reply.body.decode("utf-8", "replace")
+            wait = retry_after_seconds(reply.headers)
+            raise status_error(reply.status, text, wait, self.options.api_key_env)
+        try:
+            try:
+                answer = msgspec.json.decode(reply.body)
+            except (
+                msgspec.DecodeError,
+                RecursionError,
+            ):  # lone surrogates and NaN, which Python's reader takes
+                return read_json(reply.body)
+            check_depth(reply.body, answer)
+            return answer
+        except ValueError as error:
+            why = f"cannot be read ({len(reply.body)} bytes): {shorten(str(error), 80)}"
+            raise EngineError(f"the server's answer {why}", retryable=True, status=reply.status) from None
+
+    def clean(self, error: EngineError) -> EngineError:
+        """The error with the model named and secrets removed."""
+        message = redact(f"model '{self.model_id}': {error.message}")
+        if isinstance(error, ConstraintUnavailableError):
+            return ConstraintUnavailableError(message, hint=error.hint)
+        return EngineError(
+            message,
+            hint=error.hint,
+            retryable=error.retryable,
+            status=error.status,
+            retry_after=error.retry_after,
+            unreachable=error.unreachable,
+        )

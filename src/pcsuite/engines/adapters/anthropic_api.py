@@ -1,0 +1,158 @@
+"""``anthropic``: Claude by Anthropic's own messages API.
+
+Its OpenAI-compatible endpoint neither enforces a schema nor counts cached tokens, so the native wire is spoken here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel
+
+from pcsuite._util.text import shorten
+from pcsuite.engines.adapters._batch_wire import AnthropicBatches, BatchService
+from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
+from pcsuite.engines.adapters._openai_wire import FINISH_NOT_GIVEN, Wire, raise_reported, read_usage
+from pcsuite.engines.adapters.base import (
+    JSON_ITEM_SEPARATOR,
+    JSON_KEY_SEPARATOR,
+    Constraint,
+    ConstraintKind,
+    Generation,
+    Request,
+    chat_messages,
+    token_usage,
+)
+from pcsuite.errors import ConstraintUnavailableError, EngineError
+
+VERSION = "2023-06-01"
+MESSAGES = "/messages"
+_ANSWER_TOOL = "answer"
+_FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length"}
+"""Anthropic's words for an answer's end, as the rest of the suite has them."""
+
+
+class AnthropicOptions(HttpOptions):
+    """Keys of a model behind Anthropic's messages API."""
+
+    structured: Literal["output_format", "tool", "none"] = "output_format"
+    """How a schema is enforced: as the output's format, or as the arguments of a tool that must be called (models
+    before 4.5); ``none`` where neither is to be tried."""
+    cache_prefix: bool = False
+    """Whether the part of a prompt that all items share is marked for the server's prompt cache. It is then sent as a
+    block of its own; prefixes shorter than the server's least length are not cached."""
+
+
+class AnthropicAdapter(HttpAdapter):
+    """A Claude model behind the messages API."""
+
+    Options: ClassVar[type[BaseModel]] = AnthropicOptions
+    options: AnthropicOptions
+
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """Schemas only; the canary proves it."""
+        assert isinstance(options, AnthropicOptions)
+        return frozenset() if options.structured == "none" else frozenset({"json_schema"})
+
+    def own_headers(self, key: str) -> dict[str, str]:
+        """The key's own header, and the version of the wire."""
+        return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+    def batches(self) -> BatchService | None:
+        """Message batches."""
+        return AnthropicBatches(self)
+
+    def identity(self) -> Mapping[str, str]:
+        """Endpoint, remote name, and the options that change answers."""
+        cached = {"cache_prefix": "True"} if self.options.cache_prefix else {}
+        return {**super().identity(), "structured": self.options.structured, **cached}
+
+    def wire(self, request: Request, samples: int = 1) -> Wire:
+        """The request; the messages API has one sample, no seed, and its system message beside the others."""
+        messages = chat_messages(self.options.system_prompt, request.prompt)
+        system = "\n\n".join(entry["content"] for entry in messages if entry["role"] == "system")
+        body: dict[str, Any] = {
+            "model": self.remote_model,
+            "max_tokens": request.decoding.max_tokens,
+            "temperature": request.decoding.temperature,
+            "messages": [entry for entry in messages if entry["role"] != "system"],
+        }
+        if request.decoding.top_p < 1:
+            body["top_p"] = request.decoding.top_p
+        if system:
+            body["system"] = self._cached_block(system) if self.options.cache_prefix else system
+        shared = request.shared_chars
+        plain = len(messages) == 1 and messages[0]["content"] == request.prompt
+        if self.options.cache_prefix and plain and 0 < shared < len(request.prompt):
+            rest = {"type": "text", "text": request.prompt[shared:]}
+            blocks = [*self._cached_block(request.prompt[:shared]), rest]
+            body["messages"] = [{"role": "user", "content": blocks}]
+        body = {name: value for name, value in body.items() if name not in self.options.omit}
+        if request.constraint is not None:
+            body |= self._schema_fields(request.constraint)
+        return Wire(MESSAGES, {**body, **self.options.extra_body})
+
+    @staticmethod
+    def _cached_block(text: str) -> list[dict[str, Any]]:
+        return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+
+    def _schema_fields(self, constraint: Constraint) -> dict[str, Any]:
+        if constraint.kind != "json_schema" or self.options.structured == "none":
+            raise ConstraintUnavailableError(
+                f"the messages API with structured: {self.options.structured} cannot be given a"
+                f" {constraint.kind} constraint"
+            )
+        schema = json.loads(constraint.value)
+        if self.options.structured == "output_format":
+            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        if schema.get("type") != "object":
+            raise ConstraintUnavailableError("a tool's arguments are an object, which this schema is not")
+        tool = {"name": _ANSWER_TOOL, "description": "Gives the answer.", "input_schema": schema}
+        return {"tools": [tool], "tool_choice": {"type": "tool", "name": _ANSWER_TOOL}}
+
+    def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
+        """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""
+        if not isinstance(answer, dict):
+            raise EngineError("the server's answer is not a JSON object", retryable=True)
+        raise_reported(answer)
+        try:
+            texts = [_block_text(block) for block in answer["content"]]
+            counts = dict(answer.get("usage") or {})
+        except (KeyError, TypeError, AttributeError) as lack:
+            raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
+        finish = answer.get("stop_reason")
+        # The server counts what it had cached, and what it cached now, apart from the rest of the prompt.
+        cached, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
+        prompt = counts.get("input_tokens")
+        parts = [part for part in (prompt, cached, written) if isinstance(part, int)]
+        counts["prompt_tokens"] = sum(parts) if isinstance(prompt, int) else None
+        usage = read_usage(counts, "prompt_tokens", "output_tokens", cached)
+        generation: Generation = {
+            "text": "".join(texts),
+            "finish_reason": _FINISHED.get(finish, shorten(finish, 80))
+            if isinstance(finish, str)
+            else FINISH_NOT_GIVEN,
+            "latency_ms": None,
+            "usage": usage or token_usage(0, 0),
+            "seed_honoured": False,
+        }
+        if usage is None:
+            generation["usage_reported"] = False
+        if request.constraint is not None:
+            generation["constraint_backend"] = f"native:{self.options.structured}"
+        return [generation]
+
+
+def _block_text(block: dict[str, Any]) -> str:
+    if block["type"] == "tool_use":
+        separators = (JSON_ITEM_SEPARATOR, JSON_KEY_SEPARATOR)
+        return json.dumps(block["input"], ensure_ascii=False, separators=separators)
+    if block["type"] != "text":  # thinking, which is no part of the answer
+        return ""
+    text = block["text"]
+    if not isinstance(text, str):
+        raise EngineError(f"the server's answer has a {type(text).__name__} for its text", retryable=True)
+    return text

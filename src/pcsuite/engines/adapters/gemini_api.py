@@ -1,0 +1,218 @@
+"""``google``: Gemini by its own ``generateContent``.
+
+Its OpenAI-compatible endpoint gives no log probabilities and no count of cached tokens, so the native wire is spoken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from pcsuite._util.http import Reply
+from pcsuite._util.text import read_json, shorten
+from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
+from pcsuite.engines.adapters._openai_wire import (
+    FINISH_NOT_GIVEN,
+    Wire,
+    raise_reported,
+    read_usage,
+    token_logprobs,
+)
+from pcsuite.engines.adapters.base import (
+    Constraint,
+    ConstraintKind,
+    Generation,
+    Request,
+    chat_messages,
+    token_usage,
+)
+from pcsuite.errors import ConstraintUnavailableError, EngineError
+
+_FINISHED = {"STOP": "stop", "MAX_TOKENS": "length"}
+_OPENAPI_KEYS = frozenset(
+    {
+        "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems", "properties", "required",
+        "minProperties", "maxProperties", "minLength", "maxLength", "pattern", "anyOf", "items", "minimum", "maximum",
+        "propertyOrdering",
+    }
+)  # fmt: skip
+"""What ``responseSchema``, a part of OpenAPI's, can say."""
+
+
+class GeminiOptions(HttpOptions):
+    """Keys of a model behind Gemini's ``generateContent``."""
+
+    structured: Literal["response_json_schema", "response_schema", "none"] = "response_json_schema"
+    """How a schema is sent: as JSON Schema (Gemini 2.5 and later), or as the part of OpenAPI's schema that
+    ``responseSchema`` takes; ``none`` where neither is to be tried."""
+    seed_supported: bool = False
+    """Whether a seed is sent and taken to be honoured; the service promises best effort only."""
+    logprobs: bool = False
+    """Whether the log probabilities of the answer's tokens are asked for."""
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    """Most tokens of thought, 0 for none, -1 for as many as the model likes; by default the model's own. Thoughts are
+    taken out of the completion limit."""
+
+
+class GeminiAdapter(HttpAdapter):
+    """A Gemini model."""
+
+    Options: ClassVar[type[BaseModel]] = GeminiOptions
+    options: GeminiOptions
+
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """Schemas only; the canary proves it."""
+        assert isinstance(options, GeminiOptions)
+        return frozenset() if options.structured == "none" else frozenset({"json_schema"})
+
+    def own_headers(self, key: str) -> dict[str, str]:
+        """The key goes into a header of its own, never into the address."""
+        return {"x-goog-api-key": key} if key else {}
+
+    def identity(self) -> Mapping[str, str]:
+        """Endpoint, remote name, and the options that change answers."""
+        budget = self.options.thinking_budget
+        return {
+            **super().identity(),
+            "structured": self.options.structured,
+            "seed_supported": str(self.options.seed_supported),
+            **({"logprobs": "True"} if self.options.logprobs else {}),
+            **({"thinking_budget": str(budget)} if budget is not None else {}),
+        }
+
+    def wire(self, request: Request, samples: int = 1) -> Wire:
+        """The request; one candidate is asked for."""
+        messages = chat_messages(self.options.system_prompt, request.prompt)
+        system = [{"text": entry["content"]} for entry in messages if entry["role"] == "system"]
+        decoding = request.decoding
+        config: dict[str, Any] = {
+            "temperature": decoding.temperature,
+            "topP": decoding.top_p,
+            "maxOutputTokens": decoding.max_tokens,
+        }
+        if self.options.seed_supported:
+            config["seed"] = request.seed
+        if self.options.logprobs:
+            config["responseLogprobs"] = True
+        if self.options.thinking_budget is not None:
+            config["thinkingConfig"] = {"thinkingBudget": self.options.thinking_budget}
+        names = {"top_p": "topP", "max_tokens": "maxOutputTokens"}
+        omitted = {names.get(name, name) for name in self.options.omit}
+        config = {name: value for name, value in config.items() if name not in omitted}
+        if request.constraint is not None:
+            config |= self._schema_fields(request.constraint)
+        body: dict[str, Any] = {
+            "contents": [
+                {
+                    "role": "model" if entry["role"] == "assistant" else "user",
+                    "parts": [{"text": entry["content"]}],
+                }
+                for entry in messages
+                if entry["role"] != "system"
+            ],
+            "generationConfig": config,
+        }
+        if system:
+            body["systemInstruction"] = {"parts": system}
+        return Wire(f"/models/{self.remote_model}:generateContent", {**body, **self.options.extra_body})
+
+    def _schema_fields(self, constraint: Constraint) -> dict[str, Any]:
+        if constraint.kind != "json_schema" or self.options.structured == "none":
+            raise ConstraintUnavailableError(
+                f"generateContent with structured: {self.options.structured} cannot be given a"
+                f" {constraint.kind} constraint"
+            )
+        schema = json.loads(constraint.value)
+        if self.options.structured == "response_json_schema":
+            field, value = "responseJsonSchema", schema
+        else:
+            field, value = "responseSchema", openapi_schema(schema)
+        return {"responseMimeType": "application/json", field: value}
+
+    def decoded(self, reply: Reply) -> Any:
+        """As for any server; Google writes the wait it asks for into the body of an error."""
+        try:
+            return super().decoded(reply)
+        except EngineError as error:
+            error.retry_after = error.retry_after or _retry_delay(reply.body)
+            raise
+
+    def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
+        """The one candidate: its parts joined without thoughts. A prompt that was blocked has an empty answer."""
+        if not isinstance(answer, dict):
+            raise EngineError("the server's answer is not a JSON object", retryable=True)
+        raise_reported(answer)
+        blocked = (answer.get("promptFeedback") or {}).get("blockReason")
+        try:
+            candidate = {} if blocked and not answer.get("candidates") else answer["candidates"][0]
+            parts = (candidate.get("content") or {}).get("parts") or []
+            text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
+            counts = dict(answer.get("usageMetadata") or {})
+        except (KeyError, IndexError, TypeError, AttributeError) as lack:
+            raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
+        finish = candidate.get("finishReason") or (f"blocked: {blocked}" if blocked else None)
+        # Thoughts are billed as output; a candidate without any text has no count.
+        answered, thoughts = counts.get("candidatesTokenCount", 0), counts.get("thoughtsTokenCount", 0)
+        whole = isinstance(answered, int) and isinstance(thoughts, int)
+        counts["completion"] = answered + thoughts if whole else None
+        usage = read_usage(counts, "promptTokenCount", "completion", counts.get("cachedContentTokenCount"))
+        generation: Generation = {
+            "text": text,
+            "finish_reason": _FINISHED.get(finish, shorten(finish, 80).casefold())
+            if isinstance(finish, str)
+            else FINISH_NOT_GIVEN,
+            "latency_ms": None,
+            "usage": usage or token_usage(0, 0),
+            "seed_honoured": self.options.seed_supported,
+        }
+        if usage is None:
+            generation["usage_reported"] = False
+        if request.constraint is not None:
+            generation["constraint_backend"] = f"native:{self.options.structured}"
+        said = candidate.get("logprobsResult") or {}
+        tokens = token_logprobs(said.get("chosenCandidates"), "token", "logProbability")
+        if tokens:
+            generation["logprobs"] = tokens
+        return [generation]
+
+
+def openapi_schema(schema: Any) -> Any:
+    """A JSON schema as ``responseSchema`` takes it; a keyword it cannot say is a ``ConstraintUnavailableError``.
+
+    ``additionalProperties: false`` and ``$schema`` are left out: an OpenAPI object has the listed properties only.
+    """
+    found: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "$schema" or (key == "additionalProperties" and value is False):
+            continue
+        if key == "const" and isinstance(value, str):
+            found["enum"] = [value]
+        elif key == "properties":
+            found[key] = {name: openapi_schema(entry) for name, entry in value.items()}
+        elif key == "items" and isinstance(value, dict):
+            found[key] = openapi_schema(value)
+        elif key == "anyOf":
+            found[key] = [openapi_schema(entry) for entry in value]
+        elif key not in _OPENAPI_KEYS or (key == "type" and isinstance(value, list)):
+            raise ConstraintUnavailableError(
+                f"responseSchema cannot say '{key}'",
+                hint="structured: response_json_schema can, on newer models",
+            )
+        else:
+            found[key] = value
+    return found
+
+
+def _retry_delay(body: bytes) -> float | None:
+    """Seconds of the ``retryDelay`` in an error's details (``"17s"``), or ``None``."""
+    try:
+        details = read_json(body)["error"]["details"]
+        delays = [entry["retryDelay"] for entry in details if "retryDelay" in entry]
+        seconds = float(str(delays[0]).removesuffix("s"))
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

@@ -1,0 +1,550 @@
+"""Calls through a provider's batch API, and the folder beside the log that remembers them.
+
+A :class:`BatchDesk` answers the calls of one model: it gathers what is asked until nothing more comes, sends it as a
+batch, waits for the end, and gives each call its answer. The pipeline above does not know: a row is made as ever.
+
+Everything is noted in the folder before it is done and after, so a process may die between any two steps: what was
+planned is sent by the next one, what may have been sent is looked for on the server before it is sent again, what ended
+is collected, and an answer that was collected is never asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from pcsuite._util.files import replace_atomically, sync_folder
+from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.secrets import redact
+from pcsuite._util.text import describe, shorten
+from pcsuite.config.profile import BatchSection
+from pcsuite.engines.adapters._batch_wire import (
+    BatchLine,
+    BatchResult,
+    BatchService,
+    SentBatch,
+    openai_line,
+    openai_result,
+    result_lines,
+)
+from pcsuite.engines.adapters._http_adapter import HttpAdapter
+from pcsuite.engines.adapters.base import Generation, ModelAdapter, Request
+from pcsuite.errors import ConfigError, EngineError, LogError
+
+_LOGGER = logging.getLogger("pcsuite")
+ReturnT = TypeVar("ReturnT")
+_JOURNAL = "journal.jsonl"
+PLANNED, UPLOADED, SENDING, SENT, COLLECTED = "planned", "uploaded", "sending", "sent", "collected"
+SEND_ATTEMPTS = 8
+"""Tries to send a batch before its calls fail."""
+IMPORTED = "imported"
+"""Stands for the batch of answers that a file brought."""
+
+
+def request_id(request: Request) -> str:
+    """The id of a call in batches and files: a hash of its row, its step in the row's program, and the prompt.
+
+    48 hexadecimal digits, which every provider takes; the same call has the same id in every process.
+    """
+    return sha256_hex(f"{request.row}|{request.step}|{sha256_hex(request.prompt)}")[:48]
+
+
+def batches_folder(log: Path) -> Path:
+    """``<run>~batches`` beside the log ``<run>.jsonl``."""
+    return log.with_name(f"{log.stem}~batches")
+
+
+class _Note(msgspec.Struct, omit_defaults=True):
+    """A line of the journal."""
+
+    token: str
+    event: str
+    at: str
+    model: str = ""
+    file_id: str = ""
+    batch_id: str = ""
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch as the journal has it."""
+
+    token: str
+    model: str
+    at: datetime
+    event: str = PLANNED
+    """The last thing that happened to it."""
+    file_id: str = ""
+    batch_id: str = ""
+    ids: frozenset[str] = frozenset()
+    """Ids of its requests, while it is not collected."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it may still bring answers."""
+        return self.event != COLLECTED
+
+
+class BatchStore:
+    """The folder of a run's batches: what was sent, under which ids, and what came back.
+
+    One process at a time may use it; the lock of the run's log sees to that.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.batches: dict[str, Batch] = {}
+        self._results: dict[tuple[str, str], tuple[str, bytes]] = {}
+        """Model and request id to the batch's id and the line of its newest result."""
+        try:
+            for note in self._notes():
+                self._apply(note)
+            for batch in self.batches.values():
+                self._load(batch)
+        except OSError as error:
+            raise LogError(f"{folder}: cannot be read ({error.strerror or error})") from error
+
+    def _notes(self) -> Iterator[_Note]:
+        path = self.folder / _JOURNAL
+        if not path.is_file():
+            return
+        for line in path.read_bytes().split(b"\n"):
+            # A torn line is the last of a process that died: what it said had not been relied on.
+            with suppress(msgspec.MsgspecError):
+                yield msgspec.json.decode(line, type=_Note)
+
+    def _apply(self, note: _Note) -> None:
+        batch = self.batches.get(note.token)
+        if batch is None:
+            moment = datetime.fromisoformat(note.at)
+            batch = self.batches[note.token] = Batch(note.token, note.model, moment)
+        batch.event = note.event
+        batch.file_id = note.file_id or batch.file_id
+        batch.batch_id = note.batch_id or batch.batch_id
+        if note.event == SENDING:
+            batch.at = datetime.fromisoformat(note.at)
+
+    def _load(self, batch: Batch) -> None:
+        if batch.event != COLLECTED:
+            lines = result_lines(self.requests(batch))
+            batch.ids = frozenset(str(msgspec.json.decode(line)["custom_id"]) for line in lines)
+            return
+        for line in result_lines(self.path(batch, "results").read_bytes()):
+            with suppress(msgspec.MsgspecError, KeyError):
+                found = str(msgspec.json.decode(line)["custom_id"])
+                self._results[batch.model, found] = (batch.batch_id, line)
+
+    def path(self, batch: Batch, what: str) -> Path:
+        """The file of a batch's ``requests`` or ``results``."""
+        return self.folder / f"{batch.token}.{what}.jsonl"
+
+    def requests(self, batch: Batch) -> bytes:
+        """The requests of a batch as they were or will be sent."""
+        return self.path(batch, "requests").read_bytes()
+
+    def plan(self, model: str, lines: Mapping[str, bytes]) -> Batch:
+        """Write down a batch that is to be sent: first its requests, then that there is one."""
+        batch = Batch(uuid4().hex[:16], model, datetime.now(timezone.utc), ids=frozenset(lines))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_atomically(self.path(batch, "requests"), b"".join(lines.values()))
+        except OSError as error:
+            raise LogError(f"{self.folder}: cannot be written ({error.strerror or error})") from error
+        self.batches[batch.token] = batch
+        self.note(batch, PLANNED)
+        return batch
+
+    def note(self, batch: Batch, event: str, *, file_id: str = "", batch_id: str = "") -> None:
+        """Write down what has happened to a batch, on the disk before this returns."""
+        at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        line = _Note(batch.token, event, at, batch.model, file_id, batch_id)
+        path = self.folder / _JOURNAL
+        try:
+            new = not path.exists()
+            with open(path, "ab") as file:
+                torn = file.tell() > 0 and not _ends_a_line(path)
+                file.write((b"\n" if torn else b"") + msgspec.json.encode(line) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                sync_folder(self.folder)
+        except OSError as error:
+            raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
+        self._apply(line)
+
+    def collect(self, batch: Batch, content: bytes) -> None:
+        """Keep the results of a batch: first the file, then the note that makes it count."""
+        try:
+            replace_atomically(self.path(batch, "results"), content)
+        except OSError as error:
+            raise LogError(f"{self.folder}: cannot be written ({error.strerror or error})") from error
+        self.note(batch, COLLECTED, batch_id=batch.batch_id)
+        self._load(batch)
+
+    def keep(self, model: str, content: bytes) -> None:
+        """Keep results that no batch brought, as if one had."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        batch = Batch(uuid4().hex[:16], model, datetime.now(timezone.utc), batch_id=IMPORTED)
+        self.batches[batch.token] = batch
+        self.collect(batch, content)
+
+    def result(self, model: str, found: str) -> tuple[str, bytes] | None:
+        """The batch and the newest result of a request, or ``None``."""
+        return self._results.get((model, found))
+
+    def open_batches(self, model: str | None = None) -> list[Batch]:
+        """Batches, of one model or all, that are not collected yet."""
+        return [
+            batch for batch in self.batches.values() if batch.open and (model is None or batch.model == model)
+        ]
+
+
+def _ends_a_line(path: Path) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def set_aside(folder: Path) -> None:
+    """Move the batches of a run that starts anew out of the way, as its log is."""
+    if not folder.exists():
+        return
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
+        number += 1
+    folder.rename(aside)
+
+
+def service_of(adapter: ModelAdapter, model_id: str) -> BatchService:
+    """The batch API of a model's provider; raises :class:`ConfigError` where it has none."""
+    service = adapter.batches() if isinstance(adapter, HttpAdapter) else None
+    if service is None:
+        raise ConfigError(
+            f"model '{model_id}' cannot be asked in batches: its provider has no batch API",
+            hint="leave --batch away, name other models (--models), or use --batch-export with an offline engine",
+        )
+    return service
+
+
+def batch_line(adapter: HttpAdapter, request: Request) -> BatchLine:
+    """A request as a line of a batch."""
+    wire = adapter.wire(request)
+    return BatchLine(request_id(request), wire.path, wire.body)
+
+
+def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: BatchResult) -> Generation:
+    """The answer that a batch brought for a request; raises :class:`EngineError` where it brought none."""
+    try:
+        if not result.ok:
+            raise result.error()
+        path = adapter.wire(request).path
+        (generation, *_) = adapter.read_answer(request, path, result.body)
+    except EngineError as error:
+        raise adapter.clean(error) from None
+    generation["text"] = redact(generation["text"], guess=False)
+    generation["latency_ms"] = None
+    generation["batch"] = batch_id
+    return generation
+
+
+class BatchDesk:
+    """Answers the calls of one model through batches; for one event loop."""
+
+    def __init__(
+        self, model_id: str, adapter: HttpAdapter, service: BatchService, folder: Path, settings: BatchSection
+    ) -> None:
+        self.model_id = model_id
+        self.adapter = adapter
+        self.service = service
+        self.settings = settings
+        self._folder = folder
+        self._store: BatchStore | None = None
+        self._queue: dict[str, bytes] = {}
+        self._futures: dict[str, asyncio.Future[tuple[str, bytes]]] = {}
+        self._unreadable: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._carriers: dict[str, asyncio.Task[None]] = {}
+        self._gathering: asyncio.Task[None] | None = None
+
+    def known(self, request: Request) -> Generation | None:
+        """The answer that an earlier batch brought, or ``None``."""
+        found = request_id(request)
+        if found in self._unreadable:
+            return None
+        stored = self._opened().result(self.model_id, found)
+        if stored is None:
+            return None
+        batch_id, line = stored
+        try:
+            result = self.service.read(line)
+            return read_result(self.adapter, request, batch_id, result) if result.ok else None
+        except (EngineError, ValueError):
+            self._unreadable.add(found)  # it is asked for again
+            return None
+
+    async def answer(self, request: Request) -> Generation:
+        """The answer to a request: one that was collected, of a batch under way, or of the next one.
+
+        Raises :class:`EngineError` where the batch brought none, retryable where another batch may.
+        """
+        store = self._opened()
+        found = self.known(request)
+        if found is not None:
+            return found
+        key = request_id(request)
+        future = self._futures.get(key)
+        if future is None:
+            future = self._futures[key] = asyncio.get_running_loop().create_future()
+            under_way = [batch for batch in store.open_batches(self.model_id) if key in batch.ids]
+            for batch in under_way:
+                self._carried(batch)  # goes on with one that was given up
+            if not under_way:
+                self._queue[key] = self.service.encode(batch_line(self.adapter, request))
+                self._gather()
+        batch_id, line = await future
+        try:
+            return read_result(self.adapter, request, batch_id, self.service.read(line))
+        except ValueError as error:
+            why = f"the batch's result cannot be read: {shorten(str(error))}"
+            raise EngineError(why, retryable=True) from None
+
+    async def aclose(self) -> None:
+        """Stop waiting; batches that are under way go on at the provider and are collected by the next process."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _opened(self) -> BatchStore:
+        """The store, read when it is first needed: the run's log, and with it the folder, is then locked."""
+        if self._store is None:
+            self._store = BatchStore(self._folder)
+            for batch in self._store.open_batches(self.model_id):
+                self._carried(batch)
+        return self._store
+
+    def _carried(self, batch: Batch) -> None:
+        """See to it that somebody carries a batch to its end."""
+        task = self._carriers.get(batch.token)
+        if task is None or task.done():
+            self._carriers[batch.token] = self._start(self._carry(batch))
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _gather(self) -> None:
+        if self._gathering is None or self._gathering.done():
+            self._gathering = self._start(self._send_when_quiet())
+
+    async def _send_when_quiet(self) -> None:
+        """Wait until no further call comes, then send what there is, in batches of the configured size."""
+        before = -1
+        while len(self._queue) != before:
+            before = len(self._queue)
+            await asyncio.sleep(self.settings.gather_s)
+        while self._queue:
+            lines: dict[str, bytes] = {}
+            size = 0
+            for key in list(self._queue):
+                size += len(self._queue[key])
+                if lines and (len(lines) >= self.settings.max_requests or size > self.settings.max_mb * 1e6):
+                    break
+                lines[key] = self._queue.pop(key)
+            try:
+                batch = self._opened().plan(self.model_id, lines)
+            except LogError as error:
+                self._fail(lines, EngineError(error.message, hint=error.hint))
+                continue
+            self._carried(batch)
+
+    async def _carry(self, batch: Batch) -> None:
+        """Bring a batch from wherever it is to its end, and give its answers to those who wait."""
+        try:
+            await self._send(batch)
+            await self._wait(batch)
+        except EngineError as error:
+            _LOGGER.warning("batch %s: %s", batch.batch_id or batch.token, error.message)
+            if error.status == 404:
+                error.hint = f"if the provider no longer has the batch, delete {self._folder} to send it anew"
+            self._fail(batch.ids, error)
+            return
+        except LogError as error:
+            self._fail(batch.ids, EngineError(error.message, hint=error.hint))
+            return
+        except Exception as error:  # whatever a server sent: nobody may wait for ever
+            why = f"batch {batch.batch_id or batch.token}: {describe(error)}"
+            _LOGGER.warning("%s", why)
+            self._fail(batch.ids, EngineError(why))
+            return
+        store = self._opened()
+        missing = EngineError("the batch ended without an answer to this request", retryable=True)
+        for key in batch.ids:
+            stored = store.result(self.model_id, key)
+            future = self._futures.pop(key, None)
+            if future is None or future.done():
+                continue
+            if stored is None or stored[0] != batch.batch_id:
+                future.set_exception(missing)
+            else:
+                future.set_result(stored)
+
+    def _fail(self, keys: Iterable[str], error: EngineError) -> None:
+        for key in keys:
+            future = self._futures.pop(key, None)
+            if future is not None and not future.done():
+                future.set_exception(error)
+
+    async def _send(self, batch: Batch) -> None:
+        """Upload and create, each once; where it is not known whether a batch was created, it is looked for first."""
+        store, service = self._opened(), self.service
+        content = store.requests(batch)
+        if batch.event == PLANNED:
+            file_id = await self._patiently(lambda: service.upload(content, batch.token), SEND_ATTEMPTS)
+            store.note(batch, UPLOADED, file_id=file_id)
+        if batch.event == UPLOADED:
+            store.note(batch, SENDING)
+            doubtful = False
+        else:
+            doubtful = batch.event == SENDING
+        attempt = 0
+        while batch.event == SENDING:
+            if doubtful:
+                found = await self._found(batch)
+                if found is not None:
+                    store.note(batch, SENT, batch_id=found)
+                    break
+            try:
+                batch_id = await service.create(content, batch.file_id, batch.token)
+            except EngineError as error:
+                attempt += 1
+                # An answer below 500 says that nothing was made; anything else leaves it open.
+                doubtful = error.status is None or error.status >= 500
+                if not error.retryable:
+                    store.collect(batch, b"")  # refused for good: nothing of it will ever come
+                    raise
+                if attempt >= SEND_ATTEMPTS or error.unreachable:
+                    raise
+                _LOGGER.warning("batch %s: %s; trying again", batch.token, error.message)
+                await asyncio.sleep(error.retry_after or min(self.settings.poll_s, 2.0**attempt))
+                continue
+            store.note(batch, SENT, batch_id=batch_id)
+            _LOGGER.info("batch %s: %d requests to %s sent", batch_id, len(batch.ids), self.model_id)
+
+    async def _found(self, batch: Batch) -> str | None:
+        """The id of a batch that may have been created, looked for until a late request would have arrived."""
+        others = {one.batch_id for one in self._opened().batches.values() if one.batch_id}
+        sent = SentBatch(batch.token, len(batch.ids), batch.at, batch.file_id, others)
+        while True:
+            found = await self._patiently(lambda: self.service.find(sent, frozenset(batch.ids)))
+            age = (datetime.now(timezone.utc) - batch.at).total_seconds()
+            if found is not None or age > self.settings.settle_s:
+                return found
+            await asyncio.sleep(min(self.settings.poll_s, max(0.05, self.settings.settle_s - age)))
+
+    async def _wait(self, batch: Batch) -> None:
+        store, service, told = self._opened(), self.service, (-1, -1)
+        while batch.event == SENT:
+            state = await self._patiently(partial(service.state, batch.batch_id))
+            if (state.done, state.failed) != told:
+                told = (state.done, state.failed)
+                failed = f", {state.failed} failed" if state.failed else ""
+                _LOGGER.info("batch %s: %d of %d done%s", batch.batch_id, state.done, len(batch.ids), failed)
+            if state.ended:
+                content = await self._patiently(partial(service.results, batch.batch_id, state))
+                store.collect(batch, content)
+                if state.problem:
+                    raise EngineError(f"the batch was refused: {state.problem}", retryable=state.retry)
+                return
+            await asyncio.sleep(self.settings.poll_s)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[ReturnT]], attempts: float = math.inf) -> ReturnT:
+        """What a request to the service returns; a server that is busy or away is asked again.
+
+        Without a number of ``attempts`` that goes on for as long as it takes: what was sent is paid for.
+        """
+        attempt = 0
+        while True:
+            try:
+                return await ask()
+            except EngineError as error:
+                attempt += 1
+                given_up = attempt >= attempts or (error.unreachable and attempts < math.inf)
+                if given_up or not error.retryable:
+                    raise
+                if attempt == 1 or attempt % 20 == 0:
+                    _LOGGER.warning("batches of %s: %s; asking again", self.model_id, error.message)
+                await asyncio.sleep(error.retry_after or min(self.settings.poll_s, 2.0**attempt))
+
+
+# Files for engines that work offline, such as vLLM's run-batch.
+
+
+class AnswerFile:
+    """Answers of files in OpenAI's batch format, kept in the run's folder as if a batch had brought them."""
+
+    def __init__(self, folder: Path, model_id: str) -> None:
+        self.model_id = model_id
+        self.store = BatchStore(folder)
+
+    def keep(self, lines: Iterable[bytes]) -> None:
+        """Keep lines of results; the newest of a request counts."""
+        self.store.keep(self.model_id, b"\n".join(lines) + b"\n")
+
+    def answer(self, adapter: HttpAdapter, request: Request) -> Generation | None:
+        """The answer to a request, or ``None`` where no file had one; raises where the engine failed on it."""
+        stored = self.store.result(self.model_id, request_id(request))
+        if stored is None:
+            return None
+        batch_id, line = stored
+        return read_result(adapter, request, batch_id, openai_result(line))
+
+
+def read_answer_file(path: Path) -> dict[str, bytes]:
+    """The lines of a file of results in OpenAI's batch format, by request id; the last of an id counts.
+
+    Raises :class:`ConfigError`, with the line's number, for a file that is none or holds no answer.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from error
+    lines: dict[str, bytes] = {}
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            lines[openai_result(line).id] = line
+        except (ValueError, RecursionError) as error:
+            hint = "give the file that the engine wrote, one answer a line"
+            raise ConfigError(f"{path}:{number}: no line of batch results ({error})", hint=hint) from None
+    if not lines:
+        raise ConfigError(f"{path}: there are no answers in it")
+    return lines
+
+
+def export_line(adapter: ModelAdapter, request: Request) -> bytes:
+    """A request as a line of OpenAI's batch format, which vLLM's ``run-batch`` reads; newline included.
+
+    Raises :class:`ConfigError` for a model whose wire is another.
+    """
+    line = batch_line(adapter, request) if isinstance(adapter, HttpAdapter) else None
+    if line is None or line.path != "/chat/completions":
+        raise ConfigError(
+            f"the wire of '{adapter.model_id}' is not OpenAI's: its requests cannot be exported",
+            hint="name the model by a server of that wire, for example vllm/NAME",
+        )
+    return openai_line(line)

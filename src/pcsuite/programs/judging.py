@@ -1,0 +1,99 @@
+"""Asking a judge: a task's questions about an answer become calls through the session, and calls verdicts.
+
+The judge is a model of the session like any other: its calls are limited, budgeted, retried and cached as every call
+is. It is asked at temperature 0, and its reply is held to the schema where its engine can enforce one (and the canary
+shows that it does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+
+from pcsuite._util.hashing import sha256_hex
+from pcsuite.config.definitions import JudgeSpec
+from pcsuite.constraints import choose_backend
+from pcsuite.data.items import Item
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
+from pcsuite.engines.session import ModelClient
+from pcsuite.errors import ConstraintUnavailableError
+from pcsuite.evaluation.base import Answer, Evaluator, JudgeCall, JudgeQuestion
+from pcsuite.evaluation.judged import read_reply, reply_schema, reply_tokens
+
+ContextOf = Callable[[JudgeQuestion], CallContext]
+"""What a question is for, which only a simulated judge looks at."""
+
+
+class Judge:
+    """A task's judge, opened."""
+
+    def __init__(self, spec: JudgeSpec, client: ModelClient) -> None:
+        self.spec = spec
+        self.client = client
+        self.decoding = Decoding("judge", temperature=0.0, top_p=1.0, max_tokens=reply_tokens(spec))
+        self._constraint: Constraint | None = None
+        self._proved = False
+        self._proving = asyncio.Lock()
+
+    async def verdicts(
+        self,
+        evaluator: Evaluator,
+        item: Item,
+        answer: Answer,
+        control: Answer | None,
+        context_of: ContextOf,
+        seed: int = 0,
+    ) -> list[JudgeCall]:
+        """The judge's calls about an answer, in order, each with its verdict as far as it can be read.
+
+        ``control`` is what a judge of pairs compares it with. Raises :class:`~pcsuite.errors.EngineError` where a call
+        failed for good: then there is no verdict, and the row is tried again on resume.
+        """
+        questions: Sequence[JudgeQuestion | JudgeCall] = evaluator.questions(item, answer, control)
+        return [
+            question
+            if isinstance(question, JudgeCall)
+            else await self.ask(question, context_of(question), seed)
+            for question in questions
+        ]
+
+    async def ask(self, question: JudgeQuestion, context: CallContext, seed: int = 0) -> JudgeCall:
+        """One question asked and its reply read; ``seed`` other than 0 asks the same anew."""
+        constraint = await self._enforced()
+        made = await self.client.ask(Request(question.prompt, self.decoding, seed, constraint, context))
+        usage = made["usage"]
+        return read_reply(
+            self.spec,
+            JudgeCall(
+                judge=self.client.model_id,
+                verdict=None,
+                text=made["text"],
+                finish_reason=made["finish_reason"],
+                prompt_hash=sha256_hex(question.prompt),
+                order=question.order,
+                other=question.other,
+                constraint_backend=made.get("constraint_backend"),
+                prompt_tokens=usage["prompt_tokens"],
+                completion_tokens=usage["completion_tokens"],
+                cost_usd=self.client.cost([made]),
+                latency_ms=made["latency_ms"],
+                cache_hit=made.get("cache_hit", False),
+            ),
+        )
+
+    async def _enforced(self) -> Constraint | None:
+        """The reply's schema as a constraint, where the judge's engine is shown to enforce it; found out once."""
+        async with self._proving:
+            if not self._proved:
+                adapter = self.client.adapter
+                schema = json.dumps(reply_schema(self.spec))
+                try:
+                    backend = choose_backend("auto", type(adapter), adapter.options, "json_schema")
+                    wanted = Constraint("json_schema", schema, backend.name)
+                    if await self.client.why_unenforced(wanted) is None:
+                        self._constraint = wanted
+                except ConstraintUnavailableError:
+                    self._constraint = None
+                self._proved = True
+        return self._constraint

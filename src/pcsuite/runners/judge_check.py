@@ -1,0 +1,163 @@
+"""Checking a judge: its logged verdicts against gold labels, and against itself when asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pcsuite.analysis.judging import EVERY_CONDITION, agreements, judges_of
+from pcsuite.analysis.tables.judges import CheckedJudge, JudgeCheck, judge_record, write_check
+from pcsuite.config.load import Suite
+from pcsuite.data.items import load_items
+from pcsuite.engines.session import open_models
+from pcsuite.errors import AnalysisError, LogError
+from pcsuite.evaluation.base import Answer, JudgeCall, JudgeQuestion
+from pcsuite.logging.labels import JudgeSample, Labels, read_sample, read_sheet
+from pcsuite.logging.log import RunPaths, iter_newest_rows
+from pcsuite.logging.manifest import read_manifest
+from pcsuite.logging.row import RunRow
+from pcsuite.programs.judging import Judge
+from pcsuite.runners.pipeline import judge_context
+from pcsuite.runners.plan import build_evaluator
+from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.proportions import wilson
+
+AGAIN_SEED = 1
+"""Of the second question; its own, so that the cache does not repeat the first reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What a check found and where it was saved."""
+
+    path: Path
+    check: JudgeCheck
+    imported: int
+    """Labels that were read from the table."""
+
+
+def check_judge(
+    suite: Suite, *, labels: Path | None = None, again: int = 30, log: Path | None = None
+) -> CheckResult:
+    """Hold the judges of a run against its gold labels, and save what is found beside the run.
+
+    ``labels`` is a filled-in table of ``pcsuite judge sample``, whose labels are taken over into the run's own file;
+    without it those of the labelling page count. ``again`` verdicts of each task are asked for anew, at the judge's
+    price, for self-consistency. Raises :class:`LogError` where there is no run, :class:`AnalysisError` where nothing
+    was drawn or labelled, :class:`~pcsuite.errors.DataError` for a wrong table.
+    """
+    run = suite.profile.run
+    log = log or RunPaths.of(run.output_dir, run.name).log
+    manifest = read_manifest(log)
+    if manifest is None:
+        raise LogError(f"{log}: no run to check", hint="pcsuite run --config PROFILE")
+    judges = judges_of(manifest)
+    if not judges:
+        raise AnalysisError(
+            f"{log.stem}: the run has no judged task", hint="a judge is checked on tasks of kind: judged"
+        )
+    sample = read_sample(log)
+    if sample is None:
+        raise AnalysisError(f"{log.stem}: no sample was drawn to be labelled", hint="pcsuite judge sample")
+    imported = 0
+    if labels is not None:
+        imported = _take_over(labels, sample, Labels(log))
+    found = agreements(log, judges)
+    if not found:
+        raise AnalysisError(
+            f"{log.stem}: none of the {len(sample.units)} drawn answers is labelled",
+            hint="label them in pcsuite view, or fill in the table and give it with --labels",
+        )
+    repeated = asyncio.run(_ask_again(suite, log, sample, again)) if again else {}
+    records = [
+        judge_record(
+            agreed,
+            judges[agreed.task].model,
+            repeated.get((agreed.task, agreed.condition)),
+        )
+        for agreed in found
+    ]
+    counts = {one.task: one.labels for one in found if one.condition == EVERY_CONDITION}
+    check = JudgeCheck(
+        datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        {task: CheckedJudge(judges[task].model, judges[task].prompt_hash, counts[task]) for task in counts},
+        records,
+    )
+    return CheckResult(write_check(log, check), check, imported)
+
+
+def _take_over(table: Path, sample: JudgeSample, labels: Labels) -> int:
+    """Write the table's labels into the run's file, those that it does not have; returns how many there are."""
+    given = read_sheet(table, sample)
+    units = {unit.id: unit for unit in sample.units}
+    known = labels.read()
+    for name, label in given.items():
+        if name not in known or known[name].label != label:
+            labels.add(units[name], sample.scales[units[name].task], label)
+    return len(given)
+
+
+async def _ask_again(
+    suite: Suite, log: Path, sample: JudgeSample, most: int
+) -> Mapping[tuple[str, str], tuple[Estimate, int]]:
+    """The share of verdicts that stay when asked for again, by task and condition (and all together)."""
+    wanted: dict[str, str] = {}
+    for task in sample.items:
+        units = [unit for unit in sample.units if unit.task == task][:most]
+        wanted |= {unit.run_ids[0]: task for unit in units if unit.run_ids}
+    rows = [row for row in iter_newest_rows(log) if row.run_id in wanted and row.task.id in suite.tasks]
+    tasks = {row.task.id for row in rows if suite.tasks[row.task.id].judge is not None}
+    same: dict[tuple[str, str], list[bool]] = {}
+    async with open_models(suite, suite.judges(tasks)) as session:
+        for task in sorted(tasks):
+            spec = suite.tasks[task].judge
+            assert spec is not None
+            judge = Judge(spec, session.clients[spec.model])
+            own = [row for row in rows if row.task.id == task]
+            gate = asyncio.Semaphore(judge.client.concurrency)
+
+            async def stays(row: RunRow, judge: Judge = judge, gate: asyncio.Semaphore = gate) -> list[bool]:
+                async with gate:
+                    return await _verdicts_again(suite, judge, row)
+
+            for row, kept in zip(own, await asyncio.gather(*map(stays, own)), strict=True):
+                for condition in (EVERY_CONDITION, row.condition.id):
+                    same.setdefault((task, condition), []).extend(kept)
+    return {key: (wilson(sum(kept), len(kept)), len(kept)) for key, kept in same.items() if kept}
+
+
+async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]:
+    assert row.generation is not None
+    evaluator = build_evaluator(suite, row.task.id)
+    loaded = load_items(suite.tasks[row.task.id].dataset, row.task.split, Path(suite.profile.run.cache_dir))
+    item = next((item for item in loaded.items if item.item_id == row.task.item_id), None)
+    if item is None:
+        raise LogError(
+            f"item '{row.task.item_id}' of task '{row.task.id}' is not in its dataset",
+            hint="the log and run.cache_dir do not belong together",
+        )
+    first: dict[str, JudgeCall] = {call.order: call for call in row.judge or () if not call.rule}
+    other = next((call.other for call in first.values()), "")
+    answer, control = (
+        Answer(row.generation.text, row.generation.finish_reason),
+        Answer(other) if other else None,
+    )
+    kept = []
+    for question in evaluator.questions(item, answer, control):
+        if isinstance(question, JudgeQuestion) and question.order in first:
+            context = judge_context(
+                evaluator,
+                row.task.id,
+                row.condition.id,
+                item,
+                row.perturbation.variant,
+                answer,
+                control,
+                AGAIN_SEED,
+            )
+            call = await judge.ask(question, context(question), AGAIN_SEED)
+            kept.append(call.verdict == first[question.order].verdict)
+    return kept

@@ -1,0 +1,71 @@
+"""Labelling the sampled answers of a judged run, blind: neither condition nor model nor the judge's word is shown.
+
+The answers come in the order in which ``pcsuite judge sample`` drew them. Labels go to the run's own file
+(:mod:`pcsuite.logging.labels`), and nothing else is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcsuite.errors import ConfigError
+from pcsuite.logging.labels import CANNOT_TELL, LABEL_WORDS, JudgeSample, Labels, read_sample
+from pcsuite.view.data import OpenRun, Viewer
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+def label(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
+    """One answer (or pair) with the rubric and a button for each label; by default the next without a label."""
+    run = viewer.run(request.path_params["run"])
+    sample, labels = sample_of(run), Labels(run.log).read()
+    units = sample.units
+    open_units = [place for place, unit in enumerate(units) if unit.id not in labels]
+    asked = request.query_params.get("at")
+    place = int(asked) - 1 if asked else (open_units[0] if open_units else None)
+    if place is not None and not 0 <= place < len(units):
+        raise ConfigError(f"the sample has {len(units)} answers, there is no number {asked}")
+    context: dict[str, Any] = {
+        "run": run,
+        "total": len(units),
+        "done": len(units) - len(open_units),
+        "place": place,
+        "unit": None,
+    }
+    if place is not None:
+        unit = units[place]
+        found = run.item(unit.task, unit.item)
+        known = labels.get(unit.id)
+        context |= {
+            "unit": unit,
+            "rubric": sample.rubrics.get(unit.task, ""),
+            "input": found.input_text if found is not None else None,
+            "words": [*enumerate(LABEL_WORDS[sample.scales[unit.task]], 1), (0, CANNOT_TELL)],
+            "known": known,
+        }
+    return "label.html.j2", context
+
+
+def add_label(viewer: Viewer, name: str, form: dict[str, str]) -> None:
+    """Note what the form says about a drawn answer.
+
+    Raises ``ConfigError`` for an answer that was not drawn, ``DataError`` for a word that is no label.
+    """
+    run = viewer.run(name)
+    sample = sample_of(run)
+    unit = next((unit for unit in sample.units if unit.id == form["unit"]), None)
+    if unit is None:
+        raise ConfigError("this answer was not drawn to be labelled")
+    Labels(run.log).add(unit, sample.scales[unit.task], form["label"], form["note"])
+
+
+def sample_of(run: OpenRun) -> JudgeSample:
+    """The run's sample; a ``ConfigError`` with the command that draws one where there is none."""
+    sample = read_sample(run.log)
+    if sample is None or not sample.units:
+        raise ConfigError(
+            f"no answers of run '{run.name}' were drawn to be labelled",
+            hint="pcsuite judge sample --config PROFILE",
+        )
+    return sample

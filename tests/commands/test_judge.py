@@ -1,0 +1,210 @@
+"""``pcsuite judge`` from the drawing of the sample to effects that no judge's bias moves."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from pcsuite.analysis.judging import draw_sample, judges_of, read_gold
+from pcsuite.analysis.tables.judges import judge_status
+from pcsuite.cli import main
+from pcsuite.logging.labels import Labels, read_sample
+from pcsuite.logging.log import newest_rows
+from pcsuite.logging.manifest import read_manifest
+from support.judged import fill_in, is_good, write_judged_profile
+from support.profiles import write_profile
+
+BIASED = {"sensitivity": {"C0": 0.6, "default": 1.0}, "specificity": {"C1": 0.4, "default": 1.0}}
+"""Harsh on C0, lenient on C1: the judge sees an effect where there is none."""
+
+
+def records_of(folder, table):
+    with (folder / "outputs" / "tables" / "t" / f"{table}.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def effect_of(folder, metric="score"):
+    return next(row for row in records_of(folder, "effects") if row["metric"] == metric)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A run whose judge is biased by condition, with its report before any label."""
+    folder = tmp_path_factory.mktemp("judge")
+    path = write_judged_profile(folder, items=100, judging=BIASED, effects={"ROLE": 0.0, "GOAL": 0.0})
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    assert main(["report", "--config", str(path)]) == 0
+    return folder, path
+
+
+def test_without_a_check_the_report_says_so_everywhere(judged):
+    folder, _ = judged
+    page = (folder / "outputs" / "reports" / "t" / "index.html").read_text()
+    assert "Judge not validated: the scores of advice" in page
+    effect = effect_of(folder)
+    assert (effect["judge"], effect["caution"]) == ("judge not validated", "judge not validated")
+    assert float(effect["delta_low"]) > 0  # the judge's own effect, which is none
+    captions = [part.split("</figcaption>")[0] for part in page.split("<figcaption")[1:]]
+    assert captions
+    assert all("udge not validated" in caption for caption in captions)
+    leads = page.count("judge not validated.")
+    assert leads >= 7
+    (folder / "before.html").write_text(page)
+
+
+def test_sample_check_and_report(judged, capsys):
+    folder, path = judged
+    log = folder / "outputs" / "runs" / "t.jsonl"
+    assert main(["judge", "sample", "--config", str(path), "--items", "60"]) == 0
+    said = capsys.readouterr().out
+    assert "60 of 100 items drawn" in said
+    table = log.with_suffix(".to_label.csv")
+    text = table.read_text()
+    assert "C0" not in text
+    assert "C1" not in text
+    fill_in(table)
+    assert main(["judge", "check", "--config", str(path), "--labels", str(table), "--again", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "advice · judge · all: 120 labels" in said
+    assert "asked again (5)" in said
+    check = json.loads(log.with_suffix(".judge_check.json").read_text())
+    by_condition = {record["condition"]: record for record in check["records"]}
+    assert by_condition["C0"]["sensitivity"] == pytest.approx(0.6, abs=0.2)
+    assert by_condition["C1"]["specificity"] == pytest.approx(0.4, abs=0.2)
+    assert by_condition["C0"]["bias"] < 0 < by_condition["C1"]["bias"]
+    assert main(["report", "--config", str(path)]) == 0
+    effect = effect_of(folder)
+    assert effect["labelled_items"] == "60"
+    assert "prediction-powered" in effect["interval_method"]
+    assert float(effect["delta_low"]) < 0 < float(effect["delta_high"])
+    assert float(effect["judge_delta_low"]) > 0
+    page = (folder / "outputs" / "reports" / "t" / "index.html").read_text()
+    assert "udge not validated" not in page
+    assert "judge judge checked on 120 labels" in page
+    levels = {row["condition"]: row for row in records_of(folder, "summary_by_condition")}
+    assert float(levels["C0"]["judge_score"]) < float(levels["C0"]["score"])  # the judge is harsh on C0
+    assert float(levels["C1"]["judge_score"]) > float(levels["C1"]["score"])
+    assert "corrected by gold labels of 60 items" in page
+
+
+def test_gold_scores_are_the_truth_of_the_drawn_rows(judged):
+    folder, _ = judged
+    log = folder / "outputs" / "runs" / "t.jsonl"
+    gold = read_gold([log])
+    rows = {(row.condition.id, row.task.item_id): row for row in newest_rows(log)}
+    labelled = 0
+    for key, cell in gold.cells.items():
+        for item, (value, said) in cell.labelled.items():
+            row = rows[key.condition, item]
+            assert value == float(is_good(row.generation.text))
+            assert said == row.metrics["task_score"]
+            labelled += 1
+    assert labelled == 120
+
+
+def test_a_larger_sample_contains_the_smaller_and_keeps_its_labels(judged, capsys):
+    folder, path = judged
+    log = folder / "outputs" / "runs" / "t.jsonl"
+    manifest = read_manifest(log)
+    small, large = (draw_sample(log, manifest, items=count) for count in (10, 30))
+    assert large.items["advice"][:10] == small.items["advice"]
+    ids = {unit.id for unit in large.units}
+    assert all(unit.id in ids for unit in small.units)
+    # Equal answers under several conditions are one unit, drawn for each of their rows.
+    assert sum(len(unit.run_ids) for unit in small.units) == 20
+    assert len({(unit.item, unit.answer) for unit in small.units}) == len(small.units)
+    labels = len(Labels(log).read())
+    assert main(["judge", "sample", "--config", str(path), "--items", "80"]) == 0
+    assert f"{labels} of them are labelled already" in capsys.readouterr().out
+    assert len(read_sample(log).items["advice"]) == 80
+
+
+def test_a_changed_rubric_is_another_judge_that_nobody_checked(judged):
+    folder, path = judged
+    tasks = folder / "tasks.yaml"
+    before = tasks.read_text()
+    try:
+        tasks.write_text(before.replace("names what to do", "says what to do"))
+        assert main(["run", "--config", str(path), "--quiet", "--name", "other"]) == 0
+        log = folder / "outputs" / "runs" / "other.jsonl"
+        log.with_suffix(".judge_check.json").write_bytes(
+            (folder / "outputs" / "runs" / "t.judge_check.json").read_bytes()
+        )
+        status = judge_status([log], judges_of(read_manifest(log)))
+        assert status.words == {"advice": "judge not validated"}
+    finally:
+        tasks.write_text(before)
+
+
+def test_runs_with_different_judges_are_not_compared(judged, capsys):
+    folder, _ = judged
+    runs = folder / "outputs" / "runs"
+    main(["compare", str(runs / "t.jsonl"), str(runs / "other.jsonl")])
+    said = capsys.readouterr().out
+    assert "Scores of advice are a judge's: the runs have different judges." in said
+    main(["compare", str(runs / "t.jsonl"), str(runs / "t.jsonl"), "--format", "json"])
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    (score,) = [cell for cell in cells if cell["metric"] == "score" and cell["condition"] == "C1"]
+    assert "corrected by gold labels" in score["judge"]
+    assert score["delta"] == 0
+
+
+@pytest.mark.parametrize("scale", ["pairwise", "one_to_five"])
+def test_other_scales_go_the_same_way(tmp_path, capsys, scale):
+    path = write_judged_profile(
+        tmp_path,
+        items=60,
+        judge={"scale": scale},
+        judging={"first_bias": 0.3},
+        effects={"ROLE": 1.0, "GOAL": 1.0},
+    )
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    assert main(["judge", "sample", "--config", str(path), "--items", "40"]) == 0
+    table = tmp_path / "outputs" / "runs" / "t.to_label.csv"
+    fill_in(table, scale)
+    assert main(["judge", "check", "--config", str(path), "--labels", str(table), "--again", "0"]) == 0
+    said = capsys.readouterr().out
+    assert ("flips" in said) == (scale == "pairwise")
+    assert main(["report", "--config", str(path), "--no-plots"]) == 0
+    effect = effect_of(tmp_path)
+    assert effect["labelled_items"] == "40"
+    if scale == "pairwise":
+        assert float(effect["control"]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["sample", "--items", "0"], "at least one item"),
+        (["check", "--again", "-1"], "not negative"),
+        (["check", "--labels", "nowhere.csv"], "nowhere.csv: not a readable CSV"),
+        (["sample", "--tasks", "advise"], "no judged task 'advise'.*did you mean 'advice'"),
+        (["sample", "--name", "gone"], "no run to draw from"),
+        (["check", "--name", "gone"], "no run to check"),
+    ],
+)
+def test_bad_input_is_one_clear_line(judged, capsys, words, said):
+    _, path = judged
+    assert main(["judge", words[0], "--config", str(path), *words[1:]]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert re.search(said, error)
+
+
+def test_a_run_without_judged_tasks_has_nothing_to_label(tmp_path, capsys):
+    path = write_profile(tmp_path, items=2, regimes=("D0",))
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    for action in ("sample", "check"):
+        assert main(["judge", action, "--config", str(path)]) == 2
+        assert "no judged task" in capsys.readouterr().err
+
+
+def test_a_check_without_labels_says_what_to_do(tmp_path, capsys):
+    path = write_judged_profile(tmp_path, items=4)
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    assert main(["judge", "check", "--config", str(path)]) == 2
+    assert "pcsuite judge sample" in capsys.readouterr().err
+    assert main(["judge", "sample", "--config", str(path)]) == 0
+    assert main(["judge", "check", "--config", str(path)]) == 2
+    assert "is labelled" in capsys.readouterr().err

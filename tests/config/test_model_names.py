@@ -1,0 +1,130 @@
+"""Models by name: what ``provider/model`` stands for, where calls and keys go, and what overrides it."""
+
+import pickle
+
+import pytest
+
+from pcsuite.config.definitions import ModelSpec
+from pcsuite.config.load import load_suite
+from pcsuite.config.model_names import NamedModels, model_by_name, provider_presets
+from pcsuite.errors import ConfigError
+from pcsuite.runners.plan import build_plan
+
+PRESETS = provider_presets()
+
+
+@pytest.fixture(autouse=True)
+def no_addresses(monkeypatch):
+    for preset in PRESETS.values():
+        monkeypatch.delenv(preset.url_env, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "size", "params"),
+    [
+        ("openai/gpt-5.5", "gpt", "unknown", None),
+        ("ollama/llama3.2:3b", "llama", "3B", 3.0),
+        ("vllm/Qwen/Qwen3-8B-Instruct", "qwen", "8B", 8.0),
+        ("together/mistralai/Mixtral-8x7B", "mixtral", "unknown", None),
+        ("groq/llama-3.1-8b-instant", "llama", "8B", 8.0),
+        ("hf/org/tiny-0.5b", "tiny", "0.5B", 0.5),
+    ],
+)
+def test_family_and_size_are_read_from_the_name(name, family, size, params):
+    spec = model_by_name(name)
+    assert (spec.family, spec.size, spec.params_b) == (family, size, params)
+    assert spec.provider == name.split("/")[0]
+
+
+@pytest.mark.parametrize("name", ["gpt-5.5", "openai/", "/gpt", "nobody/gpt", "openai/ "])
+def test_what_names_no_provider_is_no_model(name):
+    assert model_by_name(name) is None
+    assert name not in NamedModels({})
+
+
+def test_a_profile_selects_models_by_name_without_an_entry():
+    suite = load_suite("quickstart", {"selection.models": ["ollama/llama3.2", "openai/gpt-4.1-mini"]})
+    plan = build_plan(suite)
+    assert {cell.model_id for cell in plan.cells} == {"ollama/llama3.2", "openai/gpt-4.1-mini"}
+    assert suite.models["ollama/llama3.2"].provider_options()["base_url"] == "http://127.0.0.1:11434/v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("opnai/gpt", "did you mean 'openai'"),
+        ("openai/", "openai/MODEL"),
+        ("zzz", "or PROVIDER/MODEL, for example openai/zzz"),
+    ],
+)
+def test_an_unknown_name_says_how_models_are_named(name, said):
+    with pytest.raises(ConfigError, match=said):
+        load_suite("quickstart", {"selection.models": [name]})
+
+
+def test_the_usual_variables_are_read(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9000/v1/")
+    options = model_by_name("openai/m").provider_options()
+    assert options["base_url"] == "http://127.0.0.1:9000/v1"
+    # As with OpenAI's own client, the key goes along where there is one.
+    assert (options["api_key_env"], options["api_key_required"]) == ("OPENAI_API_KEY", False)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("gpu-box", "http://gpu-box:11434/v1"),
+        ("gpu-box:8000", "http://gpu-box:8000/v1"),
+        ("https://gpu-box:8000", "https://gpu-box:8000/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("http://gpu-box:8000/v1", "http://gpu-box:8000/v1"),
+    ],
+)
+def test_ollamas_variable_may_be_a_bare_host(host, address, monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert model_by_name("ollama/m").provider_options()["base_url"] == address
+
+
+def test_an_entry_with_a_provider_and_no_address_has_the_declared_one():
+    entries = {
+        "mine": ModelSpec(provider="groq", family="f", size="1B", model="x", timeout_s=5),
+        "own": ModelSpec(provider="openai", family="f", size="1B", base_url="http://127.0.0.1:1/v1"),
+    }
+    models = NamedModels(entries)
+    mine = models["mine"].provider_options()
+    assert mine["base_url"] == PRESETS["groq"].base_url
+    assert (mine["api_key_env"], mine["timeout_s"]) == ("GROQ_API_KEY", 5)
+    # An address of one's own gets nothing of the preset, the key least of all.
+    assert models["own"] == entries["own"]
+
+
+def test_options_override_an_entry_and_a_new_address_loses_the_key():
+    changes = {"*": {"price_in": 1.0, "price_out": 2.0}, "openai/m": {"base_url": "http://127.0.0.1:1/v1"}}
+    spec = NamedModels({}, changes)["openai/m"]
+    assert (spec.price_in, spec.price_out) == (1.0, 2.0)
+    assert "api_key_env" not in spec.provider_options()
+    named = {"openai/m": {"base_url": "http://127.0.0.1:1/v1", "api_key_env": "MINE"}}
+    assert NamedModels({}, named)["openai/m"].provider_options()["api_key_env"] == "MINE"
+
+
+def test_a_value_that_no_entry_can_have_is_refused():
+    with pytest.raises(ConfigError, match="options of model 'openai/m'"):
+        NamedModels({}, {"*": {"price_in": -1, "price_out": 1}})["openai/m"]
+
+
+def test_a_name_stays_what_it_was_also_in_another_process(monkeypatch):
+    models = NamedModels({})
+    first = models["openai/m"]
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9000/v1")
+    assert models["openai/m"] is first
+    assert pickle.loads(pickle.dumps(models))["openai/m"] == first
+
+
+def test_prices_and_options_change_no_id_but_keys_that_change_requests_do():
+    def ids(**options):
+        overrides = {"selection.models": ["openai/gpt-4.1"], "limits.max_items_per_task": 1}
+        plan = build_plan(load_suite("quickstart", overrides | {"model_options": {"*": options}}))
+        return {unit.run_id for unit in plan.units("openai/gpt-4.1")}
+
+    assert ids() == ids(price_cached=0.1, price_batch=0.5)
+    assert ids() != ids(logprobs=True)
