@@ -178,7 +178,11 @@ class Deltas:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect over tasks with its 95 % interval and exact test, or why there is none."""
+    """An effect over tasks with its 95 % interval and test, or why there is none.
+
+    The p-value is of the exact test over these items or, where tasks are pooled by random effects, of the test over
+    tasks if that is larger.
+    """
 
     value: float = float("nan")
     low: float = float("nan")
@@ -265,6 +269,12 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
     unequal = len({len(found.items) for found in by_task.values()}) > 1
     shares = [found.values / len(found.items) if unequal else found.values for found in by_task.values()]
     p_value = _sign_flip_p(np.concatenate(shares), "two-sided", "verdicts", "flips", *names)
+    if (
+        studies and high > low
+    ):  # what holds for these items may not hold over tasks, of which the interval speaks
+        special = require("scipy.special", "stats")
+        error = (high - low) / (2 * special.stdtrit(df, 0.975))
+        p_value = max(p_value, float(2 * special.stdtr(df, -abs(value) / error)))
     return Effect(
         value, low, high, p_value, df, **counts, studies=studies, opposed=_opposed(deltas, value, names)
     )  # fmt: skip

@@ -28,7 +28,13 @@ HYPOTHESES = TableSpec(
         *interval(
             "effect", "the pooled effect it rests on, the weakest of several", form="interval", paper="Effect"
         ),
-        Column("p_value", "exact two-sided sign-flip test of the effect, or of equivalence", form="p", paper="$p$"),
+        Column(
+            "p_value",
+            "exact two-sided sign-flip test of the effect, or of equivalence; over three or more tasks the larger of it"
+            " and the test over tasks",
+            form="p",
+            paper="$p$",
+        ),
         Column("items", "items it rests on"),
         Column("cells", "pairs of cells that were averaged; 0 where the run has no arm for it"),
         Column("tasks", "tasks among them"),
