@@ -181,28 +181,27 @@ def compare_runs(
             outcome = "changed" if improved is None else "better" if improved else "worse"
         record |= {"p_bh": p_bh, "stars": stars(p_bh), "outcome": outcome}
     changes: list[ItemChange] = []
-    for name in common:
-        left, right = first.cells[matched[name]], second.cells[other[name]]
+    for cell in common:
+        left, right = first.cells[matched[cell]], second.cells[other[cell]]
         paired = _paired(first, second, left, right, SCORE)
         scored = {
             "task": right.key.task, "model": right.key.model, "decoding": right.key.decoding,
             "perturbation": right.key.perturbation, "condition": right.key.condition, "metric": SCORE,
         }  # fmt: skip
-        record = next((one for one in records if scored.items() <= one.items()), None)
-        if paired is None or record is None:
+        scores = next((one for one in records if scored.items() <= one.items()), None)
+        if paired is None or scores is None:
             continue
-        before, after = (cell.values[SCORE][rows] for cell, rows in ((left, paired[0]), (right, paired[1])))
+        old_scores, new_scores = left.values[SCORE][paired[0]], right.values[SCORE][paired[1]]
         names = second.item_names[right.key.task]
         changes += [
             ItemChange(right.key, names[int(right.items[row])], float(old), float(new))
-            for row, old, new in zip(paired[1], before, after, strict=True)
+            for row, old, new in zip(paired[1], old_scores, new_scores, strict=True)
             if old != new
         ]
         pooled = right.key.task in first.pooled and right.key.task in second.pooled
-        if (
-            margin > 0 and not pooled and not record.get("judge")
-        ):  # an item's share of micro-F1 is not bounded as a score is
-            record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
+        # An item's share of micro-F1 is not bounded as a score is.
+        if margin > 0 and not pooled and not scores.get("judge"):
+            scores["no_worse_p"] = noninferior_paired(new_scores, old_scores, margin=margin).p_value
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
