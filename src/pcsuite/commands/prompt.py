@@ -76,8 +76,8 @@ def execute_prompt(args: argparse.Namespace) -> int:
         print(f"\n[{_policy(shown)}]", file=sys.stderr)
         return 0
     other = _build(suite, task, item, args.diff, model)
-    texts = [readable(one.prompt).splitlines() for one in (other, shown)]
-    lines = difflib.unified_diff(*texts, args.diff, args.condition, lineterm="", n=1)
+    before, after = (readable(one.prompt).splitlines() for one in (other, shown))
+    lines = difflib.unified_diff(before, after, args.diff, args.condition, lineterm="", n=1)
     print("\n".join(lines) or f"{args.diff} and {args.condition} have the same prompt")
     print(f"\n{args.diff}: {_policy(other)}\n{args.condition}: {_policy(shown)}")
     return 0
