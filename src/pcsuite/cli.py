@@ -75,7 +75,7 @@ COMMANDS = (
 EPILOG = """examples:
   pcsuite models pull smollm2-135m            # fetch the embedded model once
   pcsuite run --config quickstart             # a real model, a ladder of conditions, bundled items
-  pcsuite report --config quickstart          # tables, figures, outputs/reports/index.html
+  pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
   pcsuite prompt agnews_json C4 --diff C3     # what a condition adds to the prompt
   pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
   pcsuite completion bash                     # completion of commands, flags and ids, for your shell

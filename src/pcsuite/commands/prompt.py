@@ -20,13 +20,7 @@ from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
-from pcsuite.runners.estimate import (
-    CellEstimate,
-    DesignPower,
-    PowerSettings,
-    plan_power,
-    total_cost,
-)
+from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
 from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
 from pcsuite.runners.until import check_metric
