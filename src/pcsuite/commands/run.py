@@ -126,6 +126,7 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     An integration that cannot run says why in a line, and the others go on: the run's rows are there to be reported.
     """
     from pcsuite.commands import integrations, report
+    from pcsuite.integrations.promptbench.block import attacked_conditions
 
     enabled, selection = suite.profile.integrations, suite.profile.selection
     shared = ["--config", str(args.config)]
@@ -142,11 +143,10 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     if enabled.promptbench.enabled:
         block = enabled.promptbench
         tasks = [name for name in block.tasks or selection.tasks if name in selection.tasks]
-        asked = block.conditions_subset or selection.conditions
-        conditions = [name for name in asked if not args.conditions or name in selection.conditions]
-        words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks)]
-        if block.conditions_subset or args.conditions:
-            words += ["--conditions", ",".join(conditions)]
+        conditions = [
+            name for name in attacked_conditions(suite) if not args.conditions or name in selection.conditions
+        ]
+        words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks), "--conditions", ",".join(conditions)]
         words += ["--no-cache"] if args.no_cache else []
         words += ["--regimes", args.regimes] if args.regimes else []
         for flag, value in (
