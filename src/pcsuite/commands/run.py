@@ -141,11 +141,12 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     steps: list[tuple[str, Configure, Execute, list[str]]] = []
     if enabled.promptbench.enabled:
         block = enabled.promptbench
-        tasks = [name for name in block.tasks if not args.tasks or name in selection.tasks]
-        conditions = [
-            name for name in block.conditions_subset if not args.conditions or name in selection.conditions
-        ]
-        words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks), "--conditions", ",".join(conditions)]
+        tasks = [name for name in block.tasks or selection.tasks if name in selection.tasks]
+        asked = block.conditions_subset or selection.conditions
+        conditions = [name for name in asked if not args.conditions or name in selection.conditions]
+        words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks)]
+        if block.conditions_subset or args.conditions:
+            words += ["--conditions", ",".join(conditions)]
         words += ["--no-cache"] if args.no_cache else []
         words += ["--regimes", args.regimes] if args.regimes else []
         for flag, value in (
@@ -305,7 +306,7 @@ def configure_run_task(parser: argparse.ArgumentParser) -> None:
       pcsuite run-task --config configs/profile_A.yaml --task gsm8k --model medium_local
     """
     parser.add_argument("tasks", nargs="?", metavar="TASK", help="task id")
-    parser.add_argument("--task", metavar="ID", help="the task, where it does not stand first")
+    options.add_one(parser, "task", "the task, where it does not stand first")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
     options.add_json_argument(parser)

@@ -69,6 +69,9 @@ def run_promptbench(
     Searches for attacks and paraphrases are made in this process; ``executor`` runs the grid they add to.
     """
     plan, attacks = plan_promptbench(suite, regimes)
+    for name in suite.profile.integrations.promptbench.tasks or ():
+        if name not in suite.profile.selection.tasks:
+            report(f"{name}: named in integrations.{BLOCK}.tasks, but not selected: left out")
     records = find_attacks(plan, attacks, report, use_cache=use_cache)
     records += find_paraphrases(plan, report, use_cache=use_cache)
     plan, perturber = with_attacks(plan, records), attacked_perturber(records)
