@@ -7,11 +7,12 @@ import sys
 import time
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
 from pcsuite.ablation import ablate, preview
-from pcsuite.ablation.ablate import simulated_flips
+from pcsuite.ablation.ablate import _alarms, simulated_flips
 from pcsuite.engines.adapters.simulated import SimulatedOptions
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import iter_rows
@@ -35,6 +36,15 @@ def test_needed_and_harmful_blocks_are_told_and_the_control_has_no_effect(result
     assert {verdicts[name].verdict for name in ("role", "tone")} <= {"no worse without it", "undecided"}
     assert result.noise_p > 0.05
     assert result.items == 300
+
+
+def test_shams_are_asked_only_of_blocks_that_help_or_hurt(result):
+    asked = {row.condition.id for row in iter_rows(result.log)}
+    assert {name for name in asked if name.startswith("~")} == {"~rules", "~noise"}
+    against = {entry.block: entry.against_sham for entry in result.verdicts}
+    assert against["rules"].value > 0
+    assert (against["role"], against["tone"]) == (None, None)
+    assert {arm.id for arm in result.arms} <= asked
 
 
 def test_the_trimmed_prompt_drops_the_harmful_block_and_keeps_the_needed_one(result):
@@ -127,6 +137,21 @@ def test_a_prompt_that_scores_nothing_is_not_tested(tmp_path):
         )
     assert {entry.verdict for entry in made.verdicts} == {"not tested"}
     assert made.trimmed == PROMPT
+    assert made.alarms
+
+
+def test_an_arm_that_always_says_the_same_is_told(result):
+    rows = [row for row in iter_rows(result.log) if row.condition.id == "full"]
+    assert _alarms(rows) == []
+
+    def answering(answer):
+        change = msgspec.structs.replace
+        return [change(row, parsed=change(row.parsed, answer=answer)) for row in rows[:20]]
+
+    same = answering("billing")
+    assert _alarms(same) == ["Nearly constant: the full prompt is answered “billing” for 20 of 20 items."]
+    assert _alarms(same[:7]) == []  # too few to tell
+    assert _alarms(answering(None)) == ["20 of 20 answers to the full prompt could not be read and score 0."]
 
 
 def test_show_promises_by_the_models_own_settings_and_then_by_what_was_measured(tmp_path):

@@ -1,5 +1,7 @@
 import csv
 import json
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -173,3 +175,27 @@ def test_assertions_in_columns_as_promptfoo_names_them(tmp_path, capsys, monkeyp
     assert "assertions: __expected1, __expected2, scored as assert" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+def test_the_bundled_example_is_a_prompt_of_six_blocks_for_its_own_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["ablate", "example", "--show"]) == 0
+    shown = capsys.readouterr().out
+    assert "model: qwen2.5-coder-0.5b (llamacpp)" in shown
+    assert "reviews.csv: 24 items" in shown
+    assert "arms: full, -role, -task, -standards, -values, -format, again; then shams" in shown
+    assert main(["ablate", "example", "--show", "--model", "simulated", "--margin", "0.1"]) == 0
+    shown = capsys.readouterr().out
+    assert "model: simulated (simulated)" in shown
+    assert "(margin 0.1)" in shown
+
+
+def test_the_reviews_that_confirm_the_example_are_others(tmp_path):
+    folder = Path(str(files("pcsuite.ablation"))) / "example"
+    tables = [
+        [(row["review"], row["mood"]) for row in csv.DictReader((folder / name).open(encoding="utf-8"))]
+        for name in ("reviews.csv", "more_reviews.csv")
+    ]
+    assert [len(table) for table in tables] == [24, 48]
+    assert not {text for text, _ in tables[0]} & {text for text, _ in tables[1]}
+    assert {mood for table in tables for _, mood in table} == {"positive", "negative"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from pcsuite.ablation.verdicts import (
     judge_looks,
     suspect_pairs,
 )
+from pcsuite.analysis.alarms import CONSTANT_ITEMS, CONSTANT_SHARE, SHARES
 from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
@@ -119,6 +121,8 @@ class AblationResult:
     saved_tokens: float
     saved_usd: float
     """Saved by the trimmed prompt per 1,000 calls, measured on the confirming items."""
+    alarms: Sequence[str] = ()
+    """What is wrong with the full prompt's answers: unreadable, cut off, nearly constant."""
     stopped: str = ""
     """Why the run ended before all calls were made."""
     judge: str = ""
@@ -290,7 +294,9 @@ class _Running:
         free, scores = self.study.free, self.scores()
         single = {name: scores[without(name, free).id] for name in free}
         rng = named_rng("shams", self.study.request.run_name)
-        found = judge_blocks(scores[FULL], single, {}, margin=self.study.request.margin, rng=rng)
+        found = judge_blocks(
+            scores[FULL], single, {}, margin=self.study.request.margin, rng=rng, powered=self._powered()
+        )
         moved = [f"~{entry.block}" for entry in found if entry.verdict in ("helps", "hurts")]
         wanted = [arm for arm in self.study.design.arms if arm.id in moved]
         if wanted and not self.stopped:
@@ -468,10 +474,34 @@ class _Running:
             trimmed=study.prompt.written(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
+            alarms=_alarms([row for row in self.rows.values() if row.condition.id == FULL]),
             stopped=self.stopped,
             judge=judge_status([study.log], judges_of(plan_manifest(self.plan))).note(),
             tally=self.tally,
         )
+
+
+def _alarms(rows: Sequence[RunRow]) -> list[str]:
+    """What a reader must know of an arm's answers, by the thresholds of :mod:`pcsuite.analysis.alarms`."""
+    answered = [row for row in rows if not row.errors and row.generation is not None]
+    if not answered:
+        return []
+    counts = Counter(row.parsed.answer for row in answered if row.parsed is not None and row.parsed.answer)
+    readable, whole = counts.total(), len(answered)
+    cut = sum(row.generation is not None and row.generation.finish_reason == "length" for row in answered)
+    found = []
+    if (whole - readable) / whole >= SHARES["unreadable"][0]:
+        found.append(
+            f"{whole - readable} of {whole} answers to the full prompt could not be read and score 0."
+        )
+    if cut / whole >= SHARES["truncated"][0]:
+        found.append(f"{cut} of {whole} answers to the full prompt were cut off at the token limit.")
+    answer, times = counts.most_common(1)[0] if counts else ("", 0)
+    if readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
+        found.append(
+            f"Nearly constant: the full prompt is answered “{answer[:60]}” for {times} of {whole} items."
+        )
+    return found
 
 
 def _attribution(

@@ -293,6 +293,7 @@ def notices(result: AblationResult) -> list[str]:
         found.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
+    found += result.alarms
     if result.judge:
         found.append(f"The scores are a judge's. {result.judge}")
     if floor := at_floor(result):
