@@ -23,6 +23,9 @@ place = urllib.parse.urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface
 socket.create_connection((place.hostname, place.port or 443), timeout=5).close()' 2> /dev/null
 }
 
+for word in "$@"; do
+  case "$word" in -h | --help) PCS_EXPORT=no ;; esac
+done
 if [ "${PCS_EXPORT:-yes}" != no ]; then
   export_missing=("$python" -m pcsuite.cli export-datasets --config "$profile" --missing)
   if [ -d originals ]; then

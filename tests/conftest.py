@@ -36,6 +36,7 @@ SLOW_FILES = {
     "tests/analysis/test_simulated_truth.py",
     "tests/report/test_build.py",
     "tests/report/test_page.py",
+    "tests/test_documented_commands.py",
     "tests/runners/test_batches.py",
     "tests/docs/test_notebook.py",
     "tests/test_pytest_plugin.py",

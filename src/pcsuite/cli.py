@@ -12,7 +12,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from pcsuite import __version__
@@ -77,6 +77,8 @@ EPILOG = """examples:
   pcsuite run --config quickstart             # a real model, a ladder of conditions, bundled items
   pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
   pcsuite prompt agnews_json C4 --diff C3     # what a condition adds to the prompt
+  pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
+  pcsuite completion bash                     # completion of commands, flags and ids, for your shell
 
 pcsuite COMMAND --help explains a command. Documentation: docs/."""
 
@@ -124,6 +126,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Several problems of one file stand on lines of their own in the error; here they share one.
             print(f"pcsuite: {one_line(redact('; '.join(message.splitlines())))}", file=sys.stderr)
             return code
+
+
+class Known(NamedTuple):
+    """The commands and how to have the parser of one."""
+
+    commands: Sequence[Command]
+    parser_of: Callable[[Command], argparse.ArgumentParser]
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -181,6 +190,7 @@ def _run_command(name: str, arguments: Sequence[str]) -> int:
         raise PcsuiteError(f"unknown command '{name}'", hint=hint)
     parser = command_parser(command)
     args = parser.parse_args(arguments)
+    args.known = Known(COMMANDS, command_parser)  # completion looks into them, and may not import this module
     module = importlib.import_module(f"pcsuite.commands.{command.module}")
     return int(getattr(module, f"execute_{name.replace('-', '_')}")(args))
 

@@ -1,12 +1,13 @@
 """What several commands share."""
 
+import argparse
 import logging
 from argparse import Namespace
 
 import pytest
 import yaml
 
-from pcsuite.cli import main
+from pcsuite.cli import COMMANDS, command_parser, main
 from pcsuite.commands.options import listed, next_line, not_applicable_lines
 from pcsuite.runners.plan import NotApplicable
 
@@ -105,3 +106,28 @@ def test_what_comes_next_repeats_what_was_given_for_a_shell():
         "next: pcsuite run --config 'my profile.yaml' --name t --output-dir out"
         " --set limits.max_cost_usd=5 --set 'a={b: 1}' --conditions C0,C8"
     )
+
+
+def _parsers(parser):
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from _parsers(sub)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_tasks_and_models_are_spelled_either_way(command):
+    for parser in _parsers(command_parser(command)):
+        for one, many in (("--task", "--tasks"), ("--model", "--models")):
+            flags = parser._option_string_actions
+            assert (one in flags) == (many in flags)
+            assert flags.get(one) is flags.get(many)
+
+
+def test_where_one_is_wanted_two_are_refused(profile, capsys):
+    with pytest.raises(SystemExit):
+        main(["prompt", "agnews_json", "C0", "--config", str(profile), "--models", "sim,other"])
+    assert "one model is taken here, not 2" in capsys.readouterr().err
+    assert main(["prompt", "agnews_json", "C0", "--config", str(profile), "--models", "sim"]) == 0
+    assert main(["run", "--config", str(profile), "--model", "sim", "--task", "agnews_json", "-q"]) == 0

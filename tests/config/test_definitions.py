@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pcsuite.config.definitions import Condition, DecodingSpec, ModelSpec, OperatorSpec, OperatorUse
+from pcsuite.config.definitions import Condition, DecodingSpec, ModelSpec, OperatorSpec, OperatorUse, TaskSpec
 
 
 def test_a_condition_may_be_a_bare_list_of_names_options_and_alternatives():
@@ -68,3 +68,28 @@ def test_an_entry_is_written_as_it_was_given_and_hashed_as_it_always_was():
 def test_a_price_for_one_direction_only_is_refused():
     with pytest.raises(ValidationError, match="both price_in and price_out"):
         ModelSpec(provider="p", family="f", size="1B", price_in=2.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "evaluator"),
+    [
+        ({"answer": "text"}, "reasoning", "short_answer"),
+        ({"answer": "number"}, "reasoning", "number"),
+        ({"answer": "label"}, "reasoning", "classification"),
+        ({"answer": "json"}, "structured", "extraction"),
+        ({"answer": "label", "evaluator": "mine"}, "reasoning", "mine"),
+        ({"evaluator": "my_scorer.py:score"}, "reasoning", "my_scorer.py:score"),
+        ({"evaluator": "assert"}, "reasoning", "assert"),
+    ],
+)
+def test_what_an_answer_is_sets_what_is_not_given(given, kind, evaluator):
+    spec = TaskSpec.model_validate({"dataset": "x", "max_tokens": 8, **given})
+    assert (spec.kind, spec.evaluator) == (kind, evaluator)
+    assert "answer" not in spec.model_dump()  # what it sets is part of a row's id, not the word
+
+
+@pytest.mark.parametrize("answer", ["labels", ["text"], 3, {}])
+def test_an_answer_that_is_none_is_the_only_mistake(answer):
+    with pytest.raises(ValidationError) as caught:
+        TaskSpec.model_validate({"dataset": "x", "max_tokens": 8, "answer": answer})
+    assert [error["loc"] for error in caught.value.errors()] == [("answer",)]

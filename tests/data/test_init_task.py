@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.data.init_task import InitResult, TaskRequest, default_sizes, init_task
-from pcsuite.data.items import Item, read_items
+from pcsuite.data.init_task import InitResult, TaskRequest, default_sizes, init_task, likely_kind
+from pcsuite.data.items import Item, Row, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError, PcsuiteError
 from pcsuite.evaluation.base import Answer
@@ -360,3 +360,20 @@ def test_cells_may_hold_lists_of_assertions_and_empty_ones_assert_nothing(tmp_pa
             columns=columns,
             overwrite=True,
         )
+
+
+@pytest.mark.parametrize(
+    ("answers", "columns", "kind"),
+    [
+        (["1", "$2,000", "3.5"], {}, "number"),
+        (["yes", "no"] * 6, {}, "classification"),
+        ([f"word {n}" for n in range(12)], {}, "short_answer"),
+        (['{"a": 1}', '{"a": 2}'], {}, "extraction"),
+        (["x"], {"choices": ("c",)}, "choice"),
+        (["x"], {"fields": ("f",)}, "extraction"),
+        (["1", "2"], {"labels": ("1", "2")}, "classification"),
+    ],
+)
+def test_the_kind_that_a_table_looks_like(answers, columns, kind):
+    rows = [Row(f"line {n}", {"q": "?", "a": answer}) for n, answer in enumerate(answers)]
+    assert likely_kind(rows, Columns(("q",), "a", **columns)) == kind

@@ -75,7 +75,10 @@ def test_cells_of_a_table(cell, passing, failing):
     ("given", "words"),
     [
         ({"contain": "x"}, "there is no assertion 'contain' (did you mean 'contains'?)"),
-        ("llm-rubric: is it polite", "no assertion 'llm_rubric' (write a function"),
+        (
+            "llm-rubric: is it polite",
+            "no assertion 'llm_rubric' (write a function (evaluator: my_scorer.py:score), or have a model judge",
+        ),
         ({"type": "similar", "value": "x"}, "write a function"),
         ({"regex": "("}, "is no regular expression"),
         ({"number": "three"}, "is no number"),

@@ -136,9 +136,11 @@ def test_the_reference_is_shown_only_where_asked_for():
         shown.questions(Item("q", "?", {}), Answer("Shut it."), None)
 
 
-def test_rows_without_a_verdict_are_not_scored():
-    with pytest.raises(DataError, match="no verdict of the judge is logged"):
-        judged().evaluate(ITEM, Answer("Open it."))
+def test_without_a_verdict_there_is_no_score():
+    found = judged().evaluate(ITEM, Answer("Open it."))
+    assert found.metrics["task_score"] is None
+    assert found.metrics["judge_unreadable"] is None
+    assert found.parsed.answer == "Open it."
 
 
 def test_gold_and_wrong_answers_are_the_items():

@@ -165,3 +165,11 @@ def test_an_edit_changes_the_hash_of_the_profile(tmp_path):
     scorer.unlink()
     with pytest.raises(ConfigError, match=r"tasks\.yaml:\d+: tasks\.tickets\.evaluator"):
         _ = load_suite(own_profile).config_hash
+
+
+def test_what_a_scorer_changes_stays_with_it(tmp_path):
+    body = "def score(answer, item):\n    item['tags'].append(answer)\n    return len(item['tags']) == 1\n"
+    item = Item("a", "?", {"tags": []})
+    evaluator = scorer_of(tmp_path, body)
+    assert [evaluator.evaluate(item, Answer("x")).metrics["task_score"] for _ in range(2)] == [1.0, 1.0]
+    assert item.truth == {"tags": []}

@@ -102,6 +102,10 @@ optimize --method ap --model simulated                    | unknown method 'ap' 
 optimize --candidates 0                                   | --candidates 0: give a number of 1 or more
 helm --import-only nowhere                                | nowhere is not a folder
 integrations install helmm                                | unknown integration 'helmm' | did you mean 'helm'?
+judge sampl                                               | invalid choice: 'sampl'
+judge sample --items 0                                    | --items 0: at least one item is drawn
+judge sample --name nothing                               | nothing.jsonl: no run to draw from
+judge sample --name done --tasks ''                       | --tasks: no name is given
 log check dnoe                                            | dnoe: no file and no run | did you mean 'done'?
 log chek done                                             | invalid choice: 'chek'
 prompt agnews C0                                          | unknown task 'agnews' | did you mean 'agnews_json'?

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ConfigError
@@ -220,3 +221,38 @@ def test_the_estimate_has_the_judge_in_it(tmp_path):
     )
     pairs = write_judged_profile(tmp_path, judge={"scale": "pairwise"})
     assert sum(size.max_tokens for size in estimate_plan(build_plan(load_suite(pairs)))) > single
+
+
+def test_a_judge_may_be_a_model_by_name(tmp_path):
+    suite = load_suite(write_judged_profile(tmp_path, judge={"model": "openai/gpt-5-mini"}))
+    assert build_plan(suite).judges == ["openai/gpt-5-mini"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--batch"], ["--batch-export", "out.jsonl"], ["--batch-import", "in.jsonl"]]
+)
+def test_batches_have_nobody_who_judges(tmp_path, capsys, words):
+    (tmp_path / "in.jsonl").write_text("{}\n")
+    given = [str(tmp_path / word) if word.endswith(".jsonl") else word for word in words]
+    path = write_judged_profile(tmp_path, items=2)
+    assert main(["run", "--config", str(path), "--quiet", *given]) == 2
+    error = capsys.readouterr().err
+    assert "task 'advice' is judged" in error
+    assert error.count("\n") == 1
+
+
+def test_a_search_does_not_take_a_judged_task_for_one_that_scores_zero(tmp_path, capsys):
+    path = write_judged_profile(tmp_path, items=2)
+    words = ["optimize", "--config", str(path), "--task", "advice", "--model", "sim"]
+    assert main(words) == 2
+    assert "task 'advice' is judged" in capsys.readouterr().err
+
+
+def test_a_program_that_retries_looks_at_the_form_of_free_text(tmp_path):
+    path = write_judged_profile(tmp_path, items=3, conditions=("C0", "again"))
+    conditions = {"version": "1.0", "conditions": {"C0": [], "again": ["RETRY_ON_FAIL"]}}
+    (tmp_path / "conditions.yaml").write_text(json.dumps(conditions))
+    path.write_text(path.read_text().replace("tasks_ref:", "conditions_ref: conditions.yaml\n  tasks_ref:"))
+    found = rows(run(path))
+    assert {row.condition.id for row in found} == {"C0", "again"}
+    assert all(not row.errors and row.metrics["task_score"] in (0.0, 1.0) for row in found)

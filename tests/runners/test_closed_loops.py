@@ -253,7 +253,7 @@ def test_a_constraint_on_a_loop_is_not_applicable(tmp_path):
     assert plan.cells == ()
     assert (
         plan.not_applicable[0].reason
-        == "a loop that calls tools cannot run under a hard constraint on its output"
+        == "a loop that marks its answer cannot run under a hard constraint on its output"
     )
 
 
@@ -388,9 +388,8 @@ def test_c7_with_and_without_retrieval_on_every_grounded_task(tmp_path):
     assert not [row.errors for row in rows if row.errors]
     by_condition = {(row.condition.id, row.metrics["retrieval"]) for row in rows}
     assert by_condition == {("C3", False), ("C7", True), ("C7L", False)}
-    assert all(
-        row.generation.react_steps == 2 for row in rows if row.condition.id == "C7L" and row.parsed.answer
-    )
+    turns = {row.generation.react_steps for row in rows if row.condition.id == "C7L"}
+    assert turns <= {2, 3}  # a draft and one revision at least: a first draft is never the answer
 
 
 def test_retrieval_that_is_not_enabled_leaves_the_loop_alone(tmp_path):

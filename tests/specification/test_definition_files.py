@@ -243,6 +243,10 @@ def test_decoding_file_with_the_key_decoding(tmp_path):
     )
     assert {name: spec.temperature for name, spec in suite.regimes.items()} == {"D0": 0.0, "D1": 0.7}
     assert build_plan(suite).cells[1].decoding.id == "D1"
+    both = text + "regimes:\n  D0: {temperature: 0.0, top_p: 1.0}\n"
+    refs = profile_with(tmp_path, decoding=both)
+    with pytest.raises(ConfigError, match=r"decoding\.yaml"):
+        load_suite(write_profile(tmp_path, conditions=("C0",), suite={"models_ref": "models.yaml", **refs}))
 
 
 OPERATORS = """

@@ -85,6 +85,7 @@ SENTENCE = {"page": "Soul_Food_-LRB-film-RRB-", "sentence": 0}
         ([[{"page": "Soul_Food", "sentence": 0}, {"page": "Film", "sentence": 1}]], [[0, 1]]),
         ({"evidence_wiki_url": ["Soul_Food"], "evidence_sentence_id": [0]}, [[0]]),
         ([{"wiki_url": "Soul_Food", "sentence_id": "0"}], [[0]]),
+        ([["Soul_Food", 0, "Soul Food is a film."]], [[0]]),
     ],
 )
 def test_fever_evidence_nested_or_flat(planned, evidence, sets):
@@ -163,7 +164,7 @@ def test_truthful_qa_files_are_found(tmp_path, planned):
         ("csqa_json", CSQA, {"label": "A"}, "truth has no 'choice'"),
         ("csqa_json", CSQA, {"choices": [["A", "sea"], ["B", "bank"]]}, "truth has no 'choice'"),
         ("fever_json", FEVER, {"label": "SUPPORTS", "evidence": "Soul_Food"}, "truth 'evidence' cannot be read"),
-        ("fever_json", FEVER, {"label": "SUPPORTS", "evidence": [[1, 2, 3]]}, "truth 'evidence' cannot be read"),
+        ("fever_json", FEVER, {"label": "SUPPORTS", "evidence": [[1, 2, 3, 4, 5]]}, "truth 'evidence' cannot be read"),
         ("fever_json", FEVER, {"label": "SUPPORTS", "evidence": []}, "truth 'evidence' names no sentence"),
         ("fever_json", FEVER, {"label": 1, "evidence": []}, "truth 'label' is 1"),
         ("fever_json", FEVER, {"verdict": "SUPPORTS"}, "truth has no 'label'"),

@@ -12,6 +12,7 @@ from pcsuite.errors import Exit
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.runners.run_suite import run_suite
 from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.view.filters import filter_of
 from support.profiles import write_profile
 
 LONG = {"D0": "d0_greedy", "D1": "d1_sampled"}
@@ -106,6 +107,7 @@ def test_view_filters_an_old_run_by_the_ids_of_today(old):
         run.refresh()
         assert run.values["agnews_json"]["decoding"] == ["D0", "D1"]
         assert run.values["agnews_json"]["perturbation"] == ["none"]
+        assert filter_of(run, {"decoding": "d1_sampled"}) == filter_of(run, {"decoding": "D1"})
     finally:
         run.close()
 

@@ -181,28 +181,10 @@ def compare_runs(
             outcome = "changed" if improved is None else "better" if improved else "worse"
         record |= {"p_bh": p_bh, "stars": stars(p_bh), "outcome": outcome}
     changes: list[ItemChange] = []
-    for name in common:
-        left, right = first.cells[matched[name]], second.cells[other[name]]
-        paired = _paired(first, second, left, right, SCORE)
-        scored = {
-            "task": right.key.task, "model": right.key.model, "decoding": right.key.decoding,
-            "perturbation": right.key.perturbation, "condition": right.key.condition, "metric": SCORE,
-        }  # fmt: skip
-        record = next((one for one in records if scored.items() <= one.items()), None)
-        if paired is None or record is None:
-            continue
-        before, after = (cell.values[SCORE][rows] for cell, rows in ((left, paired[0]), (right, paired[1])))
-        names = second.item_names[right.key.task]
-        changes += [
-            ItemChange(right.key, names[int(right.items[row])], float(old), float(new))
-            for row, old, new in zip(paired[1], before, after, strict=True)
-            if old != new
-        ]
-        pooled = right.key.task in first.pooled and right.key.task in second.pooled
-        if (
-            margin > 0 and not pooled and not record.get("judge")
-        ):  # an item's share of micro-F1 is not bounded as a score is
-            record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
+    for key in common:
+        changes += _item_changes(
+            first, second, first.cells[matched[key]], second.cells[other[key]], records, margin
+        )
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
@@ -213,6 +195,32 @@ def compare_runs(
         margin,
         alpha,
     )
+
+
+def _item_changes(
+    first: ItemScores,
+    second: ItemScores,
+    left: CellScores,
+    right: CellScores,
+    records: list[dict[str, Any]],
+    margin: float,
+) -> list[ItemChange]:
+    """Items of a cell whose score changed; with a margin the cell's record says whether it is shown to be no worse."""
+    paired = _paired(first, second, left, right, SCORE)
+    named = {**right.key._asdict(), "metric": SCORE}
+    record = next((one for one in records if named.items() <= one.items()), None)
+    if paired is None or record is None:
+        return []
+    before, after = left.values[SCORE][paired[0]], right.values[SCORE][paired[1]]
+    pooled = right.key.task in first.pooled and right.key.task in second.pooled
+    if margin > 0 and not pooled:  # an item's share of micro-F1 is not bounded as a score is
+        record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
+    names = second.item_names[right.key.task]
+    return [
+        ItemChange(right.key, names[int(right.items[row])], float(old), float(new))
+        for row, old, new in zip(paired[1], before, after, strict=True)
+        if old != new
+    ]
 
 
 def _paired(

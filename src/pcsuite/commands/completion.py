@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pcsuite.errors import PcsuiteError
 
@@ -97,7 +97,7 @@ def execute_completion(args: argparse.Namespace) -> int:
     if args.action != "words":
         sys.stdout.write(SCRIPTS[args.action])
         return 0
-    for candidate in complete(args.line):
+    for candidate in complete(args.line, args.known):
         print("\t".join(part for part in candidate if part))
     return 0
 
@@ -109,13 +109,41 @@ class Candidate(NamedTuple):
     about: str = ""
 
 
-def complete(line: str) -> list[Candidate]:
+class KnownCommand(Protocol):
+    """A command: its name and one line about it."""
+
+    @property
+    def name(self) -> str:
+        """Name."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One line of help."""
+        ...
+
+
+class KnownCommands(Protocol):
+    """All commands, and the parser of each (``pcsuite.cli.Known``)."""
+
+    @property
+    def commands(self) -> Sequence[KnownCommand]:
+        """In the order of the help."""
+        ...
+
+    @property
+    def parser_of(self) -> Callable[[Any], argparse.ArgumentParser]:
+        """The parser of a command's arguments."""
+        ...
+
+
+def complete(line: str, known: KnownCommands) -> list[Candidate]:
     """What may come next on a line that ends at the cursor; the last word of it may be half typed.
 
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> [candidate.word for candidate in complete("pcsuite mod")]
+    >>> [candidate.word for candidate in complete("pcsuite mod", known)]
     ['models']
     """
     try:
@@ -127,16 +155,14 @@ def complete(line: str) -> list[Candidate]:
     _, *words = words or [""]
     if not words:
         return []
-    from pcsuite.cli import COMMANDS, command_parser
-
     if len(words) == 1:
-        known = [Candidate(command.name, command.summary) for command in COMMANDS]
-        known += [Candidate("--help"), Candidate("--version"), Candidate("--debug")]
-        return _beginning(known, words[0])
-    command = next((one for one in COMMANDS if one.name == words[0]), None)
+        first = [Candidate(command.name, command.summary) for command in known.commands]
+        first += [Candidate("--help"), Candidate("--version"), Candidate("--debug")]
+        return _beginning(first, words[0])
+    command = next((one for one in known.commands if one.name == words[0]), None)
     if command is None:
         return []
-    return _of_parser(command_parser(command), words[1:], words)
+    return _of_parser(known.parser_of(command), words[1:], words)
 
 
 def _of_parser(parser: argparse.ArgumentParser, words: list[str], line: list[str]) -> list[Candidate]:

@@ -32,8 +32,8 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
     options.add_profile_arguments(drawing, selection=False)
     add = drawing.add_argument
     add("--items", type=int, default=40, metavar="N", help="items of each judged task (default: 40)")
-    add("--tasks", metavar="A,B", help="only these judged tasks")
-    add("--models", metavar="A,B", help="only answers of these models")
+    options.add_tasks(drawing, "only these judged tasks")
+    options.add_models(drawing, "only answers of these models")
     add("--conditions", metavar="A,B", help="only answers under these conditions; effects need both sides")
     add("--out", **FILE, help="the table to fill in (default: <run>.to_label.csv beside the run)")
     checking = actions.add_parser("check", help="hold the judge against gold labels, and save what is found")
@@ -58,7 +58,9 @@ def _sample(args: argparse.Namespace) -> int:
 
     if args.items < 1:
         raise ConfigError(f"--items {args.items}: at least one item is drawn")
-    chosen = {name: options.listed(getattr(args, name)) for name in ("tasks", "models", "conditions")}
+    chosen = {
+        name: options.listed(getattr(args, name), f"--{name}") for name in ("tasks", "models", "conditions")
+    }
     suite = options.suite_from(args, lists={})
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
     manifest = read_manifest(log)

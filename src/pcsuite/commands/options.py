@@ -34,7 +34,7 @@ SELECTION = {
 FLAGS = {
     "preregistration.stopping.rule": "--until",
     "preregistration.margin": "--margin",
-    "preregistration.stopping.batch": "--batch",
+    "preregistration.stopping.batch": "--look-every",
     "integrations.promptbench.max_items": "--limit",
     "integrations.promptbench.variants": "--variants",
     "integrations.promptbench.query_budget": "--budget",

@@ -20,13 +20,7 @@ from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
-from pcsuite.runners.estimate import (
-    CellEstimate,
-    DesignPower,
-    PowerSettings,
-    plan_power,
-    total_cost,
-)
+from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
 from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
 from pcsuite.runners.until import check_metric
@@ -76,8 +70,8 @@ def execute_prompt(args: argparse.Namespace) -> int:
         print(f"\n[{_policy(shown)}]", file=sys.stderr)
         return 0
     other = _build(suite, task, item, args.diff, model)
-    texts = [readable(one.prompt).splitlines() for one in (other, shown)]
-    lines = difflib.unified_diff(*texts, args.diff, args.condition, lineterm="", n=1)
+    before, after = (readable(one.prompt).splitlines() for one in (other, shown))
+    lines = difflib.unified_diff(before, after, args.diff, args.condition, lineterm="", n=1)
     print("\n".join(lines) or f"{args.diff} and {args.condition} have the same prompt")
     print(f"\n{args.diff}: {_policy(other)}\n{args.condition}: {_policy(shown)}")
     return 0

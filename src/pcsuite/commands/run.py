@@ -126,6 +126,7 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     An integration that cannot run says why in a line, and the others go on: the run's rows are there to be reported.
     """
     from pcsuite.commands import integrations, report
+    from pcsuite.integrations.promptbench.block import attacked_conditions
 
     enabled, selection = suite.profile.integrations, suite.profile.selection
     shared = ["--config", str(args.config)]
@@ -141,9 +142,9 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
     steps: list[tuple[str, Configure, Execute, list[str]]] = []
     if enabled.promptbench.enabled:
         block = enabled.promptbench
-        tasks = [name for name in block.tasks if not args.tasks or name in selection.tasks]
+        tasks = [name for name in block.tasks or selection.tasks if name in selection.tasks]
         conditions = [
-            name for name in block.conditions_subset if not args.conditions or name in selection.conditions
+            name for name in attacked_conditions(suite) if not args.conditions or name in selection.conditions
         ]
         words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks), "--conditions", ",".join(conditions)]
         words += ["--no-cache"] if args.no_cache else []
@@ -305,7 +306,7 @@ def configure_run_task(parser: argparse.ArgumentParser) -> None:
       pcsuite run-task --config configs/profile_A.yaml --task gsm8k --model medium_local
     """
     parser.add_argument("tasks", nargs="?", metavar="TASK", help="task id")
-    parser.add_argument("--task", metavar="ID", help="the task, where it does not stand first")
+    options.add_one(parser, "task", "the task, where it does not stand first")
     options.add_profile_arguments(parser, tasks=False)
     add_run_arguments(parser)
     options.add_json_argument(parser)

@@ -76,6 +76,19 @@ def _readable_pattern(pattern: str) -> str:
     return pattern
 
 
+def _answer_defaults(task: Mapping[str, Any]) -> Mapping[str, str]:
+    """What a task's ``answer`` says; a function of the user's and assertions judge any text, so that they need none."""
+    answer, evaluator = task.get("answer"), str(task.get("evaluator", ""))
+    free = evaluator == "assert" or ".py:" in evaluator
+    if answer is None:
+        if not free or "kind" in task:
+            return {}
+        answer = "text"
+    # A word that is none is refused by its field; what else is missing then is no mistake of its own.
+    found = ANSWER_DEFAULTS[answer if isinstance(answer, str) and answer in ANSWER_DEFAULTS else "text"]
+    return {**found, "final_answer_format": "The answer alone."} if free and answer == "text" else found
+
+
 class JudgeSpec(Definition):
     """Who judges the free text that answers a task, and by what rubric. All of it enters the rows' ids."""
 
@@ -212,7 +225,7 @@ class TaskSpec(Definition):
         if not isinstance(given, dict):
             return given
         task = task_spelled_out(given)
-        task = {**ANSWER_DEFAULTS.get(task.get("answer"), {}), **task}
+        task = {**_answer_defaults(task), **task}
         title = task.get("title") or str(task.get("dataset", "the task")).replace("_", " ")
         labels = (task.get("evaluator_options") or {}).get("labels") or ()
         among = (

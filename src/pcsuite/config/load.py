@@ -329,10 +329,10 @@ def load_suite(
     return suite
 
 
-def models_beside(folder: Path) -> Mapping[str, ModelSpec]:
+def models_beside(folder: Path) -> NamedModels:
     """The models that a profile in a folder can select without naming a models file: its own, else the bundled ones."""
     found = _referenced(YamlSource(folder / "profile.yaml", "", {}), "models_ref", SuiteSection().models_ref)
-    return YamlSource.read(found).parse(ModelsFile).models
+    return NamedModels(YamlSource.read(found).parse(ModelsFile).models)
 
 
 def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> YamlSource:

@@ -83,7 +83,7 @@ def dataset_name(name: str) -> str:
     >>> dataset_name("csqa"), dataset_name("tickets")
     ('commonsense_qa', 'tickets')
     """
-    return _DATASET.get(name, name)
+    return _DATASET.get(name.lower(), name)
 
 
 def file_stems(dataset: str, split: str) -> list[str]:

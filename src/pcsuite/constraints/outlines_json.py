@@ -73,8 +73,9 @@ class OutlinesBackend(LocalHfBackend):
                 raise EngineError(f"constraint backend '{self.name}': {matcher.get_error()}")
             words = np.empty(shape, dtype=np.int32)
             llguidance.numpy.fill_next_token_bitmask(matcher, words)
-            ending = words[0] & ends.view(np.int32)
-            return ending if len(tokens) >= end_from and ending.any() else words[0]
+            allowed: np.ndarray = words[0]
+            ending = allowed & ends.view(np.int32)
+            return ending if len(tokens) >= end_from and ending.any() else allowed
 
         return model.submit(request.prompt, request.decoding, request.seed, mask)
 

@@ -167,9 +167,8 @@ def init_task(request: TaskRequest) -> InitResult:
             raise DataError(f"{flag} {share:g}: a share of the rows is from 0 to below 1", hint="0.2, say")
     models = models_beside(request.out_dir)
     if request.model not in models:
-        raise ConfigError(
-            f"--model: unknown model '{request.model}'", hint=did_you_mean(request.model, models)
-        )
+        hint = models.hint(request.model)
+        raise ConfigError(f"--model: unknown model '{request.model}'", hint=hint)
     if (request.kind == "own") != (request.scorer is not None):
         raise DataError(
             "a task of kind own needs --scorer"

@@ -169,11 +169,12 @@ def _is_list_of_rows(entry: list[Any]) -> bool:
 def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     """A cited sentence, and what says which set it belongs to (``None`` where nothing does).
 
-    Four values are annotation id, evidence id, page and sentence, as FEVER has them; two are page and sentence.
+    Four values are annotation id, evidence id, page and sentence, as FEVER has them; two are page and sentence, and
+    three its text as well.
     """
-    if isinstance(row, list) and len(row) in (2, 4):
-        page, number = row[-2:]
-        group, text = row[1] if len(row) == 4 else None, None
+    if isinstance(row, list) and len(row) in (2, 3, 4):
+        page, number = row[-2:] if len(row) == 4 else row[:2]
+        group, text = row[1] if len(row) == 4 else None, row[2] if len(row) == 3 else None
     elif isinstance(row, Mapping):
         page, number, group = (_first(row, keys) for keys in (_PAGE_KEYS, _SENTENCE_KEYS, _SET_KEYS))
         text = row.get("text")

@@ -172,7 +172,7 @@ def _made(check: str, value: Any, options: dict[str, Any], name: str, where: str
     if spelled.partition("(")[0] in _NEEDS_A_JUDGE or spelled not in CHECKS:
         hint = did_you_mean(spelled, CHECKS)
         if spelled.partition("(")[0] in _NEEDS_A_JUDGE:
-            hint = "write a function: evaluator: my_scorer.py:score"
+            hint = "write a function (evaluator: my_scorer.py:score), or have a model judge (kind: judged)"
         raise DataError(f"{where}: there is no assertion '{check}'", hint=hint)
     if options:
         raise DataError(f"{where}: {spelled} has no option '{next(iter(options))}'")

@@ -79,7 +79,7 @@ class JudgeCall(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
     """``None`` where the judge's price is not known."""
-    latency_ms: float = 0.0
+    latency_ms: float | None = None
     cache_hit: bool = False
 
 

@@ -151,15 +151,10 @@ class JudgedEvaluator(Evaluator):
         )
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """The score of the logged verdicts, read again from what the judge wrote."""
+        """The score of the logged verdicts, read again from what the judge wrote; none where nobody judged."""
         text = _judged_text(answer)
         parsed = Parsed(answer=text)
         calls = [call if call.rule else read_reply(self.options.judge, call) for call in answer.verdicts]
-        if text is not None and not calls:
-            raise DataError(
-                f"item '{item.item_id}': no verdict of the judge is logged",
-                hint="run the profile: it asks the judge for what is missing",
-            )
         values = [
             None if call.verdict is None else VALUES[self.options.judge.scale].get(call.verdict)
             for call in calls
@@ -175,7 +170,10 @@ class JudgedEvaluator(Evaluator):
             both = len(readable) == 2 and not unreadable
             extra["judge_flip"] = readable[0] != readable[1] if both else None
         found = conclude(parsed, answer, score=score, extra=extra)
-        if unreadable and text is not None:
+        if text is not None and not calls:
+            # Asked for by who looks at the form alone (retries, perturbations): there is no score to give.
+            found.metrics |= {"task_score": None, "lenient_score": None, "judge_unreadable": None}
+        elif unreadable and text is not None:
             found.metrics["task_score"] = found.metrics["lenient_score"] = None
             parsed.parse_errors.append("the judge's reply could not be read: no score")
         return found

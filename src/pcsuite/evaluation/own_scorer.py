@@ -21,6 +21,7 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -101,7 +102,8 @@ class ScoredItem(Mapping[str, Any]):
         self.id = item.item_id
         self.input = item.input_text
         self.truth: Mapping[str, Any] = item.truth
-        self._values: dict[str, Any] = {**item.columns, **item.truth}
+        # A copy: what a scorer changes must not change the item that the next answer is scored against.
+        self._values: dict[str, Any] = deepcopy({**item.columns, **item.truth})
         self._expected = expected
 
     @property

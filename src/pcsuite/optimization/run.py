@@ -92,6 +92,11 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     ):
         if name not in known:
             raise ConfigError(f"{what} '{name}'", hint=did_you_mean(name, known))
+    if suite.tasks[settings.task_id].judge is not None:
+        raise ConfigError(
+            f"task '{settings.task_id}' is judged, and a search scores by rules alone",
+            hint="compile on a task with a scorer; compare the prompts on the judged one",
+        )
     METHODS.get(settings.method).require()
 
 

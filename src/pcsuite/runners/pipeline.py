@@ -111,6 +111,7 @@ class FinishedRow:
         paid = made is not None and not made.cache_hit
         judged = [call for call in row.judge or () if not call.cache_hit]
         costs = [row.metrics.get("cost_usd", 0.0) if paid else 0.0, *(call.cost_usd for call in judged)]
+        known = [cost for cost in costs if cost is not None]
         return cls(
             run_id=row.run_id,
             line=encode_row(row),
@@ -119,7 +120,7 @@ class FinishedRow:
             error=row.errors[0] if row.errors else None,
             tokens=(made.usage.total_tokens if paid and made and made.usage else 0)
             + sum(call.prompt_tokens + call.completion_tokens for call in judged),
-            cost_usd=None if None in costs else sum(costs),
+            cost_usd=sum(known) if len(known) == len(costs) else None,
             cache_hit=made is not None and made.cache_hit,
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from pcsuite.config.spellings import regime_id
 from pcsuite.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ def filter_of(run: OpenRun, query: Mapping[str, str]) -> Filter:
     fixed = {}
     for axis in AXES:
         if axis != columns:
-            wanted = query.get(axis) or values[axis][0]
+            wanted = regime_id(query.get(axis)) or values[axis][0]  # addresses may be older than the ids
             if wanted not in values[axis]:
                 raise ConfigError(f"task '{task}' has no {axis} '{wanted}'")
             fixed[axis] = wanted
-    base = query.get("base") or values[columns][0]
+    base = regime_id(query.get("base")) or values[columns][0]
     if base not in values[columns]:
         raise ConfigError(f"there is no column '{base}' to compare with")
     return Filter(

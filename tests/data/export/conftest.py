@@ -91,6 +91,28 @@ TREC = {
     "test": [("NUM:date", "When was it built ?")],
 }
 NQ = {"dev": [("who built the mill", ["Mira Oak", "Oak"])], "train": [("where is tarn", ["north"])]}
+RELATED = {
+    "tokens": ["Mira", "Oak", "runs", "Brack", "Lines", "."],
+    "entities": [{"type": "Peop", "start": 0, "end": 2}, {"type": "Org", "start": 3, "end": 5}],
+    "relations": [{"type": "Work_For", "head": 0, "tail": 1}],
+}
+TERMS = {
+    "tokens": ["A", "mill", "grinds", "flour", "."],
+    "entities": [{"type": "Method", "start": 1, "end": 2}, {"type": "Material", "start": 3, "end": 4}],
+    "relations": [{"type": "USED-FOR", "head": 0, "tail": 1}],
+}
+TERMS_DOCUMENT = {
+    "doc_key": "m1",
+    "sentences": [TERMS["tokens"]],
+    "ner": [[[1, 1, "Method"], [3, 3, "Material"]]],
+    "relations": [[[1, 1, 3, 3, "USED-FOR"]]],
+}
+
+
+def write_relations(root: Path) -> None:
+    for split in ("train", "dev", "test"):
+        write_json(root / "conll04" / f"conll04_{split}.json", [RELATED])
+        write_lines(root / "scierc" / f"{split}.json", [TERMS_DOCUMENT])
 
 
 def write_lines(path: Path, rows: list[Any]) -> None:
@@ -187,6 +209,7 @@ def originals(tmp_path: Path) -> Path:
     problems = [{"ID": i, "Body": b, "Question": q, "Answer": a} for i, b, q, a in SVAMP]
     write_json(root / "svamp" / "SVAMP.json", problems)
     write_question_sets(root)
+    write_relations(root)
     return root
 
 
@@ -268,6 +291,8 @@ def hub_tables() -> dict[str, dict[str, list[dict[str, Any]]]]:
         "nq_open": {
             validation[split]: [{"question": q, "answer": a} for q, a in rows] for split, rows in NQ.items()
         },
+        "conll04": {split: [RELATED] for split in validation.values()},
+        "scierc": {split: [TERMS] for split in validation.values()},
     }
 
 

@@ -56,6 +56,9 @@ def test_every_dataset_exports_from_original_files(originals: Path, tmp_path: Pa
         "nq_open_dev.jsonl": 1,
         "nq_open_train.jsonl": 0,
         "nq_open_opt.jsonl": 1,
+        **{
+            f"{name}_{split}.jsonl": 1 for name in ("conll04", "scierc") for split in ("train", "dev", "test")
+        },
     }
 
 
@@ -67,7 +70,7 @@ def test_both_roads_give_the_same_bytes(originals: Path, mirror: Path, tmp_path:
     files, hub = folder_bytes(tmp_path / "files"), folder_bytes(tmp_path / "hub")
     manifests = [json.loads(road.pop("datasets/manifest.json")) for road in (files, hub)]
     assert files == hub
-    assert len(files) == 32
+    assert len(files) == 38
     roads = [{entry["road"] for entry in manifest["datasets"].values()} for manifest in manifests]
     assert roads == [{"files"}, {"hub"}]
     gsm8k = manifests[1]["datasets"]["gsm8k"]["sources"]

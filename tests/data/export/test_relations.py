@@ -45,7 +45,7 @@ def test_sperts_lists(tmp_path):
     (item,) = load_items("conll04", "test", tmp_path / "cache").items
     assert (item.item_id, item.input_text) == ("conll04-test-000001", "Ana Quill works for Lintor Bank .")
     assert item.truth["relations"] == [{"head": "Ana Quill", "type": "Work_For", "tail": "Lintor Bank"}]
-    assert item.truth["entities"][1] == {"text": "Lintor Bank", "type": "Org"}
+    assert (item.truth["entities"][1]["text"], item.truth["entities"][1]["type"]) == ("Lintor Bank", "Org")
 
 
 def test_dygies_documents_become_sentences(tmp_path):

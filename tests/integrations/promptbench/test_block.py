@@ -175,6 +175,25 @@ def test_a_killed_block_goes_on_and_ends_with_the_same_rows(finished, tmp_path):
     assert len(table(tmp_path, "robustness_worst_case")) == 8
 
 
+def test_the_block_attacks_what_is_selected(tmp_path, capsys):
+    """Whatever the block's own defaults are; the specification's tasks are not taken where others are selected."""
+    plain = write_profile(tmp_path, tasks=("agnews_json",), conditions=("C0", "C3", "C6"), items=2)
+    plan, _ = plan_promptbench(load_suite(plain))
+    assert (list(plan.tasks), plan.scope.conditions) == (["agnews_json"], ("C3", "C6"))
+    own = write_profile(tmp_path, tasks=("agnews_json",), conditions=("C0", "C1"), items=2)
+    assert plan_promptbench(load_suite(own))[0].scope.conditions == ("C0", "C1")
+    path = str(profile_in(tmp_path, tasks=["csqa_json", "conll03_ner_json"], variants=1, max_items=1))
+    narrowed = ["--set", "selection.tasks=[csqa_json]", "--no-tables", "--quiet"]
+    assert main(["promptbench", "--config", path, *narrowed]) == 0
+    assert (
+        "conll03_ner_json: named in integrations.promptbench.tasks, but not selected"
+        in capsys.readouterr().out
+    )
+    assert {row.task.id for row in rows_of(tmp_path)} == {"csqa_json"}
+    assert main(["promptbench", "--config", path, "--set", "selection.tasks=[gsm8k]"]) == 2
+    assert "none of csqa_json, conll03_ner_json is selected" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("block", "message"),
     [

@@ -44,7 +44,12 @@ def rows_of(log):
         generation = {name: getattr(row.generation, name) for name in row.generation.__struct_fields__}
         generation.pop("latency_ms")
         fields = {name: getattr(row, name) for name in row.__struct_fields__}
-        fields |= {"generation": generation, "timestamp_utc": "", "config_hash": ""}  # the last has the name
+        fields |= {
+            "generation": generation,
+            "timestamp_utc": "",
+            "config_hash": "",
+            "profile": "",
+        }  # with its name
         rows[row.run_id] = fields
     return rows, len(logged)
 

@@ -98,7 +98,7 @@ EFFECTS = TableSpec(
         ),
         Column("delta_least", "the difference had failed rows scored 0 here and 1 under the baseline", shown=False),
         Column("delta_most", "the difference had failed rows scored 1 here and 0 under the baseline", shown=False),
-        Column("judge", "of a judged task's score: what stands behind it", form="text", late=True),
+        Column("judge", "of a judged task's score: what stands behind it", shown=False),
         *interval("judge_delta", "the difference of the judge's own scores, where labels corrected it", shown=False),
         Column("labelled_items", "items with gold labels on both sides, which the correction rests on", shown=False),
         Column("caution", "what the difference cannot be taken without", form="text", late=True),

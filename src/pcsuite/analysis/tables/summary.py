@@ -53,7 +53,7 @@ SUMMARY = TableSpec(
         Column("measure", "mean score over items, or micro-F1 of pooled counts", shown=False),
         *interval("score", "the task's primary metric", form="interval", digits=2, paper="Score"),
         Column("interval_method", "how the interval of the score was made", shown=False),
-        Column("judge", "of a judged task: what stands behind its score", form="text", late=True),
+        Column("judge", "of a judged task: what stands behind its score", shown=False),
         Column("judge_score", "the mean of the judge's own scores, where labels corrected it", shown=False),
         Column(
             "majority_class",

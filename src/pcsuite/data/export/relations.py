@@ -76,7 +76,7 @@ class Conll04Exporter(_RelationExporter):
     hub = base.HubTable("conll04", None)
     splits = (
         base.Split("train", 922, ("conll04_train.json", "train.json", "train.jsonl")),
-        base.Split("dev", 231, ("conll04_dev.json", "dev.json", "dev.jsonl")),
+        base.Split("dev", 231, ("conll04_dev.json", "dev.json", "dev.jsonl"), hub=("validation",)),
         base.Split("test", 288, ("conll04_test.json", "test.json", "test.jsonl")),
     )
     written = ("train", "dev", "test")
@@ -90,7 +90,9 @@ class SciErcExporter(_RelationExporter):
     hub = base.HubTable("scierc", None)
     splits = (
         base.Split("train", 1861, ("scierc_train.json", "train.json", "train.jsonl", "json/train.json")),
-        base.Split("dev", 275, ("scierc_dev.json", "dev.json", "dev.jsonl", "json/dev.json")),
+        base.Split(
+            "dev", 275, ("scierc_dev.json", "dev.json", "dev.jsonl", "json/dev.json"), hub=("validation",)
+        ),
         base.Split("test", 551, ("scierc_test.json", "test.json", "test.jsonl", "json/test.json")),
     )
     written = ("train", "dev", "test")

@@ -160,7 +160,7 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[in
     if not live:
         return []
     chosen = logits if len(live) == len(rows) else logits[list(live)]
-    likeliest = chosen.argmax(dim=-1).tolist()
+    likeliest: list[int] = chosen.argmax(dim=-1).tolist()
     warm = [place for place, index in enumerate(live) if rows[index].decoding.temperature >= GREEDY_BELOW]
     if not warm:
         return likeliest
@@ -185,10 +185,9 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[in
         choice = _choose_on_device((scaled[part] - total[part]).exp(), top_p[part], draw[part])
         for number, token in zip(part, choice[:, 0].tolist(), strict=True):
             found[number][0] = token
-    drawn: list[int] = likeliest
     for place, (token, _) in zip(warm, found, strict=True):
-        drawn[place] = token
-    return drawn
+        likeliest[place] = token
+    return likeliest
 
 
 def _choose_on_device(likely: torch.Tensor, top_p: torch.Tensor, draw: torch.Tensor) -> torch.Tensor:

@@ -69,6 +69,9 @@ def run_promptbench(
     Searches for attacks and paraphrases are made in this process; ``executor`` runs the grid they add to.
     """
     plan, attacks = plan_promptbench(suite, regimes)
+    for name in suite.profile.integrations.promptbench.tasks or ():
+        if name not in suite.profile.selection.tasks:
+            report(f"{name}: named in integrations.{BLOCK}.tasks, but not selected: left out")
     records = find_attacks(plan, attacks, report, use_cache=use_cache)
     records += find_paraphrases(plan, report, use_cache=use_cache)
     plan, perturber = with_attacks(plan, records), attacked_perturber(records)
@@ -82,8 +85,7 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     where none is greedy. Raises :class:`~pcsuite.errors.ConfigError` for a name that is not defined.
     """
     settings, selection = suite.profile.integrations.promptbench, suite.profile.selection
-    usual = tuple(name for name in USUAL_CONDITIONS if name in selection.conditions)
-    conditions = settings.conditions_subset or usual or selection.conditions
+    conditions = attacked_conditions(suite)
     regimes = [regime_id(name) for name in regimes]
     writer = settings.paraphrase_model
     kinds = [*PERTURBATIONS, *(f"{PREFIX}{attack}" for attack in ATTACKS)]
@@ -109,6 +111,13 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     plan = build_plan(suite, perturbation_refs(own, settings.variants), scope)
     used = {name: task for name, task in plan.tasks.items() if any(cell.task is task for cell in plan.cells)}
     return replace(plan, tasks=used), attacks
+
+
+def attacked_conditions(suite: Suite) -> tuple[str, ...]:
+    """Conditions that the block attacks: those it names, else the usual ones that are selected, else all selected."""
+    selected = suite.profile.selection.conditions
+    usual = tuple(name for name in USUAL_CONDITIONS if name in selected)
+    return suite.profile.integrations.promptbench.conditions_subset or usual or selected
 
 
 def _problem(suite: Suite, key: str, said: str) -> ConfigError:

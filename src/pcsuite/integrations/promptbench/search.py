@@ -39,7 +39,7 @@ from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
-from pcsuite.runners.plan import Cell, Plan, Unit
+from pcsuite.runners.plan import Cell, Plan, Unit, refuse_judges
 
 Report = Callable[[str], None]
 
@@ -116,6 +116,7 @@ def search_items(suite: Suite, cell: Cell) -> list[Item]:
 async def _search_all(
     plan: Plan, attacks: Sequence[str], store: AttackStore, report: Report, *, use_cache: bool
 ) -> list[AttackRecord]:
+    refuse_judges(plan, "attacks that are searched for")
     found: list[AttackRecord] = []
     worker = PromptBenchWorker()
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}

@@ -1,0 +1,63 @@
+"""A folder of one's own: what it concludes about a table, and what it holds."""
+
+import pytest
+
+from pcsuite.ablation.scaffold import ScaffoldRequest, scaffold
+from pcsuite.config.load import load_suite
+from pcsuite.errors import ConfigError, PromptError
+from pcsuite.runners.plan import build_plan
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "sums.csv"
+    rows = "".join(f"What is {n} plus {n}?,{n * 2},r{n}\n" for n in range(20))
+    path.write_text(f"question,answer,id\n{rows}", encoding="utf-8")
+    return path
+
+
+def test_a_table_of_numbers_by_its_column_names(table, tmp_path):
+    made = scaffold(ScaffoldRequest(tmp_path / "sums", table, id_column="id", model="simulated"))
+    assert (
+        made.reading == "sums.csv: 4 train, 16 test items, input: question, answer: answer, scored as number"
+    )
+    suite = load_suite(made.profile)
+    assert suite.tasks["sums"].evaluator == "number"
+    plan = build_plan(suite)
+    assert plan.calls == made.rows == 16 * 7 * 4  # items, C0 to C6, one greedy and three sampled answers
+    assert all(item.item_id.startswith("r") for item in plan.tasks["sums"].items)
+    assert made.max_tokens > made.rows
+
+
+def test_blocks_of_a_prompt_become_operators(table, tmp_path):
+    prompt = tmp_path / "sum.md"
+    prompt.write_text("Be exact.\n\nAdd up.\n\n{{ question }}\n", encoding="utf-8")
+    made = scaffold(ScaffoldRequest(tmp_path / "blocks", table, prompt, model="simulated", limit=16))
+    suite = load_suite(made.profile)
+    assert made.reading.endswith("blocks: be_exact, add_up")
+    assert {"full", "none", "-be_exact", "-add_up"} <= set(suite.profile.selection.conditions)
+    assert suite.profile.limits.max_items_per_task == 16
+    assert {path.name for path in made.folder.iterdir()} >= {
+        "sum.md",
+        "sums.csv",
+        "README.md",
+        "profile.yaml",
+    }
+
+
+def test_a_prompt_without_a_place_for_the_item_is_refused_before_anything_is_written(table, tmp_path):
+    prompt = tmp_path / "sum.md"
+    prompt.write_text("Be exact.\n\nAdd up.\n", encoding="utf-8")
+    with pytest.raises(PromptError):
+        scaffold(ScaffoldRequest(tmp_path / "blocks", table, prompt, model="simulated"))
+    assert not (tmp_path / "blocks").exists()
+    made = scaffold(ScaffoldRequest(tmp_path / "blocks", table, prompt, model="simulated", append_input=True))
+    assert made.rows > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("budget_usd", float("nan")), ("budget_tokens", 0), ("limit", -1)]
+)
+def test_numbers_that_mean_nothing(table, tmp_path, key, value):
+    with pytest.raises(ConfigError, match="give a number above 0"):
+        scaffold(ScaffoldRequest(tmp_path / "sums", table, model="simulated", **{key: value}))

@@ -1,0 +1,170 @@
+"""Every command that README and docs show is run: page by page in a fresh folder, on a simulated model.
+
+A block that cannot run here says so in the page's source, in the line above it: ``<!-- not run: why -->``. What stands
+for the outside world is written down in :func:`stand_in`; commands of other tools (pip, make, jq) are not ours to run.
+"""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from pcsuite.cli import COMMANDS, main
+from pcsuite.config.load import bundled_configs
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(
+    r"(?m)^(?P<above>[^\n]*)\n(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```", re.DOTALL
+)
+NOT_RUN = re.compile(r"<!-- not run: (?P<why>.+?) -->")
+SHELL = ("", "console", "sh", "bash")
+FIXTURES = ROOT / "tests" / "fixtures" / "imports"
+
+
+class Block(NamedTuple):
+    """A fenced block with commands of ours."""
+
+    page: str
+    line: int
+    commands: list[str]
+    not_run: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    text, found = page.read_text(encoding="utf-8"), []
+    for match in FENCE.finditer(text):
+        commands = list(commands_in(match["text"])) if match["kind"] in SHELL else []
+        if commands:
+            why = NOT_RUN.search(match["above"])
+            line = text[: match.start("text")].count("\n")
+            found.append(Block(str(page.relative_to(ROOT)), line, commands, why and why["why"]))
+    return found
+
+
+def commands_in(text: str):
+    """Lines that call ``pcsuite``, without prompt, comment and what other tools do with the output."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = re.sub(r"\s+[#>]\s.*$", "", line.strip().removeprefix("$ "))
+        for part in re.split(r"\s&&\s|\s\|\s", words):
+            if re.match(r"(\.venv/bin/)?pcsuite (?!—)", part + " ") and not part.startswith("pcsuite:"):
+                yield part.removeprefix(".venv/bin/").removeprefix("pcsuite").strip()
+
+
+def stand_in(command: str) -> list[str]:
+    """The words that are run for a documented command: a simulated model, few items, no browser and no figures."""
+    words = shlex.split(command)
+    name = words[0] if words else ""
+    for flag in ("--model", "--models"):
+        if flag in words:
+            words[words.index(flag) + 1] = "simulated"
+    asks = name in (
+        "run",
+        "run-task",
+        "plan",
+        "promptbench",
+        "verifier-pass",
+        "optimize",
+        "ablate",
+        "init",
+        "improve",
+        "init-task",
+    )
+    if asks and not {"--model", "--models"} & set(words):
+        words += ["--model", "simulated"]
+    if name in ("run", "plan", "verifier-pass") and "--limit" not in words:
+        words += ["--limit", "4"]
+    if "--candidates" in words:
+        words[words.index("--candidates") + 1] = "3"
+    if name == "promptbench":
+        words += (
+            ["--limit", "2", "--variants", "1", "--no-tables"] if "--limit" not in words else ["--no-tables"]
+        )
+    if name == "improve" and "--iterations" in words:
+        words[words.index("--iterations") + 1] = "1"
+    elif name == "improve":
+        words += ["--iterations", "1"]
+    if name == "view" and "--bundle" not in words:
+        words += ["--bundle", "pages"]
+    if name == "report":
+        words += ["--no-plots"]
+    if name == "ablate" and words[1] == "example":
+        words += ["--limit", "24"]
+    if name == "constraint":
+        words += ["--backend", "native", "--samples", "0"] if "--backend" not in words else ["--samples", "0"]
+    return words
+
+
+ALL = [block for page in PAGES for block in blocks(page)]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """What the pages take for granted: your prompt, table, profile, models, logs, and some runs."""
+    folder = tmp_path_factory.mktemp("desk")
+    queues = ("billing", "login", "refund")
+    rows = [f'"Ticket {n}: about {queues[n % 3]}",{queues[n % 3]}' for n in range(60)]
+    table = "\n".join(["text,queue", *rows]) + "\n"
+    prompt = (
+        "You are a clerk.\n\nName the queue: billing, login or refund.\n\nOne word.\n\nTicket: {{ text }}\n"
+    )
+    profile = (bundled_configs() / "quickstart.yaml").read_text(encoding="utf-8")
+    contents = {
+        "tickets.csv": table, "my_table.csv": table, "triage.md": prompt, "my_prompt.md": prompt,
+        "mine.yaml": profile.replace("name: quickstart", "name: own"),
+        "my_profile.yaml": profile.replace("name: quickstart", "name: mine"),
+        "my_schema.json": '{"type": "object", "properties": {"label": {"enum": ["a", "b"]}}, "required": ["label"]}',
+        "my_scorer.py": "def score(answer, item):\n    return float(item['queue'] in answer)\n",
+        "checks.csv": "text,__expected\n" + "".join(f"Say {n},contains: {n}\n" for n in range(60)),
+    }  # fmt: skip
+    for name, text in contents.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    shutil.copytree(bundled_configs(), folder / "configs")
+    (folder / "logs").mkdir()
+    for name, log in (
+        ("2026-11-15T12-40-22_sums.eval", "inspect_c0"),
+        ("2026-11-15T13-02-14_sums.eval", "inspect_c1"),
+    ):
+        shutil.copyfile(FIXTURES / f"{log}.eval", folder / "logs" / name)
+    for name in ("mine", "before", "after", "quickstart"):
+        words = ["--model", "simulated", "--conditions", "C0,C3", "--limit", "3", "--quiet", "--name", name]
+        assert main(["run", *words, "--output-dir", str(folder / "outputs")]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in ALL if not block.not_run}))
+def test_the_commands_of_a_page_run(page, desk, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(desk, tmp_path / "fresh")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("webbrowser.open", lambda url: True)
+    for block in ALL:
+        if block.page != page or block.not_run:
+            continue
+        for command in block.commands:
+            gates = any(word in command for word in ("--fail-under", "--fail-on-regression", "--no-regress"))
+            try:
+                status = main(stand_in(command))
+            except SystemExit as ended:
+                status = ended.code
+            said = capsys.readouterr()
+            assert status in ((0, 1) if gates else (0,)), (
+                f"{page}:{block.line}: pcsuite {command}: {said.err}"
+            )
+
+
+def test_what_is_not_run_says_why():
+    """All of it, so that a block does not drop out unseen."""
+    reasons = {f"{block.page}: {block.commands[0]}": block.not_run for block in ALL if block.not_run}
+    assert all(len(why.split()) >= 3 for why in reasons.values()), reasons
+    assert len(reasons) <= 20, "\n".join(f"{where}: {why}" for where, why in reasons.items())
+
+
+def test_documented_commands_and_flags_exist():
+    """Also those that are not run: every command is one of ours, and most of ours are shown."""
+    named = {shlex.split(command)[0] for block in ALL for command in block.commands if command}
+    assert named <= {command.name for command in COMMANDS}
+    assert len(named) >= 20
+    assert len(ALL) >= 40
