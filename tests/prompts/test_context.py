@@ -32,7 +32,7 @@ def test_what_is_left_out_has_a_plain_default():
     assert ctx.rules == ("one",)
     assert ctx.instruction == "two words: answer for the input below."
     assert ctx.role == "a careful specialist in two words"
-    with pytest.raises(PromptError, match="use structured or reasoning"):
+    with pytest.raises(PromptError, match="choose from: classification, mcq, reasoning, structured"):
         PromptContext.from_mapping(CTX | {"task_kind": "other"})
 
 

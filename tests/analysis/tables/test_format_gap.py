@@ -62,7 +62,7 @@ def test_rows_that_were_never_scored_leniently_have_no_gap(tmp_path):
 def test_the_page_shows_both_scores_and_the_gap(tmp_path):
     log = write_log(tmp_path / "a.jsonl", rows_of("C0", [(0, 1)] * 4) + rows_of("C3", [(1, 1)] * 4))
     build_report([log], tmp_path / "out")
-    (page,) = (tmp_path / "out").rglob("index.html")
+    (page,) = (tmp_path / "out" / "reports").glob("*/index.html")
     text = page.read_text(encoding="utf-8")
     assert "Wrong, or wrongly formatted" in text
     assert "lenient score" in text
