@@ -1,0 +1,61 @@
+"""The study's page: it is what its tables say, and they are what the items' scores say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+
+pytest.importorskip("duckdb")
+study_page = pytest.importorskip("study_page")
+TABLES = study_page.FOLDER / "tables"
+LARGE = "qwen2.5-coder-1.5b"
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return study_page.Tables(TABLES)
+
+
+def test_the_page_is_what_the_tables_say():
+    assert (study_page.FOLDER / "README.md").read_text(encoding="utf-8") == study_page.page(TABLES)
+
+
+@pytest.mark.parametrize(
+    ("task", "condition", "baseline"),
+    [("trec", "C5", "C5-CHECKS"), ("csqa_json", "C3", "C2"), ("svamp", "C2", "S2"), ("boolq", "C6", "C4")],
+)
+def test_effects_are_the_mean_differences_of_the_items(tables, task, condition, baseline):
+    ((difference, items),) = tables.sql(
+        "select avg(a.score - b.score), count(*) from items a join items b using (task, model, decoding, item)"
+        f" where task = '{task}' and model = '{LARGE}' and decoding = 'D0'"
+        f" and a.condition = '{condition}' and b.condition = '{baseline}'"
+    )
+    row = tables.effects[task, LARGE, "D0", condition, baseline]
+    assert items == int(row["n_items"]) == 200
+    assert difference == pytest.approx(float(row["delta"]), abs=1e-9)
+    assert float(row["delta_low"]) < difference < float(row["delta_high"])
+    assert study_page.signed(difference) in (study_page.FOLDER / "README.md").read_text(encoding="utf-8") or (
+        condition == "C6"
+    )
+
+
+def test_micro_f1_is_pooled_from_the_items_counts(tables):
+    ((f1,),) = tables.sql(
+        "select 2 * sum(tp) / (2 * sum(tp) + sum(fp) + sum(fn)) from items where task = 'conll03_ner_json'"
+        f" and model = '{LARGE}' and decoding = 'D0' and condition = 'C3'"
+    )
+    assert f1 == pytest.approx(
+        float(tables.summary["conll03_ner_json", LARGE, "D0", "C3"]["score"]), abs=1e-9
+    )
+
+
+def test_the_study_is_as_large_as_it_says_and_within_its_bounds(tables):
+    ((rows,),) = tables.sql("select sum(replicates) from items")
+    assert rows == 176_159
+    assert (study_page.FOLDER / "report.html").stat().st_size < 3_000_000
+    assert sum(path.stat().st_size for path in TABLES.iterdir()) < 5_000_000
+    assert '<section id="rows">' not in (study_page.FOLDER / "report.html").read_text(encoding="utf-8")
