@@ -5,7 +5,7 @@
     python scripts/study_page.py --collect TABLES --cache .cache --report index.html    # first, from a report
 
 `page.in` is its text with places for numbers. `tables/` holds what the report wrote, less what the page does not need,
-and `item_scores.parquet`: the mean score of each item in each cell, from which the report's effects can be computed again.
+and `item_scores.parquet`: the mean score of each item in each cell, from which effects can be computed again.
 """
 
 from __future__ import annotations
