@@ -125,3 +125,14 @@ def test_perturbed_rows_do_not_count(alarms):
     rows = cells(lambda name, k: {})
     rows += cells(lambda name, k: {"answer": None, "perturbation": "typos"})
     assert alarms(rows) == {}
+
+
+def test_a_band_that_nobody_holds_prompts_to_is_no_alarm(tmp_path):
+    rows = cells(lambda name, k: {"band": "below"})
+    log = write_log(tmp_path / "runs" / "a.jsonl", rows)
+    kinds = {}
+    for control in ("warn", "off"):
+        log.with_suffix(".manifest.json").write_text(json.dumps({"run": "a", "length_control": control}))
+        with RunTables([log], tmp_path / "tables") as tables:
+            kinds[control] = [alarm.kind for alarm in analyse_scores(tables).alarms]
+    assert kinds == {"warn": ["outside their length band"], "off": []}

@@ -20,12 +20,13 @@ from pcsuite.logging.manifest import MergedManifest, TaskNote
 from pcsuite.stats.power import items_to_hold, least_p
 
 ALPHA = 0.05
+OUTSIDE = "outside their length band"
 SHARES = {
     "unreadable": (0.2, 0.5),
     "truncated": (0.1, 0.25),
     "abstained": (0.3, 0.5),
     "failed": (0.05, 0.2),
-    "outside their length band": (0.1, 0.5),
+    OUTSIDE: (0.1, 0.5),
 }
 """Share of all rows, and of the rows of one condition, from which there is an alarm."""
 CONSTANT_SHARE = 0.9
@@ -65,8 +66,10 @@ def find_alarms(
     """
     cells = _count(tables)
     records = [record for record in effects if record["kind"] == CONTROL]
+    # Where nobody controls the length of prompts, the task's band means nothing.
+    told = [alarm for alarm in _shares(cells) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
     return [
-        *_shares(cells),
+        *told,
         *_constant(tables, manifest.tasks),
         *_levels(scores, manifest.tasks),
         *_undecidable(records),
@@ -100,7 +103,7 @@ _SAID = {
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
     "failed": "ended in an error and are left out of averages",
-    "outside their length band": "have a prompt outside its length band: length differs beside the content",
+    OUTSIDE: "have a prompt outside its length band: length differs beside the content",
 }
 
 
