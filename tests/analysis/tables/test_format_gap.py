@@ -66,5 +66,5 @@ def test_the_page_shows_both_scores_and_the_gap(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "Wrong, or wrongly formatted" in text
     assert "lenient score" in text
-    (table,) = (tmp_path / "out").rglob("format_gap.csv")
+    (table,) = (tmp_path / "out" / "tables").glob("*/format_gap.csv")
     assert "lenient_difference" in table.read_text(encoding="utf-8")
