@@ -190,10 +190,13 @@ def test_the_bundled_example_is_a_prompt_of_six_blocks_for_its_own_model(tmp_pat
     assert "(margin 0.1)" in shown
 
 
-def test_the_reviews_that_confirm_the_example_are_others(tmp_path):
+def test_the_reviews_that_confirm_the_example_are_others():
     folder = Path(str(files("pcsuite.ablation"))) / "example"
     tables = [
-        [(row["review"], row["mood"]) for row in csv.DictReader((folder / name).open(encoding="utf-8"))]
+        [
+            (row["review"], row["mood"])
+            for row in csv.DictReader((folder / name).read_text(encoding="utf-8").splitlines())
+        ]
         for name in ("reviews.csv", "more_reviews.csv")
     ]
     assert [len(table) for table in tables] == [24, 48]
