@@ -32,7 +32,9 @@ def test_attacked_prompts_are_logged_as_perturbations_and_searched_once(tmp_path
         "search_items": 2,
         "max_items": 3,
     }
-    path = write_profile(tmp_path, {"sim": SIMULATED}, integrations={"promptbench": block})
+    path = write_profile(
+        tmp_path, {"sim": SIMULATED}, tasks=("csqa_json",), integrations={"promptbench": block}
+    )
     assert main(["promptbench", "--quiet", "--config", str(path)]) == 0
     told = capsys.readouterr().out
     assert "checklist × C4 × csqa_json × sim:" in told
@@ -86,7 +88,9 @@ def test_a_search_sees_development_items_only_and_its_record_becomes_a_perturbat
     monkeypatch.setattr(search, "PromptBenchWorker", StubWorker)
     block = {"attack_types": ["promptbench:checklist"], "tasks": ["csqa_json"], "conditions_subset": ["C1"]}
     block |= {"max_items": 2, "search_items": 3, "query_budget": 7}
-    suite = load_suite(write_profile(tmp_path, {"sim": SIMULATED}, integrations={"promptbench": block}))
+    suite = load_suite(
+        write_profile(tmp_path, {"sim": SIMULATED}, tasks=("csqa_json",), integrations={"promptbench": block})
+    )
     plan, attacks = plan_promptbench(suite)
     assert attacks == ["checklist"]
     (cell,) = plan.cells
