@@ -16,6 +16,7 @@ def test_a_real_block_ends_with_tables_and_figures(tmp_path):
     path = write_profile(
         tmp_path,
         {"tiny": tiny_model()},
+        tasks=("csqa_json", "conll03_ner_json"),
         regimes=("D0",),
         integrations={"promptbench": {"variants": 1, "max_items": 2, "conditions_subset": ["C2", "C6"]}},
     )
