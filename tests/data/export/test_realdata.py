@@ -54,7 +54,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All datasets exported once."""
     folder = tmp_path_factory.mktemp("cache")
     results = export_datasets(folder, from_dir=DATA, options=ExportOptions(allow_partial=True))
-    assert [(r.dataset, r.error, r.skipped) for r in results if r.error or r.skipped] == []
+    assert [(r.dataset, r.error) for r in results if r.error] == []
+    # The relation sets are not among the files beside the checkout.
+    assert [r.dataset for r in results if r.skipped] == ["conll04", "scierc"]
     return folder
 
 
