@@ -82,7 +82,10 @@ def test_every_operation_fails_once(tmp_path, capsys, undisturbed, number):
             assert status == Exit.DONE, where
         assert status in (Exit.DONE, Exit.BAD_INPUT), where
         assert "Traceback" not in shown, where
-        assert shown.count("\n") == (1 if status else 0), where
+        # Every row is there, and the table at the end of a run could not be made of them: that is said.
+        stands = not shown or shown.startswith("pcsuite: no result table: ")
+        assert shown.count("\n") == (1 if shown else 0), where
+        assert status or stands, where
         told[faults.failed] = shown
         paths = RunPaths.of(folder / "outputs", "t")
         assert run(profile) == Exit.DONE, where + capsys.readouterr().err
