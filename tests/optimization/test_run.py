@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -9,7 +10,6 @@ from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import SAMPLES, read_items
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
-from pcsuite.errors import PromptError
 from pcsuite.logging.log import iter_rows
 from pcsuite.optimization.run import OptimizeSettings, estimate_optimization, optimize
 from pcsuite.prompts.compiled import CompiledPrompt, compiled_path
@@ -81,8 +81,9 @@ def test_a_stopped_search_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
 def test_c8_renders_the_frozen_prompt_and_its_rows_belong_to_it(tmp_path, capsys):
     path = write_profile(tmp_path, {"sim": MODEL}, conditions=("C0", "C8"), items=4)
     suite = load_suite(path)
-    with pytest.raises(PromptError, match=r"pcsuite optimize --config .* --task agnews_json --model sim"):
-        build_plan(suite)
+    (missing,) = build_plan(suite).not_applicable
+    assert missing.condition_id == "C8"
+    assert re.search(r"pcsuite optimize --config .* --task agnews_json --model sim", missing.reason)
     outcome = optimize(suite, settings(candidates=4))
     frozen = compiled_path(tmp_path / "outputs", "agnews_json", "sim")
     assert outcome.path == frozen
