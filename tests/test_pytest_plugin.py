@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 # pytester forgets what its inner runs import, and compiled modules cannot be imported twice.
 import duckdb  # noqa: F401
@@ -26,6 +27,11 @@ def test_triage(prompt_regression):
 """
 
 
+# An installation brings the plugin by its entry point, a source tree on the path does not.
+INSTALLED = any(entry.name == "pcsuite" for entry in entry_points(group="pytest11"))
+NAMED = () if INSTALLED else ("-p", "pcsuite.pytest_plugin")
+
+
 @pytest.fixture
 def run_pytest(pytester):
     """Runs pytest with the plugin on a folder, in this process: what it imports is imported already."""
@@ -37,8 +43,7 @@ def run_pytest(pytester):
                 "-p",
                 "no:cacheprovider",
                 "-q",
-                "-p",
-                "pcsuite.pytest_plugin",
+                *NAMED,
                 "--rootdir",
                 str(folder),
                 *words,
