@@ -213,18 +213,15 @@ def abstention_figures(
         size = {"rows": lines, "columns": columns, "width": 1.5 + 2.3 * columns, "height": 0.9 + 2.1 * lines}
         size |= {"sharey": True, "sharex": True}
         with sheet_of(made, folder, "abstain_confusion", "abstention", task, model, **size) as sheet:
-            for axes, name in zip(sheet.panels, names, strict=False):
+            for number, (axes, name) in enumerate(zip(sheet.panels, names, strict=False)):
                 _draw_matrix(axes, sheet.tips, conditions[name])
-                axes.set_title(short(name, 18))
+                room = "\n" if number < columns else ""  # for the figure's own title
+                axes.set_title(room + short(name, 18))
             for axes in sheet.panels[len(names) :]:
                 axes.set_visible(False)
-            sheet.figure.suptitle(
-                f"{short(task)} on {short(model)}, {short(regime)}",
-                x=0.01,
-                ha="left",
-                fontsize=10.5,
-                fontweight="bold",
-            )
+            heading = f"{short(task)} on {short(model)}, {short(regime)}"
+            style = {"fontsize": 10.5, "fontweight": "bold"}
+            sheet.figure.suptitle(heading, x=0.01, y=0.995, ha="left", va="top", **style)
             sheet.caption = (
                 f"Abstention, {task} on {model} under {regime}: for each condition the items that could and could not"
                 " be answered (rows) by what the model did (columns), as counts and shares of the row. Green is right:"
