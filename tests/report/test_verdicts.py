@@ -1,5 +1,7 @@
+import pytest
+
 from pcsuite.analysis.metrics import bundled_metrics
-from pcsuite.report.verdicts import overview, verdict_groups
+from pcsuite.report.verdicts import headline, overview, verdict_groups
 
 TEMPERATURE = {"d0": 0.0, "d1": 0.7}
 
@@ -102,6 +104,19 @@ def test_cost_is_a_ratio():
         [effect(metric="total_tokens", control=100.0, treated=250.0, delta=150.0, p_bh=None)]
     )
     assert text == "Tokens per answer: 100 under C0; C6 2.5× that many"
+
+
+@pytest.mark.parametrize(("others", "named"), [(2, True), (5, False)])
+def test_the_headline_stays_one_sentence(others, named):
+    records = [effect(model=f"m{k}", delta=0.2, p_bh=0.01) for k in range(3)]
+    records += [
+        effect(model=f"m{k}", condition=f"D{number}", delta=-0.1, p_bh=0.01)
+        for k in range(3)
+        for number in range(others)
+    ]
+    said = headline(records, TEMPERATURE, bundled_metrics())
+    assert said.startswith("C6 improved the score on 3 of 3 task–model pairs")
+    assert ("Others: D0 worse on 3 of 3" in said) is named
 
 
 def test_the_overview_counts_pairs():

@@ -102,7 +102,9 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if len(groups) > 1:
         found = _across(rows, SCORE, metrics)
         assert found is not None  # of the score there is always something to say
-        return f"{where}{found.text}{f' ({found.evidence})' if found.evidence else ''}."
+        # Of many conditions the sentence names the best alone; the verdict below it has them all.
+        rest = f" ({found.evidence})" if found.evidence and found.evidence.count(";") < 3 else ""
+        return f"{where}{found.text}{rest}."
     moved = [row for row in rows if is_significant(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
