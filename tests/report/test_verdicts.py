@@ -10,7 +10,7 @@ def effect(**given):
     record = {
         "task": "t", "model": "m", "decoding": "d0", "condition": "C6", "baseline": "C0", "metric": "score",
         "n_items": 40, "control": 0.31, "treated": 1.0, "delta": 0.69, "delta_low": 0.52, "delta_high": 0.8,
-        "p_bh": 0.0004,
+        "p_value": 0.0001, "p_bh": 0.0004,
     }  # fmt: skip
     return record | given
 
