@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import os
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -23,6 +20,7 @@ import msgspec
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import DataError, LogError, did_you_mean
+from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
 
 CANNOT_TELL = "cannot tell"
 """A label that says that there is none: the answer counts as looked at, and has no gold value."""
@@ -126,24 +124,11 @@ class Labels:
 
     def __init__(self, log: Path) -> None:
         self.path = labels_path(log)
-        self._lock = threading.Lock()
+        self._notes: NoteFile[str, GoldLabel] = NoteFile(self.path, GoldLabel)
 
     def read(self) -> dict[str, GoldLabel]:
         """The newest label of each answer that has one; a line that cannot be read is passed over."""
-        found: dict[str, GoldLabel] = {}
-        try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return found
-        for line in lines:
-            try:
-                label = GoldLabel(**json.loads(line))
-            except (ValueError, TypeError):
-                continue
-            found.pop(label.unit, None)
-            if label.label:
-                found[label.unit] = label
-        return found
+        return self._notes.newest(lambda label: label.unit, lambda label: label.label)
 
     def add(self, unit: LabelUnit, scale: str, label: str, note: str = "") -> GoldLabel:
         """Note a label, on the disk before this returns; an empty one takes the last away.
@@ -153,16 +138,10 @@ class Labels:
         allowed = (*LABEL_WORDS[scale], CANNOT_TELL)
         if label and label not in allowed:
             raise DataError(f"'{label}' is no label of the scale {scale}", hint=did_you_mean(label, allowed))
-        if len(note) > 4000:
-            raise DataError("a note has at most 4000 characters")
+        if len(note) > LONGEST_NOTE:
+            raise DataError(f"a note has at most {LONGEST_NOTE} characters")
         made = GoldLabel(unit.id, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        try:
-            with self._lock, self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(made), ensure_ascii=False) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
+        self._notes.append(asdict(made))
         return made
 
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import os
-import threading
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pcsuite.errors import ConfigError, LogError
+from pcsuite.errors import ConfigError
+from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
 
 LABELS = ("right", "wrong", "bad truth", "interesting")
-LONGEST_NOTE = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +34,11 @@ class Marks:
 
     def __init__(self, log: Path) -> None:
         self.path = log.with_suffix(".marks.ndjson")
-        self._lock = threading.Lock()
+        self._notes: NoteFile[tuple[str, str], Mark] = NoteFile(self.path, Mark)
 
     def read(self) -> dict[tuple[str, str], Mark]:
         """The newest mark of each item that has one; a line that cannot be read is passed over."""
-        found: dict[tuple[str, str], Mark] = {}
-        try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return found
-        for line in lines:
-            try:
-                mark = Mark(**json.loads(line))
-            except (ValueError, TypeError):
-                continue
-            found.pop((mark.task, mark.item), None)
-            if mark.label or mark.note:
-                found[mark.task, mark.item] = mark
-        return found
+        return self._notes.newest(lambda mark: (mark.task, mark.item), lambda mark: mark.label or mark.note)
 
     def add(self, task: str, item: str, label: str, note: str) -> Mark:
         """Note something about an item, on the disk before this returns.
@@ -67,13 +51,7 @@ class Marks:
         if len(note) > LONGEST_NOTE:
             raise ConfigError(f"a note has at most {LONGEST_NOTE} characters")
         mark = Mark(task, item, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        try:
-            with self._lock, self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(mark), ensure_ascii=False) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
+        self._notes.append(asdict(mark))
         return mark
 
     def as_csv(self) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pcsuite.engines.adapters._hf_sampler import Row, draw_next
 from pcsuite.errors import EngineError
@@ -188,22 +188,6 @@ class ReadPrompts:
         return int(self.visible.shape[1])
 
 
-class Steps(Protocol):
-    """A batch on its way."""
-
-    def scores(self, tokens: Sequence[int]) -> torch.Tensor:
-        """The scores of the next token (rows x vocabulary) after one more token of each row.
-
-        ``tokens`` has one token id for each row that goes on, in their order.
-        """
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some of the rows, by their indices among those that went on so far.
-
-        The others have ended and are not asked for again.
-        """
-
-
 def can_keep_prompts(model: Any) -> bool:
     """Whether what the model keeps of a prompt can be handed to several rows.
 
@@ -218,7 +202,7 @@ def layer_kinds(model: Any) -> set[str]:
     return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
 
 
-def decode(rows: Sequence[Row], steps: Steps, stop_tokens: frozenset[int]) -> None:
+def decode(rows: Sequence[Row], steps: EagerSteps, stop_tokens: frozenset[int]) -> None:
     """Fill the rows to their ends: each step draws one token of every row that goes on.
 
     A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the rest.
@@ -285,8 +269,8 @@ def _arguments(kind: Any) -> frozenset[str]:
     return frozenset(inspect.signature(kind.forward).parameters)
 
 
-class EagerSteps(Steps):
-    """Steps through transformers' growing cache: any device, any kind of attention."""
+class EagerSteps:
+    """A batch on its way through transformers' growing cache: any device, any kind of attention."""
 
     def __init__(self, model: Any, read: ReadPrompts) -> None:
         self._model = model
@@ -296,6 +280,10 @@ class EagerSteps(Steps):
             read.kept.batch_select_indices(read.indices)
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
+        """The scores of the next token (rows x vocabulary) after one more token of each row.
+
+        ``tokens`` has one token id for each row that goes on, in their order.
+        """
         import torch
 
         new = torch.tensor(tokens, device=self._model.device)[:, None]
@@ -305,6 +293,10 @@ class EagerSteps(Steps):
         return out.logits[:, -1]
 
     def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some of the rows, by their indices among those that went on so far.
+
+        The others have ended and are not asked for again.
+        """
         import torch
 
         chosen = torch.tensor(rows, device=self._model.device)

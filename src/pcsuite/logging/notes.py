@@ -1,0 +1,61 @@
+"""A file of notes that people make beside a run: append-only, one JSON object a line, the newest of a thing counts.
+
+Marks of the view and gold labels of a judge are kept so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pcsuite.errors import LogError
+
+LONGEST_NOTE = 4000
+"""Characters of a note at most."""
+
+Note = TypeVar("Note")
+Key = TypeVar("Key", bound=Hashable)
+
+
+class NoteFile(Generic[Key, Note]):
+    """The notes in one file; ``made`` makes one of its fields, by name."""
+
+    def __init__(self, path: Path, made: Callable[..., Note]) -> None:
+        self.path = path
+        self._made = made
+        self._lock = threading.Lock()
+
+    def newest(self, key: Callable[[Note], Key], stands: Callable[[Note], object]) -> dict[Key, Note]:
+        """The newest note of each thing that has one, in the order they were made.
+
+        ``key`` says what a note is about, ``stands`` whether it says anything: one that does not takes the last away. A
+        line that cannot be read is passed over, and no file holds no notes.
+        """
+        found: dict[Key, Note] = {}
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            try:
+                note = self._made(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            found.pop(key(note), None)
+            if stands(note):
+                found[key(note)] = note
+        return found
+
+    def append(self, fields: Mapping[str, Any]) -> None:
+        """Add a note, on the disk before this returns; raises :class:`LogError` where it cannot be written."""
+        try:
+            with self._lock, self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
