@@ -134,6 +134,27 @@ def unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
                 yield inner, f"inside '{str(key)[:20]}'"
 
 
+def loose_lists(
+    text: str, names: tuple[str, ...], entry_names: Collection[str]
+) -> Iterator[tuple[Any, dict[str, Any], str]]:
+    """What broken JSON may list, last first: the value, the object it was found in, and the rule.
+
+    ``names`` are the keys it goes by, the field's own first; a list without an object counts where one of its entries
+    has a key of ``entry_names``. A schema that is echoed is passed over.
+
+    >>> next(loose_lists('[{"name": "Rex"},]', ("entities",), ("name",)))
+    ([{'name': 'Rex'}], {}, 'a bare list')
+    """
+    for value, rule in loose_values(lenient_text(text)):
+        if isinstance(value, list):
+            if any(isinstance(entry, dict) and loose_field(entry, entry_names) for entry in value):
+                yield value, {}, "a bare list"
+            continue
+        for record, way in unwrapped(value, rule):
+            if not is_schema_echo(record, names[:1]):
+                yield loose_field(record, names), record, way
+
+
 def _loose_load(text: str, brackets: str = "{") -> tuple[Any, str] | None:
     """A value and the first rule under which the text is one."""
     if not text or text[0] not in brackets or text.count("{") + text.count("[") > 50 * MAX_DEPTH:

@@ -25,8 +25,8 @@ from pcsuite.evaluation.base import (
     is_present,
     truth_of,
 )
-from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_values, unwrapped
-from pcsuite.evaluation.parsing import clean_text, is_schema_echo, parse_object
+from pcsuite.evaluation.lenient import loose_field, loose_lists
+from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.stats.f1 import f1_score, precision_recall_f1
 
 _FIELDS = ("text", "type", "start", "end")
@@ -182,26 +182,19 @@ class NerEvaluator(Evaluator):
     def _loose_entities(self, text: str) -> tuple[list[Any], str] | None:
         """A list of entities in broken JSON, in a bare list, or by type (``{"PER": ["Rex"]}``), and the rule."""
         types = {*self.options.types, *self.options.lenient_types}
-        for value, rule in loose_values(lenient_text(text)):
-            if isinstance(value, list):
-                if any(isinstance(entry, dict) and loose_field(entry, _TEXT_NAMES) for entry in value):
-                    return value, "a bare list"
-                continue
-            for record, way in unwrapped(value, rule):
-                if is_schema_echo(record, (self.options.entities_field,)):
-                    continue
-                inner = loose_field(record, (self.options.entities_field, "named_entities", "ner"))
-                if isinstance(inner, list):
-                    return inner, way
-                by_type = inner if isinstance(inner, dict) else record
-                if by_type and all(str(key).strip().upper() in types for key in by_type):
-                    pairs = [
-                        {"text": entry, "type": key}
-                        for key, entries in by_type.items()
-                        for entry in (entries if isinstance(entries, list) else [entries])
-                        if isinstance(entry, str)
-                    ]
-                    return pairs, "entities by type"
+        names = (self.options.entities_field, "named_entities", "ner")
+        for inner, record, way in loose_lists(text, names, _TEXT_NAMES):
+            if isinstance(inner, list):
+                return inner, way
+            by_type = inner if isinstance(inner, dict) else record
+            if by_type and all(str(key).strip().upper() in types for key in by_type):
+                pairs = [
+                    {"text": entry, "type": key}
+                    for key, entries in by_type.items()
+                    for entry in (entries if isinstance(entries, list) else [entries])
+                    if isinstance(entry, str)
+                ]
+                return pairs, "entities by type"
         return None
 
     def place(self, listed: Sequence[object], item: Item, *, any_case: bool = False) -> list[Mention]:

@@ -30,8 +30,8 @@ from pcsuite.evaluation.base import (
     is_present,
     truth_of,
 )
-from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_values, unwrapped
-from pcsuite.evaluation.parsing import clean_text, is_schema_echo, parse_object
+from pcsuite.evaluation.lenient import loose_field, loose_lists
+from pcsuite.evaluation.parsing import clean_text, parse_object
 from pcsuite.stats.f1 import f1_score
 
 _FIELDS = ("head", "type", "tail")
@@ -180,18 +180,9 @@ class RelationEvaluator(Evaluator):
 
     def _loose_relations(self, text: str) -> tuple[list[Any], str] | None:
         """A list of relations in broken JSON or in a bare list, and the rule by which it was read."""
-        for value, rule in loose_values(lenient_text(text)):
-            if isinstance(value, list):
-                if any(isinstance(entry, dict) and loose_field(entry, _HEAD_NAMES) for entry in value):
-                    return value, "a bare list"
-                continue
-            for record, way in unwrapped(value, rule):
-                if is_schema_echo(record, (self.options.relations_field,)):
-                    continue
-                inner = loose_field(record, (self.options.relations_field, "triples", "relation_list"))
-                if isinstance(inner, list):
-                    return inner, way
-        return None
+        names = (self.options.relations_field, "triples", "relation_list")
+        found = loose_lists(text, names, _HEAD_NAMES)
+        return next(((inner, way) for inner, _, way in found if isinstance(inner, list)), None)
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> str:
         kept = [{name: row[name] for name in _FIELDS} for row in rows]
