@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import signal
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -22,6 +21,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from aiohttp import web
+
+from support.threaded_server import ThreadedServer
 
 LABELS = ("World", "Sports", "Business", "Sci/Tech")
 
@@ -32,12 +33,13 @@ def answer_text(body: dict[str, Any]) -> str:
     return json.dumps({"label": LABELS[mark % 4]})
 
 
-class BatchServer:
+class BatchServer(ThreadedServer):
     """The server; use it in a ``with`` block."""
 
     def __init__(
         self, behaviours: Iterable[str] = (), kills: Iterable[tuple[str, str]] = (), *, foreign: int = 0
     ) -> None:
+        super().__init__()
         self.behaviours, self.kills = deque(behaviours), list(kills)
         self.answer_text = answer_text
         self.client: int | None = None
@@ -50,26 +52,10 @@ class BatchServer:
         self.single = 0
         """Calls outside batches."""
         self.headers: list[dict[str, str]] = []
-        self._ready, self._port = threading.Event(), 0
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         for number in range(foreign):
             self._add_batch([(f"someone-{number}", {})], "ok", {}, "file-foreign")
 
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
-
-    def __enter__(self) -> BatchServer:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    def app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 28)
         add = app.router.add_route
         add("POST", "/v1/chat/completions", self._chat)
@@ -83,13 +69,7 @@ class BatchServer:
         add("GET", "/v1/messages/batches", self._list_messages)
         add("GET", "/v1/messages/batches/{id}", self._step("state", self._state_messages))
         add("GET", "/v1/messages/batches/{id}/results", self._step("results", self._results_messages))
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self._port = runner.addresses[0][1]
-        self._ready.set()
-        await self._stop.wait()
-        await runner.cleanup()
+        return app
 
     def _step(self, step: str, handle: Any) -> Any:
         async def handler(request: web.Request) -> web.StreamResponse:

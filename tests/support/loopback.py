@@ -7,7 +7,6 @@ ones well. It runs in a thread with an event loop of its own and keeps what it s
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -15,6 +14,8 @@ from email.utils import formatdate
 from typing import Any
 
 from aiohttp import web
+
+from support.threaded_server import ThreadedServer
 
 KEY = "sk-loopback-0123456789abcdef"
 PROMPT_TOKENS = 11
@@ -36,7 +37,7 @@ def completion(*texts: str, finish_reason: str | None = "stop", usage: bool = Tr
     return body
 
 
-class LoopbackServer:
+class LoopbackServer(ThreadedServer):
     """The server; use it in a ``with`` block."""
 
     def __init__(
@@ -46,6 +47,7 @@ class LoopbackServer:
         delay_s: float = 0.0,
         answer: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
+        super().__init__()
         self.faults = deque(faults)
         self.delay_s = delay_s
         self.answer = answer or (lambda body: "fine")
@@ -56,42 +58,13 @@ class LoopbackServer:
         self.arrivals: list[float] = []
         self.in_flight = 0
         self.peak_in_flight = 0
-        self._ready = threading.Event()
-        self._stop: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._port = 0
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
-
-    def __enter__(self) -> LoopbackServer:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        assert self._loop is not None
-        assert self._stop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+    def app(self) -> web.Application:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._handle)
         app.router.add_post("/api/chat", self._handle)
         app.router.add_post("/tokenize", self._tokenize)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self._port = runner.addresses[0][1]
-        self._ready.set()
-        await self._stop.wait()
-        await runner.cleanup()
+        return app
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.in_flight += 1

@@ -6,14 +6,14 @@ A request that the real service would refuse (a missing key or version, a field 
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
+
+from support.threaded_server import ThreadedServer
 
 PROMPT, CACHED, COMPLETION = 120, 90, 6
 CHAT_FIELDS = {
@@ -29,40 +29,19 @@ CONFIG_FIELDS = {
 }  # fmt: skip
 
 
-class ProviderServer:
+class ProviderServer(ThreadedServer):
     """The server; use it in a ``with`` block. ``keys`` it accepts, ``None`` for any or none."""
 
     def __init__(self, faults: Iterable[str] = (), *, key: str | None = None, text: str = "Paris") -> None:
+        super().__init__()
         self.faults, self.key, self.text = deque(faults), key, text
         self.logprobs = [("Par", -0.1), ("is", -0.3)]
         self.seen: list[tuple[str, dict[str, str], Any]] = []
-        self._ready, self._port = threading.Event(), 0
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
-
-    def __enter__(self) -> ProviderServer:
-        self._thread.start()
-        assert self._ready.wait(10)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    def app(self) -> web.Application:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self._port = runner.addresses[0][1]
-        self._ready.set()
-        await self._stop.wait()
-        await runner.cleanup()
+        return app
 
     async def _handle(self, request: web.Request) -> web.Response:
         sent = await request.read()
