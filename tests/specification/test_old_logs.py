@@ -11,8 +11,9 @@ from pcsuite.config.load import load_suite
 from pcsuite.errors import Exit
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.runners.run_suite import run_suite
-from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import filter_of
+from pcsuite.view.runs import list_runs
 from support.profiles import write_profile
 
 LONG = {"D0": "d0_greedy", "D1": "d1_sampled"}

@@ -81,7 +81,10 @@ def test_an_item_has_its_answers_side_by_side_with_the_words_that_differ(browser
     assert browser.run("document.querySelectorAll('article.answer').length") == 6
     ids = browser.run("[...document.querySelectorAll('[name=a] option')].map(o => o.value)")
     browser.goto(f"{site}/run/first/item/agnews_json/i03?a={ids[0]}&b={ids[-1]}")
-    assert browser.run("[...document.querySelectorAll('ins')].map(e => e.innerText)") == ["C4", "yes"]
+    assert browser.run("[...document.querySelectorAll('.diff pre ins')].map(e => e.innerText)") == [
+        "C4",
+        "yes",
+    ]
     browser.press("ArrowRight")
     browser.settle()
     assert browser.run("location.pathname").endswith("/i04")

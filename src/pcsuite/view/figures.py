@@ -23,6 +23,8 @@ from pcsuite.view.slices import MANY, QUICK_FLIPS
 
 WIDTH, HEIGHT = 640.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 18.0, 14.0, 52.0
+LONGEST_NAME = 28
+"""Characters of a name below the x axis; longer ones are cut."""
 COLOURS = 8
 """Colours of the style sheet; series beyond them begin anew."""
 
@@ -93,6 +95,18 @@ class ViewFigure:
             line = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in marks) if series.joined else ""
             found.append((series.name, marks, line))
         return found
+
+    @property
+    def names_slant(self) -> bool:
+        """Whether the names along the x axis are too long to stand side by side."""
+        room = (WIDTH - LEFT - RIGHT) / max(1, len(self.names))
+        return any(min(len(name), LONGEST_NAME) * 6.6 > room for name in self.names)
+
+    @property
+    def height(self) -> float:
+        """Points of the drawing from top to bottom, with the room that slanted names need."""
+        longest = max((min(len(name), LONGEST_NAME) for name in self.names), default=0)
+        return HEIGHT + (4.6 * longest if self.names_slant else 0.0)
 
     def ticks_across(self) -> list[tuple[float, str]]:
         """Places and names along the x axis."""
