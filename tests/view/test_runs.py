@@ -114,7 +114,7 @@ def test_a_summary_is_the_same_from_the_log_and_from_the_tables(tmp_path):
 
 @pytest.mark.parametrize(
     ("rows", "planned", "live", "words"),
-    [(4, 4, False, "finished"), (5, 4, False, "finished"), (399, 400, False, "stopped at 99 %"), (0, 4, False, "stopped at 0 %"),
+    [(4, 4, False, "finished"), (5, 4, False, "finished"), (399, 400, False, "stopped at 99 %"), (0, 4, False, "no rows"),
      (2, 4, True, "running, 50%"), (2, 0, True, "running"), (2, 0, False, "ended")],
 )  # fmt: skip
 def test_states_in_words(tmp_path, rows, planned, live, words):

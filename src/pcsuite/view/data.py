@@ -41,6 +41,8 @@ MEMORY = "700MB"
 CELLS_FORMAT = 1
 """Raised when the columns of ``cells`` change: older files are then made anew."""
 CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
+NATURALLY = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
+"""Item 2 before item 10."""
 REMEMBERED_SEARCHES = 16
 REMEMBERED_SCORES = 4_000_000
 """Scores of slices that are kept, so that paging, sorting and effects of the same slice read nothing again."""
@@ -341,7 +343,7 @@ class OpenRun:
         names = self.values[wanted.task][wanted.columns]
         column = AXES[wanted.columns]
         pivoted = ", ".join(f"max(score) FILTER ({column} = ?) AS c{index}" for index in range(len(names)))
-        found = self.columns(f"SELECT item_id, {pivoted} {rest} ORDER BY item_id", [*names, *parameters])
+        found = self.columns(f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURALLY}", [*names, *parameters])
         own = {name: found[f"c{index}"].astype(float) for index, name in enumerate(names)}
         made = SliceScores(found["item_id"].tolist(), own)
         with self._lock:

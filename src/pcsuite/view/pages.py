@@ -29,6 +29,7 @@ from pcsuite.view.figures import (
     HEIGHT,
     LEFT,
     LONGEST_NAME,
+    MOST_CONDITIONS,
     RIGHT,
     TOP,
     WIDTH,
@@ -337,6 +338,7 @@ def figures(viewer: Viewer, request: Request) -> Page:
         "bottom": BOTTOM,
         "colours": COLOURS,
         "longest": LONGEST_NAME,
+        "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
     }
 
 
@@ -481,6 +483,7 @@ def operators(viewer: Viewer, request: Request) -> Page:
         "ladder": rungs,
         "step": 62,
         "room": 20 if longest <= 8 else 20 + 5 * min(longest, 24),
+        "pad": max(0, min(len(str(rungs[0]["name"])), 24) * 5 - 60) if rungs else 0,
     }
 
 
@@ -491,7 +494,7 @@ def marked(viewer: Viewer, request: Request) -> Page:
     wanted = filter_of(run, request.query_params)
     bad = {item for (task, item), mark in marks.items() if task == wanted.task and mark.label == "bad truth"}
     scores = run.scores(wanted)
-    columns = run.values[wanted.task][wanted.columns]
+    columns = run.values[wanted.task][wanted.columns] if bad else []
     without = scores.without(bad)
     counts = Counter(mark.label for mark in marks.values())
     return "marks.html.j2", {

@@ -69,11 +69,13 @@ class RunSummary(msgspec.Struct, frozen=True):
     """``None`` where the price of a model is not known."""
 
     def state(self, entry: RunEntry) -> str:
-        """Where a run stands, in words: ``running``, ``finished``, ``stopped at 40 %``, or ``ended`` without a plan."""
+        """Where a run stands: running, finished, stopped at a share of its plan, no rows, or ended (without a plan)."""
         planned = planned_rows(entry.manifest)
         share = self.rows / planned if planned else 1.0
         if entry.is_live:
             return f"running, {min(share, 1.0):.0%}" if planned else "running"
+        if not self.rows:
+            return "no rows"
         if not planned:
             return "ended"
         return "finished" if share >= 1 else f"stopped at {min(int(share * 100), 99)} %"
