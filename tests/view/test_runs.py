@@ -13,13 +13,12 @@ from pcsuite.logging.manifest import (
     RunManifest,
     TaskNote,
     manifest_path,
-    read_manifest,
     write_manifest,
 )
 from pcsuite.logging.segments import closed_path, compress_segment
 from pcsuite.view import runs
 from pcsuite.view.data import OpenRun
-from pcsuite.view.runs import RunSummary, Summaries, list_runs, planned_rows, sum_log
+from pcsuite.view.runs import RunNote, RunSummary, Summaries, list_runs, planned_rows, sum_log
 from support.synthetic_log import make_row, write_log
 
 
@@ -66,17 +65,18 @@ def test_an_ablation_that_shares_its_name_with_a_run_is_there_too(tmp_path):
 
 def test_a_manifest_is_read_once_for_each_state_of_its_file(tmp_path, monkeypatch):
     log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    write_manifest(log, RunManifest(profile="before"))
+    write_manifest(log, RunManifest(profile="before", tasks={"svamp": TaskNote()}))
     read = []
-    monkeypatch.setattr(runs, "read_manifest", lambda path: read.append(path) or read_manifest(path))
+    monkeypatch.setattr(runs, "manifest_path", lambda path: read.append(path) or manifest_path(path))
     assert [list_runs(tmp_path)[0].manifest.profile for _ in range(3)] == ["before"] * 3
-    assert read == [log]
+    assert read.count(log) == 1
+    assert list(list_runs(tmp_path)[0].manifest.tasks) == ["svamp"]
     write_manifest(log, RunManifest(profile="after"))
     assert list_runs(tmp_path)[0].manifest.profile == "after"
     manifest_path(log).write_text("{")
-    assert list_runs(tmp_path)[0].manifest == RunManifest()
+    assert list_runs(tmp_path)[0].manifest == RunNote()
     manifest_path(log).unlink()
-    assert list_runs(tmp_path)[0].manifest == RunManifest()
+    assert list_runs(tmp_path)[0].manifest == RunNote()
 
 
 def test_hundreds_of_runs_are_listed_by_one_look_into_their_folder(tmp_path, monkeypatch):

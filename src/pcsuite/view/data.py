@@ -34,7 +34,7 @@ from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
-from pcsuite.view.runs import RunEntry, RunSummary, Summaries, cost_of, list_runs
+from pcsuite.view.runs import RunEntry, RunSummary, Summaries, as_it_stands, cost_of, list_runs
 from pcsuite.view.slices import SliceScores
 
 MEMORY = "700MB"
@@ -575,7 +575,7 @@ class Viewer:
 
     def _read(self, entry: RunEntry, held: OpenRun | None) -> OpenRun:
         # The stamp of before: what is written meanwhile is no part of the summary.
-        before = next((one for one in list_runs(self.output_dir) if one.name == entry.name), entry)
+        before = as_it_stands(entry)
         if held is None:
             held = OpenRun(entry, self.output_dir / "view" / entry.name, self._suite)
             with self._lock:

@@ -21,7 +21,7 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
-from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
+from pcsuite.logging.manifest import ModelNote, RunManifest, manifest_path
 from pcsuite.logging.segments import log_segments
 
 RUNNING_SECONDS = 15
@@ -31,12 +31,26 @@ LARGEST_SUMMED = 64 << 20
 _FILE = re.compile(r"(?P<run>[^~]+(?:~rescue)?)(?:~(?P<part>\d{4,}))?\.jsonl(?P<gz>\.gz)?")
 
 
+class RunNote(msgspec.Struct, frozen=True):
+    """The part of a manifest that the overview shows; the rest is skipped, for there may be thousands."""
+
+    profile: str = ""
+    tasks: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    models: dict[str, ModelNote] = msgspec.field(default_factory=dict)
+    conditions: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    planned_rows: int = 0
+    blocks: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+
+
+_NOTES = msgspec.json.Decoder(RunNote)
+
+
 class RunEntry(NamedTuple):
     """A run in the overview."""
 
     name: str
     log: Path
-    manifest: RunManifest
+    manifest: RunNote
     size: int
     modified: datetime
 
@@ -81,7 +95,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         return "finished" if share >= 1 else f"stopped at {min(int(share * 100), 99)} %"
 
 
-def planned_rows(manifest: RunManifest) -> int:
+def planned_rows(manifest: RunManifest | RunNote) -> int:
     """Rows that a run is to have, its further blocks included; 0 where no manifest says so."""
     blocks = manifest.blocks if isinstance(manifest.blocks, dict) else {}
     return manifest.planned_rows + sum(int(block.get("planned_rows") or 0) for block in blocks.values())
@@ -96,52 +110,60 @@ def list_runs(output_dir: Path) -> list[RunEntry]:
     folder = Path(output_dir)
     found: dict[str, RunEntry] = {}
     for runs in [folder / "runs", *folder.glob("ablations/*/runs")]:
-        for log, size, newest in _logs(runs):
+        for log, note, size, newest in _logs(runs):
             name = log.stem if log.stem not in found else f"{log.stem}~ablation"
-            modified = datetime.fromtimestamp(newest, timezone.utc)
-            found[name] = RunEntry(name, log, _manifest(log), size, modified)
+            found[name] = RunEntry(name, log, note, size, datetime.fromtimestamp(newest, timezone.utc))
     return sorted(found.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
 
 
-def _logs(folder: Path) -> Iterator[tuple[Path, int, float]]:
-    """The logs of a folder with their size and when they were last written to, all files of a log together."""
+def as_it_stands(entry: RunEntry) -> RunEntry:
+    """A run as its log stands now."""
+    stats = [segment.path.stat() for segment in log_segments(entry.log)]
+    newest = max((stat.st_mtime for stat in stats), default=0.0)
+    size = sum(stat.st_size for stat in stats)
+    return entry._replace(size=size, modified=datetime.fromtimestamp(newest, timezone.utc))
+
+
+def _logs(folder: Path) -> Iterator[tuple[Path, RunNote, int, float]]:
+    """The logs of a folder with what their manifests say, their size and when they were last written to.
+
+    All files of a log count together; one look into the folder serves them all.
+    """
     sizes: dict[str, dict[tuple[str, bool], tuple[int, float]]] = {}
+    notes: dict[str, tuple[int, int, int]] = {}
+    ending = manifest_path(Path("x.jsonl")).name[1:]
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 match = _FILE.fullmatch(entry.name)
-                if match is None or (match["gz"] and not match["part"]):
-                    continue
                 with suppress(OSError):  # a part that was just compressed
-                    stat = entry.stat()
-                    files = sizes.setdefault(match["run"], {})
-                    files[match["part"] or "", bool(match["gz"])] = (stat.st_size, stat.st_mtime)
+                    if entry.name.endswith(ending):
+                        stat = entry.stat()
+                        notes[entry.name.removesuffix(ending)] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+                    elif match is not None and (match["part"] or not match["gz"]):
+                        stat = entry.stat()
+                        files = sizes.setdefault(match["run"], {})
+                        files[match["part"] or "", bool(match["gz"])] = (stat.st_size, stat.st_mtime)
     except OSError:
         return
     for name, files in sizes.items():
         # Of a part that is there both plain and compressed, the plain one counts.
         kept = [stat for (part, packed), stat in files.items() if not (packed and (part, False) in files)]
-        yield folder / f"{name}.jsonl", sum(size for size, _ in kept), max(time for _, time in kept)
+        log = folder / f"{name}.jsonl"
+        note = _note_as_of(log, notes[name]) if name in notes else RunNote()
+        yield log, note, sum(size for size, _ in kept), max(time for _, time in kept)
 
 
-def _manifest(log: Path) -> RunManifest:
+@lru_cache(maxsize=16384)
+def _note_as_of(log: Path, stamp: tuple[int, int, int]) -> RunNote:
+    """What a manifest says as its file stood at ``stamp``; nothing where it cannot be read."""
     try:
-        written = manifest_path(log).stat()
-    except OSError:
-        return RunManifest()
-    return _manifest_as_of(log, (written.st_ino, written.st_mtime_ns, written.st_size))
+        return _NOTES.decode(manifest_path(log).read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return RunNote()
 
 
-@lru_cache(maxsize=8192)
-def _manifest_as_of(log: Path, stamp: tuple[int, int, int]) -> RunManifest:
-    """A manifest as its file stood at ``stamp``; nobody changes what is returned."""
-    try:
-        return read_manifest(log) or RunManifest()
-    except LogError:
-        return RunManifest()
-
-
-def cost_of(manifest: RunManifest, tokens: Mapping[str, tuple[float, float]]) -> float | None:
+def cost_of(manifest: RunManifest | RunNote, tokens: Mapping[str, tuple[float, float]]) -> float | None:
     """US dollars of prompt and answer tokens by model; ``None`` where a model's price is not known.
 
     >>> from pcsuite.logging.manifest import ModelNote

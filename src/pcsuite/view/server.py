@@ -31,7 +31,7 @@ from pcsuite.view.filters import address, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
 from pcsuite.view.pages import CLIP, PAGES, Page, settled
-from pcsuite.view.runs import planned_rows
+from pcsuite.view.runs import as_it_stands, planned_rows
 
 COOKIE = "pcsuite-view"
 LARGEST_FORM = 100_000
@@ -150,7 +150,6 @@ def export_marks(viewer: Viewer, request: Request) -> Response:
 def live_state(viewer: Viewer, request: Request) -> Response:
     """How far a run has come, as JSON: the page asks while it goes on."""
     run = viewer.run(request.path_params["run"])
-    entry = next((entry for entry in viewer.entries() if entry.name == run.name), None)
     summary = run.summary()
     return JSONResponse(
         {
@@ -159,7 +158,7 @@ def live_state(viewer: Viewer, request: Request) -> Response:
             "score": summary.score,
             "tokens": summary.tokens,
             "planned": planned_rows(run.manifest),
-            "live": entry is not None and entry.is_live,
+            "live": as_it_stands(viewer.entry(run.name)).is_live,
         }
     )
 
