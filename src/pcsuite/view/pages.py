@@ -255,7 +255,7 @@ def _reading(row: Mapping[str, Any]) -> list[str]:
         said.append("no JSON was found")
     if row["schema_valid"] is not None and row["json_valid"]:
         said.append("the schema is met" if row["schema_valid"] else "the schema is not met")
-    if row["finish_reason"] == "length":
+    if row["finish_reason"] == "length" and "token limit" not in (row["parse_errors"] or ""):
         said.append("cut off at the token limit")
     elif row["finish_reason"] not in (None, "", "stop"):
         said.append(f"ended: {row['finish_reason']}")
