@@ -82,6 +82,7 @@ class OpenRun:
         self._next_read = 0.0
         self._searched: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         self._scored: dict[Any, SliceScores] = {}
+        self._answered: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
         self.refresh()
 
     def close(self) -> None:
@@ -124,6 +125,7 @@ class OpenRun:
                 self.__dict__.pop(name, None)
             self._searched.clear()
             self._scored.clear()
+            self._answered.clear()
             if old is not None:
                 old.close()
         self._next_read = time.monotonic() + REST * (time.monotonic() - started)
@@ -133,6 +135,16 @@ class OpenRun:
         """Rows of a query over ``runs`` and ``cells``."""
         with self._lock:
             return self._opened.query(sql, parameters)
+
+    def remembered(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a query that reads all answers, asked once for each state of the log."""
+        key = (sql, repr(parameters))
+        with self._lock:
+            if key not in self._answered:
+                if len(self._answered) >= REMEMBERED_SEARCHES:
+                    del self._answered[next(iter(self._answered))]
+                self._answered[key] = self.query(sql, parameters)
+            return self._answered[key]
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, Any]:
         """Columns of a query as arrays."""
@@ -243,7 +255,8 @@ class OpenRun:
         column = AXES[wanted.columns]
         inside = " AND ".join(["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)])
         given: list[Any] = [wanted.task, *wanted.fixed.values()]
-        where, having, compared = [inside], [], []
+        where, having = [inside], list[str]()
+        compared: list[Any] = []
         for chosen in self._chosen_items(wanted, inside, marks):
             where.append("item_id IN (SELECT unnest(?))")
             given.append(sorted(chosen))

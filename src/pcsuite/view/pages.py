@@ -400,8 +400,8 @@ def ablation(viewer: Viewer, request: Request) -> Page:
 
 def across(viewer: Viewer, request: Request) -> Page:
     """The same items in several runs, the largest difference between the first and the last run first."""
-    given = request.query_params.getlist("runs")
-    names = [name for entry in given for name in entry.split(",") if name]
+    listed = request.query_params.getlist("runs")
+    names = [name for entry in listed for name in entry.split(",") if name]
     runs = [viewer.run(name) for name in dict.fromkeys(names)]
     if len(runs) < 2:
         raise ConfigError("two runs or more are compared", hint="tick them in the list of all runs")
