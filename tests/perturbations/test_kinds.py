@@ -17,7 +17,7 @@ from pcsuite.perturbations.kinds import payload
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle
-from pcsuite.runners.pipeline import perturbation_refs, registered_perturbation, site_of
+from pcsuite.runners.edits import perturbation_refs, registered_perturbation, site_of
 from support.perturbing import CONDITIONS, conditions_of, fingerprint, plan_of_everything
 
 KINDS = ("injection", "paraphrase", "reorder", "distractor", "role_confusion", "scope")

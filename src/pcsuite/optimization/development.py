@@ -25,9 +25,10 @@ from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.prompt import fit
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
-from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
+from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import (
     CLEAN,
     MAX_EXEMPLARS,
