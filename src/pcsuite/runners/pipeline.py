@@ -51,8 +51,9 @@ from pcsuite.logging.row import (
 from pcsuite.programs.base import Job, Outcome, Program
 from pcsuite.prompts.prompt import Prompt, fit
 from pcsuite.runners.edits import Perturber
-from pcsuite.runners.judging import RowJudges
-from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
+from pcsuite.runners.plan import CLEAN, Plan, Unit
+from pcsuite.runners.retrievers import TaskRetrievers
+from pcsuite.runners.row_judges import RowJudges
 
 T = TypeVar("T")
 PROGRAM_METRIC = "program_"
