@@ -13,7 +13,7 @@ from pcsuite.data.items import Item, Row, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError, PcsuiteError
 from pcsuite.evaluation.base import Answer
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 
 TICKETS = "id,text,queue\n" + "".join(
     f'T{n},"Ticket {n}, about {topic}",{topic}\n'

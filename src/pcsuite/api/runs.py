@@ -35,8 +35,9 @@ from pcsuite.report.build import ReportFiles, build_report
 from pcsuite.report.results import Result, result_of
 from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.plan import Plan, build_plan, plan_task
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
+from pcsuite.runners.task_plan import plan_task
 
 if TYPE_CHECKING:
     from pcsuite.view.serving import Serving

@@ -21,8 +21,9 @@ from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
-from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
+from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric
 
 if TYPE_CHECKING:

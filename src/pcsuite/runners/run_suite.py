@@ -36,8 +36,9 @@ from pcsuite.logging.manifest import (
     write_manifest,
 )
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
+from pcsuite.runners.edits import Perturber, registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
-from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
+from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan, refuse_judges
 from pcsuite.runners.progress import Progress, RowSink, Tally
 from pcsuite.runners.registration import register
