@@ -76,8 +76,16 @@ def test_a_constant_answer_stands_beside_the_majority_class(alarms):
         majority_share=0.3,
     )
     assert found["nearly constant"] == (
-        "Nearly constant: C1 on agnews_json × m1 answer “World” to 100% of items or more; always answering “Sports”"
-        " would score 0.30."
+        "Nearly constant: C1 on agnews_json × m1: all of the answers that could be read are “World”; always answering"
+        " “Sports” would score 0.30."
+    )
+
+
+def test_a_constant_answer_names_the_regime_where_it_is_not_so_in_all(alarms):
+    greedy = cells(lambda name, k: {"answer": "World"} if name == "C1" or k else {"answer": "Sports"})
+    sampled = cells(lambda name, k: {"decoding": "D1", "answer": "World"} if name == "C0" else {"decoding": "D1"})
+    assert alarms([*greedy, *sampled])["nearly constant"] == (
+        "Nearly constant: C0, C1 under D0 on agnews_json × m1: at least 95% of the answers that could be read are “World”."
     )
 
 
