@@ -257,7 +257,7 @@ def noise_sentence(result: AblationResult) -> str:
     if result.noise is None or result.noise_p is None or result.noise_flips is None:
         return "There was no A/A arm: the noise floor is not known."
     verdict = (
-        "no effect"
+        "no effect shown"
         if result.noise_p > 0.05
         else "an effect, so something other than the blocks moves the score"
     )

@@ -69,6 +69,7 @@ def find_alarms(
     # Where nobody controls the length of prompts, the task's band means nothing.
     told = [alarm for alarm in _shares(cells) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
     return [
+        *_simulated(scores),
         *told,
         *_constant(tables, manifest.tasks),
         *_levels(scores, manifest.tasks),
@@ -76,6 +77,17 @@ def find_alarms(
         *_unequal_failures(records),
         *_unchecked_judges(records),
     ]
+
+
+def _simulated(scores: ItemScores) -> list[Alarm]:
+    names = [name for name, model in scores.models.items() if model.provider == "simulated"]
+    if not names:
+        return []
+    what = "is not a language model" if len(names) == 1 else "are not language models"
+    text = (
+        "answers are drawn from effects that were set in the configuration and say nothing about real models"
+    )
+    return [Alarm("simulated", f"Simulated: {', '.join(names)} {what}; {text}.")]
 
 
 def _count(tables: RunTables) -> list[_Cell]:
