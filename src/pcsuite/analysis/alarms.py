@@ -176,7 +176,8 @@ def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
         every = [share for shares in constant.values() for share in shares.values()]
         least = "all" if min(every) == 1 else f"{'at least ' * (len(every) > 1)}{min(every):.0%}"
         note = tasks.get(task, TaskNote())
-        text = f"Nearly constant: {names} on {task} × {model}: {least} of the answers that could be read are “{answer[:60]}”"
+        where = f"Nearly constant: {names} on {task} × {model}"
+        text = f"{where}: {least} of the answers that could be read are “{answer[:60]}”"
         if note.majority_share is not None:
             text += f"; always answering “{note.majority_label}” would score {note.majority_share:.2f}"
         alarms.append(Alarm("nearly constant", f"{text}."))
