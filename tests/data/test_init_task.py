@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.data.init_task import InitResult, TaskRequest, default_sizes, init_task, likely_kind
+from pcsuite.data.init_task import InitResult, TaskRequest, default_sizes, init_task, likely_kind, read_table
 from pcsuite.data.items import Item, Row, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError, PcsuiteError
@@ -377,3 +377,34 @@ def test_cells_may_hold_lists_of_assertions_and_empty_ones_assert_nothing(tmp_pa
 def test_the_kind_that_a_table_looks_like(answers, columns, kind):
     rows = [Row(f"line {n}", {"q": "?", "a": answer}) for n, answer in enumerate(answers)]
     assert likely_kind(rows, Columns(("q",), "a", **columns)) == kind
+
+
+def table(tmp_path, data):
+    path = tmp_path / "table.csv"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"text,queue\na,billing\n",
+        b"\xef\xbb\xbftext;queue\r\na;billing\r\n",
+        b"text\tqueue\ra\tbilling\r",
+        b'"text";"queue"\n"a";"billing"\n',
+    ],
+)
+def test_tables_as_spreadsheets_write_them(tmp_path, data):
+    assert [row.values for row in read_table(table(tmp_path, data))] == [{"text": "a", "queue": "billing"}]
+
+
+def test_a_cell_may_hold_a_long_document(tmp_path):
+    (row,) = read_table(table(tmp_path, b'text,queue\n"' + b"x" * 300_000 + b'",billing\n'))
+    assert len(row.values["text"]) == 300_000
+
+
+def test_a_quote_that_is_never_closed_is_told(tmp_path):
+    with pytest.raises(
+        DataError, match=r"after line 1: .*\(a quote is never closed, or the file was cut off\)"
+    ):
+        read_table(table(tmp_path, b'text,queue\n"a,billing\nb,technical\n'))

@@ -160,12 +160,6 @@ def build_page(
 def _notices(analysis: Analysis) -> list[str]:
     health, manifest = analysis.health, analysis.manifest
     notices = []
-    if health.simulated_models:
-        notices.append(
-            f"Simulated: {join_words(health.simulated_models)}"
-            f" {'is not a language model' if len(health.simulated_models) == 1 else 'are not language models'}."
-            " Answers are drawn from effects that were set in the configuration and say nothing about real models."
-        )
     if health.imported:
         notices.append(
             f"Imported from {join_words(health.imported)}: prompts, answers and scores are as that tool logged"
