@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
@@ -239,11 +239,18 @@ def calls_that_fit(wanted: int) -> int:
     return fitting
 
 
-def call_cost(price: Price, usage: Usage, *, batch: bool = False) -> float:
-    """What a call of that usage costs in USD; tokens that are billed and not shown (reasoning) cost as completion."""
-    hidden = max(0, usage["total_tokens"] - usage["prompt_tokens"] - usage["completion_tokens"])
-    cached = min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
-    return price.cost(usage["prompt_tokens"], usage["completion_tokens"] + hidden, cached, batch=batch)
+def calls_cost(price: Price, usages: Iterable[Usage], *, batch: bool = False) -> float:
+    """What calls of these usages cost in USD; tokens that are billed and not shown (reasoning) cost as completion.
+
+    Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
+    """
+    prompt = completion = cached = 0
+    for usage in usages:
+        shown = usage["prompt_tokens"] + usage["completion_tokens"]
+        prompt += usage["prompt_tokens"]
+        completion += usage["completion_tokens"] + max(0, usage["total_tokens"] - shown)
+        cached += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
+    return price.cost(prompt, completion, cached, batch=batch)
 
 
 TEMPLATE_ALLOWANCE = 128
@@ -361,7 +368,7 @@ class Budget:
             usage = generation["usage"]
             tokens, cost_usd = usage["total_tokens"], 0.0
             if reservation.price is not None:
-                cost_usd = call_cost(reservation.price, usage, batch=reservation.batch)
+                cost_usd = calls_cost(reservation.price, [usage], batch=reservation.batch)
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
