@@ -18,8 +18,9 @@ from pcsuite.errors import Exit
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
-from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import filter_of
+from pcsuite.view.runs import list_runs
 from support.profiles import write_profile
 
 LONG = {"D0": "d0_greedy", "D1": "d1_sampled"}
