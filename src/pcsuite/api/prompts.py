@@ -140,9 +140,8 @@ def request_of(
 
     Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
     """
-    known = [
-        entry.name for entry in fields(AblationRequest) if entry.name not in ("prompt", "data", "scorer")
-    ]
+    own = ("prompt", "data", "scorer", "placed")  # arguments of the call, and what the prompt itself says
+    known = [entry.name for entry in fields(AblationRequest) if entry.name not in own]
     for name in settings:
         if name not in known:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
