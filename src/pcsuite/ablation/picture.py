@@ -314,13 +314,14 @@ def notices(result: AblationResult) -> list[str]:
 def print_preview(shown: Preview, console: Console) -> None:
     """``--show``: blocks, arms, rows, tokens, cost and reach."""
     from rich.table import Table
+    from rich.text import Text
 
     study = shown.study
     console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     for number, block in enumerate(study.prompt.blocks, start=1):
         table.add_row(
-            str(number), block.name, str(shown.tokens[block.name]), block.pinned, _plain(block.first_words)
+            str(number), block.name, str(shown.tokens[block.name]), block.pinned, Text(block.first_words)
         )
     console.print(table)
     lines = [
@@ -383,12 +384,6 @@ def undecided_lines(result: AblationResult) -> list[str]:
     return [
         f"{entry.block}: {_undecided(entry)}." for entry in result.verdicts if entry.verdict == "undecided"
     ]
-
-
-def _plain(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(text)
 
 
 # Files.

@@ -140,9 +140,8 @@ def request_of(
 
     Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
     """
-    known = [
-        entry.name for entry in fields(AblationRequest) if entry.name not in ("prompt", "data", "scorer")
-    ]
+    own = ("prompt", "data", "scorer", "placed")  # arguments of the call, and what the prompt itself says
+    known = [entry.name for entry in fields(AblationRequest) if entry.name not in own]
     for name in settings:
         if name not in known:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
@@ -187,11 +186,15 @@ def _table(data: Rows, folder: Path) -> str:
         rows = data.to_dicts()
     else:
         listed = data if isinstance(data, Iterable) else ()
-        rows = data.to_dict("records") if hasattr(data, "to_dict") else list(listed)  # a pandas frame, or rows
+        rows = (
+            data.to_dict("records") if hasattr(data, "to_dict") else list(listed)
+        )  # a pandas frame, or rows
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
     lines = [
-        dump_line({str(key): _json(value, f"data row {number}, column '{key}'") for key, value in row.items()})
+        dump_line(
+            {str(key): _json(value, f"data row {number}, column '{key}'") for key, value in row.items()}
+        )
         for number, row in enumerate(rows, start=1)
     ]
     return str(_written(folder / "data.jsonl", "".join(lines)))

@@ -260,7 +260,10 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
       pcsuite cache clear
     """
     parser.add_argument(
-        "action", choices=("stats", "clear"), metavar="stats|clear", help="show the figures, or forget all answers"
+        "action",
+        choices=("stats", "clear"),
+        metavar="stats|clear",
+        help="show the figures, or forget all answers",
     )
     about = "the profile's run.cache_dir (default: .cache)"
     parser.add_argument("--cache-dir", **DIR, default=Path(".cache"), help=about)

@@ -256,7 +256,8 @@ _YES_NO_HEAD = re.compile(
 # Anywhere in a text: "yes" always names the answer, "no", "true" and "false" at the end of a clause or of a pair;
 # "no limit" and "a true story" do not.
 _YES_NO_WORD = re.compile(
-    r"(?<![\w-])(?:(yes)(?![\w-])|(no|true|false)(?=\s*(?:$|[,.!?;:/|*)\"'”’\n—–]|-\s|(?:or|and|but)\b)))", re.IGNORECASE
+    r"(?<![\w-])(?:(yes)(?![\w-])|(no|true|false)(?=\s*(?:$|[,.!?;:/|*)\"'”’\n—–]|-\s|(?:or|and|but)\b)))",
+    re.IGNORECASE,
 )
 _YES_NO_QUESTION = re.compile(r"\b(?:yes or no|yes/no|true or false|true/false) ?\?", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[,.!?;:\n]")
