@@ -48,6 +48,7 @@ class Lines(tuple[Any, ...]):
         return "\n".join(f"- {entry}" for entry in self)
 
 
+DEFAULT_GOAL = "Answer what is asked, correctly and completely."
 DEFAULT_CHECKLISTS: Mapping[TaskKind, tuple[str, ...]] = {
     "structured": (
         "Is the answer one JSON object with every required field?",
@@ -124,6 +125,8 @@ class PromptContext:
         title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
         known.setdefault("instruction", f"{title}: answer for the input below.")
         known.setdefault("role", f"a careful specialist in {title}")
+        if not known.get("task_goal"):  # else GOAL would be a heading over nothing
+            known["task_goal"] = DEFAULT_GOAL
         schema = known.get("schema_text")
         if isinstance(schema, Mapping):
             known["schema_text"] = schema_text(schema)

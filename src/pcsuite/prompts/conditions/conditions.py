@@ -268,16 +268,21 @@ def build_condition(
     """Build one of the bundled conditions for plain values, without a profile.
 
     Returns an object with ``.prompt`` (the text), ``.meta``, ``.constraint`` and ``.react``; ``templates_dir`` may
-    hold base templates of one's own. ``ctx`` keys: task_id, task_kind, task_title, task_goal, input_text, rules,
-    schema_text, exemplars, verifier_checklist, final_answer_format (and optionally instruction, role, abstain,
-    decompose, input_label, answer_regex, grammar). An unknown condition is a ``ConfigError``, a bad context a
-    ``PromptError``.
+    hold base templates of one's own, which go before the bundled ones. ``ctx`` keys: task_id, task_kind, task_title,
+    task_goal, input_text, rules, schema_text, exemplars, verifier_checklist, final_answer_format (and optionally
+    instruction, role, abstain, decompose, input_label, answer_regex, grammar). An unknown condition is a
+    ``ConfigError``, a bad context or a folder that is not there a ``PromptError``.
 
     >>> build_condition("C0", ctx={"task_id": "sum", "task_kind": "reasoning", "input_text": "1 + 1"}).react is None
     True
     """
     context = PromptContext.from_mapping(ctx or {})
     folder = Path(templates_dir) if templates_dir is not None else None
+    if folder is not None and not folder.is_dir():
+        # The package's own, named from a checkout's root, is meant wherever the snippet is run.
+        if folder.parts[-3:] != ("pcsuite", "prompts", "base_templates"):
+            raise PromptError(f"templates_dir: there is no folder '{folder}'")
+        folder = None
     return apply_condition(_bundled(condition_id), context, templates_dir=folder)
 
 
