@@ -47,16 +47,25 @@ class Ablation:
 
     @property
     def trimmed(self) -> str:
-        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself."""
+        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself.
+
+        Write it back with its line ends as they are: it is the prompt's own text, block by block.
+        """
         return self.result.trimmed
 
     @property
     def sentence(self) -> str:
-        """The answer in two sentences."""
+        """The answer in two sentences.
+
+        First what the blocks are worth, then what can be dropped and how sure that is.
+        """
         return f"{headline(self.result)} {trim_sentence(self.result)}"
 
     def effects(self) -> Frame:
-        """Every block with its verdict, effect on the score, interval, tokens and cost."""
+        """Every block with its verdict, effect on the score, interval, tokens and cost.
+
+        One row per block that could be left out; the columns are those of ``blocks.csv`` (docs/reference/tables.md).
+        """
         return Table.of(BLOCKS, verdict_records(self.result))
 
     def rows(self) -> Frame:
@@ -72,7 +81,11 @@ class Ablation:
         return self.run.view(open_browser=open_browser)
 
     def write(self) -> list[Path]:
-        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files."""
+        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files.
+
+        They lie in ``<output_dir>/ablations/<run>/``; the page comes first. Raises ``AnalysisError`` where one cannot
+        be written.
+        """
         return write_result(self.result)
 
     def __repr__(self) -> str:
@@ -188,18 +201,18 @@ def _table(data: Rows, folder: Path) -> str:
         rows = data.to_dict("records") if hasattr(data, "to_dict") else list(data)  # a pandas frame, or rows
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
+
+    def plain(value: Any) -> Any:
+        if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a number of numpy's
+            value = value.item()
+        json.dumps(value, allow_nan=False)
+        return value
+
     try:
-        lines = [dump_line({str(key): _json(value) for key, value in row.items()}) for row in rows]
+        lines = [dump_line({str(key): plain(value) for key, value in row.items()}) for row in rows]
     except (TypeError, ValueError) as error:
         raise DataError(f"data holds what a table cannot: {error}") from error
     return str(_written(folder / "data.jsonl", "".join(lines)))
-
-
-def _json(value: Any) -> Any:
-    if hasattr(value, "item") and getattr(value, "shape", None) == ():
-        value = value.item()
-    json.dumps(value, allow_nan=False)
-    return value
 
 
 def _scorer(scorer: str | Path | Callable[..., Any] | None, folder: Path) -> str | None:
