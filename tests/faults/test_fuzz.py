@@ -30,7 +30,7 @@ from pcsuite.logging.log import PromptStore, ResumeIndex, RunPaths, iter_newest_
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.row import encode_row
 from pcsuite.programs.react import read_turn
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 from support.import_logs import FIXTURES
 from support.profiles import write_profile
 from support.rows import make_row

@@ -39,9 +39,10 @@ from pcsuite.logging.log import RunLog, iter_newest_rows
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
-from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
+from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into

@@ -50,8 +50,9 @@ from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
-from pcsuite.prompts.blocks import SplitMethod, SplitPrompt, read_prompt
+from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
+from pcsuite.prompts.splitting import SplitMethod
 from pcsuite.prompts.verbatim import fill_placeholders, placeholders
 
 SIMULATED = "simulated"

@@ -35,8 +35,9 @@ from pcsuite.report.build import ReportFiles, build_report
 from pcsuite.report.results import Result, result_of
 from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.plan import Plan, build_plan, plan_task
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
+from pcsuite.runners.task_plan import plan_task
 
 if TYPE_CHECKING:
     from pcsuite.view.serving import Serving
@@ -472,7 +473,7 @@ def report(
     *,
     profile: Profile | None = None,
     output_dir: str | Path = "outputs",
-    out: Path | None = None,
+    out: str | Path | None = None,
     title: str | None = None,
     plots: bool = True,
     formats: Sequence[str] = ("html",),
@@ -500,7 +501,7 @@ def report(
     folder = logs[0].parent
     return build_report(
         logs,
-        out or (folder.parent if folder.name == "runs" else folder),
+        Path(out) if out is not None else (folder.parent if folder.name == "runs" else folder),
         title=title,
         plots=plots,
         formats=formats,

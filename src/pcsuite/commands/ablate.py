@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pcsuite.commands import options
 from pcsuite.errors import ConfigError, Exit
-from pcsuite.prompts.blocks import SPLIT_METHODS
+from pcsuite.prompts.splitting import SPLIT_METHODS
 
 if TYPE_CHECKING:
     from pcsuite.ablation import AblationRequest

@@ -28,13 +28,13 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite export-datasets``.
 
     examples:
-      pcsuite export-datasets                                   everything, from the Hugging Face hub
-      pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
+      pcsuite export-datasets                                   # everything, from the Hugging Face hub
+      pcsuite export-datasets --from originals                  # from original files in originals/<dataset>/
       pcsuite export-datasets --from originals --only gsm8k,trec
-      pcsuite export-datasets --only conll,ag,csqa,truthfulqa   datasets have several names, and tasks' ids do too
-      pcsuite export-datasets --config profile_A --missing      what a profile needs and the cache has not
-      pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
-      pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
+      pcsuite export-datasets --only conll,ag,csqa,truthfulqa   # datasets have several names, and tasks' ids do too
+      pcsuite export-datasets --config profile_A --missing      # what a profile needs and the cache has not
+      pcsuite export-datasets --hub-dir mirror                  # from tables saved in the hub's layout, offline
+      pcsuite export-datasets --from originals --allow-partial  # accept short files and say so in the manifest
 
     Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
     scripts/download_datasets.sh fetches the original files.
@@ -112,7 +112,7 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite init-task``.
 
     examples:
-      pcsuite init-task tickets --data tickets.csv             asks for what is not given
+      pcsuite init-task tickets --data tickets.csv             # asks for what is not given
       pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
       pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
       pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right

@@ -80,6 +80,6 @@ def execute_init(args: argparse.Namespace) -> int:
     print(made.reading)
     print(f"folder   {made.folder}")
     print(f"profile  {made.profile}")
-    print(f"{made.rows:,} rows, at most about {made.max_tokens:,} tokens")
+    print(f"{made.rows:,} rows, about {made.max_tokens:,} tokens if every answer runs to its limit")
     print(f"next: {shlex.join(['pcsuite', 'run', '--config', str(made.profile)])}")
     return 0

@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from pcsuite._util.text import read_json, shorten
+from pcsuite._util.text import read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, worded_as
 from pcsuite.errors import ConfigError, DataError, did_you_mean
-
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_table(path: Path) -> list[Row]:
@@ -32,8 +30,8 @@ def read_table(path: Path) -> list[Row]:
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     suffix = path.suffix.lower()
-    if suffix in DELIMITERS:
-        rows = list(_csv_rows(path, DELIMITERS[suffix]))
+    if suffix in {".csv", ".tsv"}:
+        rows = list(_csv_rows(path))
     elif suffix in {".jsonl", ".ndjson"}:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
@@ -53,11 +51,13 @@ def read_table(path: Path) -> list[Row]:
     return rows
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
+def _csv_rows(path: Path) -> Iterator[Row]:
     header: list[str] | None = None
     line = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else table_delimiter(stream.readline())
+            stream.seek(0)
             reader = csv.reader(stream, delimiter=delimiter, strict=True)
             for cells in reader:
                 line = reader.line_num
@@ -75,7 +75,9 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
                     row.values.update(zip(header, cells, strict=True))
                     yield row
     except csv.Error as error:
-        raise DataError(f"{path} after line {line}: {error}") from error
+        cut = str(error) == "unexpected end of data"
+        hint = "a quote is never closed, or the file was cut off" if cut else None
+        raise DataError(f"{path} after line {line}: {error}", hint=hint) from error
     except UnicodeDecodeError as error:
         problem = f"{path}: byte {error.start + 1} is not utf-8"
         raise DataError(problem, hint="save the table as UTF-8") from error

@@ -6,13 +6,13 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
 from pcsuite.config.prices import Price
-from pcsuite.engines.adapters.base import Generation, Usage
+from pcsuite.engines.adapters.base import Generation
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
@@ -58,11 +58,13 @@ async def call_with_retries(
     policy: RetryPolicy,
     rng: Random,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    give_up: Callable[[EngineError], None] | None = None,
 ) -> tuple[Answered, int]:
     """Call until it succeeds; returns the value and how many attempts it took.
 
     Only :class:`EngineError` is tried again; :class:`RetriesExhaustedError` is raised, with the last error as its
-    cause, where another try cannot help or the policy ends.
+    cause, where another try cannot help or the policy ends. ``give_up`` is shown every error first, and raises what
+    ends more than this call.
     """
     attempt = 0
     while True:
@@ -70,6 +72,8 @@ async def call_with_retries(
         try:
             return await function(), attempt
         except EngineError as error:
+            if give_up is not None:
+                give_up(error)
             delay = policy.delay(attempt, error, rng)
             if delay is None:
                 raise RetriesExhaustedError(error, attempt) from error
@@ -239,11 +243,17 @@ def calls_that_fit(wanted: int) -> int:
     return fitting
 
 
-def call_cost(price: Price, usage: Usage, *, batch: bool = False) -> float:
-    """What a call of that usage costs in USD; tokens that are billed and not shown (reasoning) cost as completion."""
-    hidden = max(0, usage["total_tokens"] - usage["prompt_tokens"] - usage["completion_tokens"])
-    cached = min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
-    return price.cost(usage["prompt_tokens"], usage["completion_tokens"] + hidden, cached, batch=batch)
+def calls_cost(price: Price, usages: Iterable[Usage], *, batch: bool = False) -> float:
+    """What calls of these usages cost in USD; tokens that are billed and not shown (reasoning) cost as completion.
+
+    Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
+    """
+    prompt = completion = cached = 0
+    for usage in usages:
+        prompt += usage["prompt_tokens"]
+        completion += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
+        cached += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
+    return price.cost(prompt, completion, cached, batch=batch)
 
 
 TEMPLATE_ALLOWANCE = 128
@@ -361,7 +371,7 @@ class Budget:
             usage = generation["usage"]
             tokens, cost_usd = usage["total_tokens"], 0.0
             if reservation.price is not None:
-                cost_usd = call_cost(reservation.price, usage, batch=reservation.batch)
+                cost_usd = reservation.price.cost(**usage, batch=reservation.batch)
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:

@@ -211,7 +211,7 @@ def conclude(
     ``unsupported_rate`` is ``None`` where the task cannot have unsupported content; ``extra`` holds its own metrics.
     """
     truncated = answer.finish_reason == "length"
-    set_aside = reasoning_characters(answer.text)
+    set_aside = len(answer.text) - len(without_reasoning(answer.text))
     if set_aside:
         parsed.parse_errors.insert(0, f"reasoning block of {set_aside} characters set aside")
     if truncated:
@@ -274,12 +274,6 @@ def without_reasoning(text: str) -> str:
     if not inside:
         kept.append(text[position:])
     return "".join(kept).strip()
-
-
-def reasoning_characters(text: str) -> int:
-    """How many characters :func:`without_reasoning` sets aside; 0 for nearly every answer."""
-    kept = without_reasoning(text)
-    return 0 if kept is text else len(text) - len(kept)
 
 
 def without_reasoning_tags(text: str) -> str:

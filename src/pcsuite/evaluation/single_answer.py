@@ -163,7 +163,9 @@ class SingleAnswerEvaluator(Evaluator):
         truncated, lenient = answer.finish_reason == "length", None
         if not (correct or abstained or unanswerable or truncated):
             lenient = self._lenient_score(answer.text, item, parsed)
-        extra = word_limit_metrics(parsed.fields, self.options.word_limits)
+        extra: dict[str, MetricValue] = {}
+        if self.options.word_limits:
+            extra |= word_limit_metrics(parsed.fields, self.options.word_limits)
         if parsed.json_mode != "not_json":
             extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
         if self.options.confidence_field is not None:

@@ -25,21 +25,13 @@ from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.prompt import fit
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
-from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import (
-    CLEAN,
-    MAX_EXEMPLARS,
-    Cell,
-    Plan,
-    Scope,
-    TaskPlan,
-    plan_cell,
-    plan_task,
-    why_not_applicable,
-)
+from pcsuite.runners.pipeline import Work, git_commit
+from pcsuite.runners.plan import CLEAN, Cell, Plan, Scope, plan_cell, why_not_applicable
 from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task
 from pcsuite.stats.objective import Objective, Replicate, item_parts
 
 TOP_P = 0.95

@@ -20,8 +20,8 @@ from pcsuite.logging.log import RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.programs.judging import Judge
-from pcsuite.runners.pipeline import judge_context
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.row_judges import judge_context
+from pcsuite.runners.task_plan import build_evaluator
 from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.proportions import wilson
 

@@ -19,7 +19,7 @@ from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 
 _KEPT_METRICS = (
     "token_cost",

@@ -38,8 +38,8 @@ from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.perturbations import PERTURBATIONS, WORDING_VARIED
 from pcsuite.prompts.conditions.conditions import apply_condition
+from pcsuite.runners.edits import perturbation_refs
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.pipeline import perturbation_refs
 from pcsuite.runners.plan import Cell, Plan, Scope, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_plan
 

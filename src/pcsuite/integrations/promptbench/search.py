@@ -38,7 +38,7 @@ from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
-from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
+from pcsuite.runners.edits import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, refuse_judges
 
 Report = Callable[[str], None]

@@ -24,7 +24,8 @@ from pcsuite.programs.base import Job
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
 from pcsuite.prompts.operators import render_text
 from pcsuite.prompts.prompt import LengthControl, fit
-from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
+from pcsuite.runners.plan import why_not_applicable
+from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
