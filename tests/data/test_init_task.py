@@ -407,6 +407,37 @@ def test_the_kind_that_a_table_looks_like(answers, columns, kind):
     assert likely_kind(rows, Columns(inputs=("q",), answer="a", **columns)) == kind
 
 
+def table(tmp_path, data):
+    path = tmp_path / "table.csv"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"text,queue\na,billing\n",
+        b"\xef\xbb\xbftext;queue\r\na;billing\r\n",
+        b"text\tqueue\ra\tbilling\r",
+        b'"text";"queue"\n"a";"billing"\n',
+    ],
+)
+def test_tables_as_spreadsheets_write_them(tmp_path, data):
+    assert [row.values for row in read_table(table(tmp_path, data))] == [{"text": "a", "queue": "billing"}]
+
+
+def test_a_cell_may_hold_a_long_document(tmp_path):
+    (row,) = read_table(table(tmp_path, b'text,queue\n"' + b"x" * 300_000 + b'",billing\n'))
+    assert len(row.values["text"]) == 300_000
+
+
+def test_a_quote_that_is_never_closed_is_told(tmp_path):
+    with pytest.raises(
+        DataError, match=r"after line 1: .*\(a quote is never closed, or the file was cut off\)"
+    ):
+        read_table(table(tmp_path, b'text,queue\n"a,billing\nb,technical\n'))
+
+
 @pytest.mark.parametrize(
     ("told", "known", "placeholders", "found"),
     [
@@ -439,34 +470,3 @@ def test_columns_that_cannot_be_concluded():
     with pytest.raises(DataError, match="no column is left for the input"):
         input_columns(Columns(answer="a"), ["a"], source)
     assert input_columns(Columns(answer="queue"), known, source) == ("text", "date")
-
-
-def table(tmp_path, data):
-    path = tmp_path / "table.csv"
-    path.write_bytes(data)
-    return path
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"text,queue\na,billing\n",
-        b"\xef\xbb\xbftext;queue\r\na;billing\r\n",
-        b"text\tqueue\ra\tbilling\r",
-        b'"text";"queue"\n"a";"billing"\n',
-    ],
-)
-def test_tables_as_spreadsheets_write_them(tmp_path, data):
-    assert [row.values for row in read_table(table(tmp_path, data))] == [{"text": "a", "queue": "billing"}]
-
-
-def test_a_cell_may_hold_a_long_document(tmp_path):
-    (row,) = read_table(table(tmp_path, b'text,queue\n"' + b"x" * 300_000 + b'",billing\n'))
-    assert len(row.values["text"]) == 300_000
-
-
-def test_a_quote_that_is_never_closed_is_told(tmp_path):
-    with pytest.raises(
-        DataError, match=r"after line 1: .*\(a quote is never closed, or the file was cut off\)"
-    ):
-        read_table(table(tmp_path, b'text,queue\n"a,billing\nb,technical\n'))

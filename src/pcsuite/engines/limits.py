@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from pcsuite.config.prices import Price
-from pcsuite.engines.adapters.base import Generation
+from pcsuite.engines.adapters.base import Generation, Usage
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
