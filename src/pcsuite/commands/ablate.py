@@ -114,7 +114,11 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
 
 
 def request_from(args: argparse.Namespace) -> AblationRequest:
-    """The request that the flags make; raises ``ConfigError`` for one that cannot be read."""
+    """The request that the flags make; raises ``ConfigError`` for one that cannot be read.
+
+    The word ``example`` stands for the bundled prompt where no file is called so; flags that are given go before its
+    settings.
+    """
     from pcsuite.ablation import AblationRequest
     from pcsuite.ablation.study import bundled_example
 

@@ -269,7 +269,7 @@ def read_manifest(log: Path) -> RunManifest | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise LogError(f"{path.name} could not be read ({error})") from error
+        raise LogError(f"{path} could not be read ({error})") from error
 
 
 def read_manifests(logs: Sequence[Path]) -> MergedManifest:
@@ -282,7 +282,10 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
         try:
             found = read_manifest(log)
         except LogError as error:
-            merged.problems.append(f"{error.message}; titles and sources are missing.")
+            said = (
+                f"{manifest_path(log).name} could not be read ({error.__cause__})"  # a page names no folder
+            )
+            merged.problems.append(f"{said}; titles and sources are missing.")
             continue
         if found is not None:
             merged.fill_from(found)
