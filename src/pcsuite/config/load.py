@@ -298,8 +298,10 @@ def load_suite(
     profile = source.parse(Profile)
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
-    if profile.run.relative_to == "profile":
-        profile = _beside_profile(profile, source)
+    if profile.run.relative_to == "profile":  # what flags name lies in the working folder
+        own = [key for key in _PLACES if f"run.{key}" not in source.given]
+        places = {key: os.path.normpath(source.path.parent / getattr(profile.run, key)) for key in own}
+        profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
     for key, model in REFERENCED.items():
@@ -354,17 +356,6 @@ def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping
         # Two names of one regime are one key: an override replaces it, however the file spells it.
         node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
     return YamlSource(source.path, source.text, data, given)
-
-
-def _beside_profile(profile: Profile, source: YamlSource) -> Profile:
-    """The profile with the folders of its results and caches resolved against its own; flags mean the working one."""
-    folder = source.path.parent
-    places = {
-        key: os.path.normpath(folder / getattr(profile.run, key))
-        for key in _PLACES
-        if f"run.{key}" not in source.given
-    }
-    return profile.model_copy(update={"run": profile.run.model_copy(update=places)})
 
 
 def _referenced(source: YamlSource, key: str, reference: str) -> Path:

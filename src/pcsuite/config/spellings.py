@@ -144,21 +144,17 @@ def task_spelled_out(task: dict[str, Any]) -> dict[str, Any]:
         if key not in found:
             continue
         value = found.pop(key)
-        if (key == "labels" and evaluator in _OWN_LABELS) or (
-            key == "answer_extractor" and _read_anyhow(found, value)
-        ):
+        if key == "labels" and evaluator in _OWN_LABELS:
             continue
+        if key == "answer_extractor":
+            kind = "json" if task_kind(found.get("kind")) == "structured" else "final_number"
+            if value is None or value in _EXTRACTORS[kind]:
+                continue  # the way in which the task's answers are read without it
         options = dict(found.get("evaluator_options") or {})
         if options.setdefault(option, value) != value:
             raise ValueError(f"'{key}' and 'evaluator_options.{option}' disagree: give one of them")
         found["evaluator_options"] = options
     return found
-
-
-def _read_anyhow(task: Mapping[str, Any], extractor: Any) -> bool:
-    """Whether an ``answer_extractor`` names the way in which the task's answers are read without it."""
-    kind = "json" if task_kind(task.get("kind")) == "structured" else "final_number"
-    return extractor is None or extractor in _EXTRACTORS[kind]
 
 
 _MODEL_KEYS: Mapping[str, Mapping[str, str]] = {

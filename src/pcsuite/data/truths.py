@@ -8,7 +8,7 @@ What has the keys of a form and cannot be read is a :class:`~pcsuite.errors.Data
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pcsuite.errors import DataError
@@ -146,8 +146,11 @@ def _with_evidence_sets(truth: dict[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(evidence, list):
         raise _bad_evidence(where, evidence)
     sets: list[list[dict[str, Any]]] = []
-    nested = bool(evidence) and all(isinstance(entry, list) and _is_list_of_rows(entry) for entry in evidence)
-    if nested:
+    nested = (
+        isinstance(entry, list) and all(isinstance(row, (list, Mapping)) for row in entry)
+        for entry in evidence
+    )
+    if evidence and all(nested):
         sets = [[_sentence(row, where)[1] for row in entry] for entry in evidence]
     else:
         grouped: dict[Any, list[dict[str, Any]]] = {}
@@ -162,10 +165,6 @@ def _with_evidence_sets(truth: dict[str, Any], where: str) -> dict[str, Any]:
     return {**kept, "evidence_sets": [rows for rows in complete if rows]}
 
 
-def _is_list_of_rows(entry: list[Any]) -> bool:
-    return all(isinstance(row, (list, Mapping)) for row in entry)
-
-
 def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     """A cited sentence, and what says which set it belongs to (``None`` where nothing does).
 
@@ -176,7 +175,10 @@ def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
         page, number = row[-2:] if len(row) == 4 else row[:2]
         group, text = row[1] if len(row) == 4 else None, row[2] if len(row) == 3 else None
     elif isinstance(row, Mapping):
-        page, number, group = (_first(row, keys) for keys in (_PAGE_KEYS, _SENTENCE_KEYS, _SET_KEYS))
+        page, number, group = (
+            next((row[key] for key in keys if key in row), None)
+            for keys in (_PAGE_KEYS, _SENTENCE_KEYS, _SET_KEYS)
+        )
         text = row.get("text")
     else:
         raise _bad_evidence(where, row)
@@ -191,10 +193,6 @@ def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     ):
         raise _bad_evidence(where, row)
     return group, {"page": page or "", "sentence": number, "text": text}
-
-
-def _first(row: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    return next((row[key] for key in keys if key in row), None)
 
 
 def _bad_evidence(where: str, found: Any) -> DataError:

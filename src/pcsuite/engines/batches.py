@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -109,21 +109,15 @@ class BatchStore:
         self._results: dict[tuple[str, str], tuple[str, bytes]] = {}
         """Model and request id to the batch's id and the line of its newest result."""
         try:
-            for note in self._notes():
-                self._apply(note)
+            journal = folder / _JOURNAL
+            for line in journal.read_bytes().split(b"\n") if journal.is_file() else ():
+                # A torn line is the last of a process that died: what it said had not been relied on.
+                with suppress(msgspec.MsgspecError):
+                    self._apply(msgspec.json.decode(line, type=_Note))
             for batch in self.batches.values():
                 self._load(batch)
         except OSError as error:
             raise LogError(f"{folder}: cannot be read ({error.strerror or error})") from error
-
-    def _notes(self) -> Iterator[_Note]:
-        path = self.folder / _JOURNAL
-        if not path.is_file():
-            return
-        for line in path.read_bytes().split(b"\n"):
-            # A torn line is the last of a process that died: what it said had not been relied on.
-            with suppress(msgspec.MsgspecError):
-                yield msgspec.json.decode(line, type=_Note)
 
     def _apply(self, note: _Note) -> None:
         batch = self.batches.get(note.token)
@@ -312,7 +306,8 @@ class BatchDesk:
                 self._carried(batch)  # goes on with one that was given up
             if not under_way:
                 self._queue[key] = self.service.encode(batch_line(self.adapter, request))
-                self._gather()
+                if self._gathering is None or self._gathering.done():
+                    self._gathering = self._start(self._send_when_quiet())
         batch_id, line = await future
         try:
             return read_result(self.adapter, request, batch_id, self.service.read(line))
@@ -345,10 +340,6 @@ class BatchDesk:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _gather(self) -> None:
-        if self._gathering is None or self._gathering.done():
-            self._gathering = self._start(self._send_when_quiet())
 
     async def _send_when_quiet(self) -> None:
         """Wait until no further call comes, then send what there is, in batches of the configured size."""

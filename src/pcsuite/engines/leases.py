@@ -145,7 +145,7 @@ class LeasedLimiter(AdaptiveLimiter):
         self._overloads.append((retry_after, began))
         if began == self.cut_count:
             self.limit = max(min(1, self.limit), self.limit // 2)
-        self._pause(retry_after)
+        self.pause(retry_after)
         self._call_for_exchange()
 
     def report(self) -> PlaceReport:
@@ -165,7 +165,7 @@ class LeasedLimiter(AdaptiveLimiter):
         """
         self.limit = grant.places
         self.cut_count = grant.cut_count
-        self._pause(grant.pause_s)
+        self.pause(grant.pause_s)
         self._wake()
 
 

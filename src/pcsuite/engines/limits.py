@@ -181,7 +181,7 @@ class AdaptiveLimiter:
         if cuts_before is None or cuts_before == self.cut_count:
             self.cut_count += 1
             self.limit = max(1, self.limit // 2)
-        self._pause(retry_after)
+        self.pause(retry_after)
 
     def pause_left(self) -> float:
         """Seconds for which no call may begin; 0 where none is held.
@@ -192,7 +192,8 @@ class AdaptiveLimiter:
             return 0.0
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
 
-    def _pause(self, seconds: float | None) -> None:
+    def pause(self, seconds: float | None) -> None:
+        """Let no new call begin for so many seconds; a longer pause that is under way stays."""
         if seconds:
             now = asyncio.get_running_loop().time()
             self._paused_until = max(self._paused_until, now + seconds)

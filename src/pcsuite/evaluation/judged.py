@@ -240,17 +240,13 @@ def read_reply(judge: JudgeSpec, call: JudgeCall) -> JudgeCall:
         )
         words = {word.casefold() for word in line.findall(cleaned)}
         stated = words.pop() if len(words) == 1 else None if words else cleaned.strip(" \t\n.\"'*")
-    return _with_verdict(judge.scale, call, stated)
-
-
-def _with_verdict(scale: JudgeScale, call: JudgeCall, stated: object) -> JudgeCall:
     if isinstance(stated, bool) or not isinstance(stated, (str, int, float)):
         return msgspec.structs.replace(call, verdict=None)
     word = f"{stated:g}" if isinstance(stated, float) else str(stated).strip().casefold()
-    if scale == "pairwise" and word in ("a", "b"):
+    if judge.scale == "pairwise" and word in ("a", "b"):
         second = "control" if call.order == "answer" else "answer"
         word = call.order if word == "a" else second
-    return msgspec.structs.replace(call, verdict=word if word in VALUES[scale] else None)
+    return msgspec.structs.replace(call, verdict=word if word in VALUES[judge.scale] else None)
 
 
 def _judged_text(answer: Answer) -> str | None:

@@ -141,17 +141,12 @@ def last_line(text: str) -> str:
 def _marks(text: str) -> Iterator[list[str]]:
     """What stands behind the marks of each kind, the strongest kind first."""
     yield _HASH_LINE.findall(text) if "####" in text else []
-    yield _answer_marks(text)
+    stated = [(match.start(1), match[1]) for match in _ANSWER_LINE.finditer(text)]
+    if " answer " in text:
+        stated += [(match.start(1), match[1]) for match in _ANSWER_WITHIN.finditer(text)]
+    yield [payload for _, payload in sorted(stated)]
     if "\\boxed" in text:
         yield [_box(text, match.end()) for match in _BOXED.finditer(text)]
-
-
-def _answer_marks(text: str) -> list[str]:
-    found = [(match.start(1), match[1]) for match in _ANSWER_LINE.finditer(text)]
-    if " answer " in text:
-        found += [(match.start(1), match[1]) for match in _ANSWER_WITHIN.finditer(text)]
-        found.sort()
-    return [payload for _, payload in found]
 
 
 def _box(text: str, start: int) -> str:

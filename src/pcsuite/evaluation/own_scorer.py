@@ -85,14 +85,10 @@ class Reply(str):
     def number(self) -> float | None:
         """The number that is marked as the answer, else the last one in the text, else ``None``."""
         found = final_number(str(self))[0]
-        return None if found is None else _as_float(found)
-
-
-def _as_float(text: str) -> float | None:
-    try:
-        return float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        return None
+        try:
+            return None if found is None else float(Fraction(found))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            return None
 
 
 class ScoredItem(Mapping[str, Any]):

@@ -116,8 +116,11 @@ class PromptContext:
         known: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
         known["task_kind"] = kind
         for key in ("rules", "decompose", "verifier_checklist"):
-            if key in known:
-                known[key] = _listed(known[key])
+            if key in known:  # a list, or a text with an entry on each line
+                lines = known[key].splitlines() if isinstance(known[key], str) else known[key]
+                known[key] = tuple(
+                    str(line).strip().removeprefix("- ") for line in lines if str(line).strip()
+                )
         if not known.get("verifier_checklist"):
             known["verifier_checklist"] = DEFAULT_CHECKLISTS[kind]
         known["exemplars"] = tuple(Exemplar.of(entry) for entry in values.get("exemplars") or ())
@@ -136,12 +139,6 @@ class PromptContext:
             found[name] = Lines(found[name])
         found["checklist"] = found["verifier_checklist"]
         return found
-
-
-def _listed(value: Any) -> tuple[str, ...]:
-    """Entries of a list, or the lines of a text that holds one."""
-    lines = value.splitlines() if isinstance(value, str) else value
-    return tuple(str(line).strip().removeprefix("- ") for line in lines if str(line).strip())
 
 
 @dataclass(frozen=True)

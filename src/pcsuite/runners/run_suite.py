@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -227,7 +226,7 @@ def run_plan(
     ``perturber`` finds the edits of perturbed units, by default those of the registered kinds. What the profile
     registers is written down before anything is called; a further block of a run registers nothing.
     """
-    return run_blocking(_running(plan, quiet, policy, use_cache, perturber, executor, deviation, batch))
+    return run_blocking(_run(plan, quiet, policy, use_cache, perturber, executor, deviation, batch))
 
 
 async def run_suite_async(
@@ -245,11 +244,11 @@ async def run_suite_async(
     """
     plan = await asyncio.to_thread(build_plan, suite)
     return await run_beside(
-        _running(plan, quiet, None, use_cache, registered_perturbation, executor, deviation, batch)
+        _run(plan, quiet, None, use_cache, registered_perturbation, executor, deviation, batch)
     )
 
 
-def _running(
+async def _run(
     plan: Plan,
     quiet: bool,
     policy: RetryPolicy | None,
@@ -258,19 +257,13 @@ def _running(
     executor: ExecutorChoice,
     deviation: str | None,
     batch: bool,
-) -> Coroutine[Any, Any, RunSummary]:
-    commit = git_commit(plan.suite.path.resolve().parent)
+) -> RunSummary:
+    run, started = plan.suite.profile.run, time.monotonic()
     if batch:
         check_batches(plan, executor)
+    commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit, batch)
-    chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return _run(plan, chosen, quiet=quiet, deviation=deviation)
-
-
-async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | None) -> RunSummary:
-    run = plan.suite.profile.run
-    started = time.monotonic()
-    async with executor:
+    async with EXECUTORS.get(executor.name)(work, executor, quiet=quiet) as opened:
         with RunLog.of(run, overwrite=run.overwrite) as log:
             if run.overwrite:
                 set_aside(batches_folder(log.paths.log))
@@ -279,7 +272,7 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | 
             if not plan.scope.block:
                 registered = register(plan, log, deviation)
                 record_plan(plan, log.paths.log, registered)
-            summary = await run_into(log, plan, executor, quiet=quiet, registered=registered)
+            summary = await run_into(log, plan, opened, quiet=quiet, registered=registered)
             return replace(summary, seconds=time.monotonic() - started)
 
 

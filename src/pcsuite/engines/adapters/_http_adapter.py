@@ -30,6 +30,7 @@ from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._openai_wire import Wire, retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import (
     Constraint,
+    ConstraintKind,
     Decoding,
     Generation,
     ModelAdapter,
@@ -97,6 +98,12 @@ class HttpAdapter(ModelAdapter):
 
     Options: ClassVar[type[BaseModel]] = HttpOptions
     options: HttpOptions
+
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """Schemas, where the option ``structured`` names a way to send one; the canary proves it."""
+        way = getattr(options, "structured", "none")
+        return frozenset() if way == "none" else frozenset({"json_schema"})
 
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         if options is None:

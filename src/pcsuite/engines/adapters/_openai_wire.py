@@ -168,7 +168,11 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
             choices = answer["choices"]
             choices[0]  # an empty list is an error here
             said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
-            logprobs = [_logprobs(choice.get("logprobs")) for choice in choices]
+            listed = [choice.get("logprobs") for choice in choices]
+            logprobs = [
+                token_logprobs(sent.get("content"), "token", "logprob") if isinstance(sent, dict) else None
+                for sent in listed
+            ]
             counts = answer.get("usage") or {}
             details = counts.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else None
@@ -204,12 +208,6 @@ def raise_reported(answer: dict[str, Any]) -> None:
         status = code if isinstance(code, int) else None
         retryable = status is None or is_retryable(status)
         raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
-
-
-def _logprobs(sent: Any) -> list[tuple[str, float]] | None:
-    """A choice's tokens with their log probabilities; ``None`` where there are none, or one cannot be read."""
-    content = sent.get("content") if isinstance(sent, dict) else None
-    return token_logprobs(content, "token", "logprob")
 
 
 def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, float]] | None:

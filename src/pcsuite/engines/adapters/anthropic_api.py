@@ -19,7 +19,6 @@ from pcsuite.engines.adapters.base import (
     JSON_ITEM_SEPARATOR,
     JSON_KEY_SEPARATOR,
     Constraint,
-    ConstraintKind,
     Generation,
     Request,
     chat_messages,
@@ -50,12 +49,6 @@ class AnthropicAdapter(HttpAdapter):
 
     Options: ClassVar[type[BaseModel]] = AnthropicOptions
     options: AnthropicOptions
-
-    @classmethod
-    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """Schemas only; the canary proves it."""
-        assert isinstance(options, AnthropicOptions)
-        return frozenset() if options.structured == "none" else frozenset({"json_schema"})
 
     def own_headers(self, key: str) -> dict[str, str]:
         """The key's own header, and the version of the wire."""

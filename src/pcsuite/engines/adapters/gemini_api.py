@@ -23,7 +23,6 @@ from pcsuite.engines.adapters._openai_wire import (
 )
 from pcsuite.engines.adapters.base import (
     Constraint,
-    ConstraintKind,
     Generation,
     Request,
     chat_messages,
@@ -62,12 +61,6 @@ class GeminiAdapter(HttpAdapter):
 
     Options: ClassVar[type[BaseModel]] = GeminiOptions
     options: GeminiOptions
-
-    @classmethod
-    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """Schemas only; the canary proves it."""
-        assert isinstance(options, GeminiOptions)
-        return frozenset() if options.structured == "none" else frozenset({"json_schema"})
 
     def own_headers(self, key: str) -> dict[str, str]:
         """The key goes into a header of its own, never into the address."""
