@@ -93,7 +93,11 @@ def model_by_name(name: str) -> ModelSpec | None:
 
 
 def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
-    """The keys of an entry for a model on a declared server: address, key variable and what the model takes."""
+    """The keys of an entry for a model on a declared server: address, key variable and what the model takes.
+
+    The address is that of the provider's variable (``OPENAI_BASE_URL``), else the declared one; what is declared for
+    models of a name pattern goes over what holds for all of the provider's.
+    """
     keys: dict[str, Any] = {"model": model}
     elsewhere = os.environ.get(preset.url_env, "").strip()
     keys["base_url"] = (_address(elsewhere, preset) if elsewhere else preset.base_url).rstrip("/")

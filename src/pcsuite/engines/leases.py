@@ -256,7 +256,10 @@ class SharedBudget:
         return block
 
     def repay(self, worker: str, repayment: Repayment) -> None:
-        """Book what a worker spent and take back what it returns."""
+        """Book what a worker spent and take back what it returns.
+
+        A worker that was counted as lost owns nothing any more: what it says then is ignored.
+        """
         spent, returned = repayment.spent, repayment.returned
         lent = self._lent.pop(worker, None)
         if lent is None:
@@ -302,7 +305,10 @@ class LeasedBudget(Budget):
         self.hold(wanted)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
-        """Put what a call did not use back into the block; into the budget where somebody here waits."""
+        """Put what a call did not use back into the block; into the budget where somebody here waits.
+
+        ``tokens`` and ``cost_usd`` are what the call used.
+        """
         super().release(reservation, tokens, cost_usd)
         self._free = _plus(self._free, _minus(reservation, Reservation(tokens, cost_usd)))
         if self._borrowing.locked():

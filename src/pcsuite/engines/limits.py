@@ -163,7 +163,10 @@ class AdaptiveLimiter:
             self._wake()
 
     def record_success(self) -> None:
-        """Count a success; after as many as the limit, raise the limit by one."""
+        """Count a success; after as many as the limit, raise the limit by one.
+
+        Nothing is counted while the limit is at its maximum.
+        """
         if self.limit >= self.maximum:
             return
         self._successes += 1
@@ -375,7 +378,10 @@ class Budget:
             self.release(reservation, reservation.tokens, reservation.cost_usd)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
-        """Replace a reservation by an amount spent, and let those who wait for room look again."""
+        """Replace a reservation by an amount spent, and let those who wait for room look again.
+
+        ``tokens`` and ``cost_usd`` are what was used, 0 for a call that never ran.
+        """
         self.spent_tokens += tokens
         self.spent_cost_usd += cost_usd
         if self.unlimited:

@@ -277,7 +277,11 @@ def without_reasoning(text: str) -> str:
 
 
 def without_reasoning_tags(text: str) -> str:
-    """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees."""
+    """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees.
+
+    >>> without_reasoning_tags("<think>It is 8.</think>")
+    ' It is 8. '
+    """
     return _REASONING_TAG.sub(" ", text)
 
 
@@ -317,7 +321,11 @@ def harmonic_mean(precision: float, recall: float) -> float:
 
 
 def fold(text: str) -> str:
-    """Trim, fold case, and collapse blanks."""
+    """Trim, fold case, and collapse blanks.
+
+    >>> fold("  Sci/Tech   News ")
+    'sci/tech news'
+    """
     return " ".join(text.split()).casefold()
 
 
@@ -359,12 +367,20 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def is_present(value: object) -> bool:
-    """Whether a field was filled: not null, not blank."""
+    """Whether a field was filled: not null, not blank.
+
+    >>> is_present(0), is_present(" "), is_present(None), is_present([])
+    (True, False, False, True)
+    """
     return bool(value.strip()) if isinstance(value, str) else value is not None
 
 
 def field_completeness(fields: Mapping[str, Any], expected: Sequence[str]) -> float:
-    """Share (0..1) of the expected fields that are present and filled; 1 where none is expected."""
+    """Share (0..1) of the expected fields that are present and filled; 1 where none is expected.
+
+    >>> field_completeness({"label": "x", "reason": ""}, ["label", "reason"])
+    0.5
+    """
     if not expected:
         return 1.0
     return sum(is_present(fields.get(name)) for name in expected) / len(expected)

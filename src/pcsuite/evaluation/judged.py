@@ -74,7 +74,10 @@ class JudgedOptions(BaseModel):
 
 
 def reply_schema(judge: JudgeSpec) -> dict[str, Any]:
-    """The JSON schema of a judge's reply, enforced while decoding where the judge's engine can."""
+    """The JSON schema of a judge's reply, enforced while decoding where the judge's engine can.
+
+    One field holds the verdict, closed to the values of the scale; a reason stands before it where one is asked for.
+    """
     allowed: dict[JudgeScale, dict[str, Any]] = {
         "pass_fail": {"type": "string", "enum": ["pass", "fail"]},
         "one_to_five": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
@@ -256,7 +259,10 @@ def _judged_text(answer: Answer) -> str | None:
 
 
 def has_reference(item: Item) -> bool:
-    """Whether an item says what a good answer is."""
+    """Whether an item says what a good answer is.
+
+    Items of free text may go without: they can be judged, but not shown as exemplars.
+    """
     return reference_of(item) is not None
 
 

@@ -134,7 +134,11 @@ def marked_answer(text: str) -> str | None:
 
 
 def last_line(text: str) -> str:
-    """Last line with content, where a reasoned answer states its conclusion."""
+    """Last line with content, where a reasoned answer states its conclusion.
+
+    >>> last_line("2 + 2\\nis 4\\n\\n")
+    'is 4'
+    """
     return text.rstrip().rpartition("\n")[2]
 
 

@@ -153,7 +153,10 @@ class TaskPrompting:
     lmql_query: str | None = None
 
     def context(self, input_text: str, columns: Mapping[str, str] | None = None) -> PromptContext:
-        """The context of one item; an empty ``input_text`` gives what all items of the task share."""
+        """The context of one item; an empty ``input_text`` gives what all items of the task share.
+
+        ``columns`` are those of the item that placeholders of a verbatim prompt name.
+        """
         return replace(self._without_input, input_text=input_text, columns=columns or {})
 
     @cached_property

@@ -119,7 +119,10 @@ def _model_note(spec: ModelSpec) -> ModelNote:
 
 
 def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:
-    """Write the plan's manifest; a further block of the same log is added to the one that is there."""
+    """Write the plan's manifest; a further block of the same log is added to the one that is there.
+
+    ``registered`` is what was written down before the first row. Raises :class:`LogError` where it cannot be written.
+    """
     manifest = plan_manifest(plan)
     manifest.preregistration = registered
     if plan.scope.block:
@@ -328,7 +331,10 @@ async def run_into(
 
 
 def check_batches(plan: Plan, executor: ExecutorChoice) -> None:
-    """Refuse batches where nobody could send them; raises :class:`ConfigError` before anything is opened."""
+    """Refuse batches where nobody could send them; raises :class:`ConfigError` before anything is opened.
+
+    That is by another executor than the local one, for judged tasks, and for providers without a batch API.
+    """
     if executor.name != LOCAL.name:
         raise ConfigError(f"--batch sends from this process, not by --executor {executor.name}")
     refuse_judges(plan, "--batch")
