@@ -17,8 +17,9 @@ from pathlib import Path
 from report_scale import write_log
 
 from pcsuite.view.bundle import HOST, _get
-from pcsuite.view.data import Viewer, list_runs
+from pcsuite.view.data import Viewer
 from pcsuite.view.filters import address
+from pcsuite.view.runs import list_runs
 from pcsuite.view.server import make_app
 
 TIMES = 3
@@ -52,7 +53,7 @@ def measure(folder: Path) -> None:
     name = list_runs(folder)[0].name
     started = time.perf_counter(), time.process_time()
     viewer = Viewer(folder)
-    rows = viewer.run(name).summary()["rows"]
+    rows = viewer.run(name).summary().rows
     taken = time.perf_counter() - started[0], time.process_time() - started[1]
     print(
         f"{rows:,} rows: opened in {taken[0]:.1f} s, {taken[1]:.1f} s CPU (log to Parquet, where it is new)"

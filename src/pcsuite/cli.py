@@ -11,6 +11,7 @@ import argparse
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -149,6 +150,8 @@ class CommandParser(argparse.ArgumentParser):
             if unknown.startswith("--"):
                 hint = did_you_mean(unknown.partition("=")[0], self._flags())
                 message += f" ({hint})" if hint.startswith("did") else ""
+        message = re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", message)
+        message = re.sub(r"invalid float value: (.*)", r"\1 is not a number", message)
         said = one_line(redact(message.removeprefix("argument ")))
         print(f"pcsuite: {said} ({self.prog} --help)", file=sys.stderr)
         raise SystemExit(Exit.BAD_INPUT)

@@ -231,6 +231,11 @@ def test_a_wrong_chat_is_told_in_one_line(tmp_path, content, problem):
 
 
 def test_a_file_that_cannot_be_read_is_told_in_one_line(tmp_path):
+    with pytest.raises(PromptError, match="is a folder"):
+        read_prompt(tmp_path)
+    marked = tmp_path / "marked.md"
+    marked.write_bytes(b"\xef\xbb\xbfBe brief.\r\n\r\n{{ input }}\r\n")
+    assert "".join(block.source for block in read_prompt(marked).blocks) == "Be brief.\r\n\r\n{{ input }}\r\n"
     with pytest.raises(PromptError, match="no such file"):
         read_prompt(tmp_path / "none.md")
     (tmp_path / "latin.md").write_bytes("Grüße".encode("latin-1"))

@@ -7,9 +7,10 @@ import doctest
 import pytest
 
 from pcsuite.view import figures
-from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.view.data import OpenRun
 from pcsuite.view.figures import BOTTOM, HEIGHT, TOP, view_figures
 from pcsuite.view.filters import filter_of
+from pcsuite.view.runs import list_runs
 from support.synthetic_log import make_row, write_log
 
 

@@ -1,7 +1,8 @@
-"""Text from outside: reading its JSON within bounds, and showing it without letting it act on a terminal."""
+"""Text from outside: reading its JSON and tables within bounds, and showing it without letting it act on a terminal."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+csv.field_size_limit(1 << 24)  # a cell may hold a document; the module's own limit is 128 KiB
 
 
 def read_json(text: str | bytes) -> Any:
@@ -35,6 +37,17 @@ def read_json(text: str | bytes) -> Any:
         raise ValueError(f"nested more than {DEEPEST} levels deep") from None
     check_depth(text, value)
     return value
+
+
+def table_delimiter(header: str) -> str:
+    """What parts the columns of a CSV file, by its first line: a comma, or the semicolon or tab it has more of.
+
+    Spreadsheets write semicolons where the comma is the decimal mark.
+
+    >>> table_delimiter("text;queue"), table_delimiter("text,queue"), table_delimiter("answer")
+    (';', ',', ',')
+    """
+    return max((",", ";", "\t"), key=header.count)
 
 
 def check_depth(text: str | bytes, value: Any) -> None:

@@ -143,19 +143,17 @@ def make_design(
         return Design(name, (*arms, *held), f"{name}: {_describe(name, free)}, as asked for")
     fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(held)
     limit = "without a budget" if most_arms is None else f"with a budget of {most_arms} arms"
-    richest = "factorial" if len(free) <= MOST_FACTORIAL else "fractional"
     candidates: list[DesignName] = ["factorial"] if len(free) <= MOST_FACTORIAL else []
     if len(free) > 4:
         candidates += ["fractional"] if len(free) <= MOST_FRACTIONAL else ["shapley"]
     candidates += ["one-at-a-time", "leave-one-out"]
     for candidate in candidates:
         arms = _ARMS[candidate](free, Random(seed))
-        if len(arms) <= fitting or candidate == "leave-one-out":
+        if len(arms) <= fitting:
             why = f"{candidate}: {_describe(candidate, free)}, the richest that fits {limit}"
-            if candidate == "leave-one-out" and len(arms) > fitting:
-                why = f"leave-one-out: {_describe(candidate, free)}, the least there is, though {limit}"
             return Design(candidate, (*arms, *held), why)
-    raise AssertionError(f"no design for {len(free)} blocks beside {richest}")
+    why = f"leave-one-out: {_describe('leave-one-out', free)}, the least there is, though {limit}"
+    return Design("leave-one-out", (*arms, *held), why)
 
 
 def _describe(name: DesignName, free: Sequence[str]) -> str:
@@ -272,7 +270,11 @@ def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
     """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change."""
     texts = {block.name: block.text for block in prompt.blocks if block.text}
     texts |= {SHAM_PREFIX + block.name: sham_text(block.text) for block in prompt.free}
-    texts[AGAIN_OPERATOR] = _again_text(prompt)
+    shown = [block for block in prompt.blocks if block.text]
+    before = shown[_again_position(prompt, [block.name for block in shown]) - 1].text
+    end = "\r\n" if before.endswith("\r\n") else "\n"
+    pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
+    texts[AGAIN_OPERATOR] = chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end
     return texts
 
 
@@ -283,12 +285,3 @@ def _again_position(prompt: SplitPrompt, names: Sequence[str]) -> int:
         if by_name[name].text.endswith(("\n", "\r")):
             return position
     return len(names)
-
-
-def _again_text(prompt: SplitPrompt) -> str:
-    names = [block.name for block in prompt.blocks if block.text]
-    position = _again_position(prompt, names)
-    before = {block.name: block for block in prompt.blocks}[names[position - 1]].text
-    end = "\r\n" if before.endswith("\r\n") else "\n"
-    pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
-    return chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end

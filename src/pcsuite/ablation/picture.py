@@ -257,7 +257,7 @@ def noise_sentence(result: AblationResult) -> str:
     if result.noise is None or result.noise_p is None or result.noise_flips is None:
         return "There was no A/A arm: the noise floor is not known."
     verdict = (
-        "no effect"
+        "no effect shown"
         if result.noise_p > 0.05
         else "an effect, so something other than the blocks moves the score"
     )
@@ -314,13 +314,14 @@ def notices(result: AblationResult) -> list[str]:
 def print_preview(shown: Preview, console: Console) -> None:
     """``--show``: blocks, arms, rows, tokens, cost and reach."""
     from rich.table import Table
+    from rich.text import Text
 
     study = shown.study
     console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     for number, block in enumerate(study.prompt.blocks, start=1):
         table.add_row(
-            str(number), block.name, str(shown.tokens[block.name]), block.pinned, _plain(block.first_words)
+            str(number), block.name, str(shown.tokens[block.name]), block.pinned, Text(block.first_words)
         )
     console.print(table)
     lines = [
@@ -330,9 +331,9 @@ def print_preview(shown: Preview, console: Console) -> None:
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
         + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
         f"rows: {shown.rows:,} ({len(study.design.first)} arms × {study.count} items),"
-        f"{f' {shown.done:,} of them done;' if shown.done else ''} at most {shown.max_tokens:,} tokens"
+        f"{f' {shown.done:,} of them done;' if shown.done else ''} about {shown.max_tokens:,} tokens"
         f" and {'an unknown cost' if shown.max_cost_usd is None else f'${shown.max_cost_usd:,.2f}'}"
-        f" ({price_words(study.model)}); looking for a shorter prompt adds up to"
+        f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
         f"order of calls: {shown.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({shown.prefix_as_listed:.0%} in the design's own order)",
@@ -383,12 +384,6 @@ def undecided_lines(result: AblationResult) -> list[str]:
     return [
         f"{entry.block}: {_undecided(entry)}." for entry in result.verdicts if entry.verdict == "undecided"
     ]
-
-
-def _plain(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(text)
 
 
 # Files.

@@ -14,9 +14,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from pcsuite.ablation.verdicts import ALPHA, Scores
+from pcsuite.ablation.verdicts import ALPHA, Scores, finite
 from pcsuite.stats import Estimate
 from pcsuite.stats.equivalence import noninferior_paired
 
@@ -87,8 +85,7 @@ def confirm_drops(
     for size in sorted({1, math.ceil(count / 2), count} if count else ()):
         dropped = tuple(chosen[:size])
         scores = yield frozenset(dropped)
-        difference = scores - full
-        difference = difference[np.isfinite(difference)]
+        difference = finite(scores - full)
         if len(difference) < 2:
             break
         test = noninferior_paired(difference, margin=margin, alpha=alpha)
@@ -101,5 +98,5 @@ def confirm_drops(
 
 
 def _mean(values: Scores) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else -math.inf
+    known = finite(values)
+    return float(known.mean()) if len(known) else -math.inf

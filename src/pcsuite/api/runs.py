@@ -441,7 +441,7 @@ def report(
     *,
     profile: Profile | None = None,
     output_dir: str | Path = "outputs",
-    out: Path | None = None,
+    out: str | Path | None = None,
     title: str | None = None,
     plots: bool = True,
     formats: Sequence[str] = ("html",),
@@ -469,7 +469,7 @@ def report(
     folder = logs[0].parent
     return build_report(
         logs,
-        out or (folder.parent if folder.name == "runs" else folder),
+        Path(out) if out is not None else (folder.parent if folder.name == "runs" else folder),
         title=title,
         plots=plots,
         formats=formats,

@@ -211,6 +211,36 @@ def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
+TABLE_FLAGS = {
+    "input": ("COL[,COL]", "columns of the input"),
+    "answer": ("COL", "column of the right answer"),
+    "kind": ("KIND", "kind of task, as for init-task"),
+    "labels": ("A,B", "classification: the labels (default: those that occur)"),
+    "choices": ("COL[,COL]", "choice: columns of the options, or one that holds 'a|b|c'"),
+    "fields": ("COL[,COL]", "extraction: columns of the record"),
+    "id": ("COL", "column of item ids (default: numbered)"),
+    "scorer": ("FILE.py:FUNCTION", "a scoring function of your own"),
+}
+"""Flags of every command that takes a user's table: what follows each, and what is said of it."""
+
+
+def add_table_arguments(parser: argparse._ActionsContainer, **about: str) -> None:
+    """:data:`TABLE_FLAGS`; ``about`` is what a command says of some of them instead. Read with :func:`table_from`."""
+    for flag, (metavar, said) in TABLE_FLAGS.items():
+        dest = {"input": "inputs", "id": "id_column"}.get(flag, flag)
+        parser.add_argument(f"--{flag}", dest=dest, metavar=metavar, help=about.get(flag, said))
+
+
+def table_from(args: argparse.Namespace) -> dict[str, Any]:
+    """What the flags of :func:`add_table_arguments` say, by the fields of a ``TableRequest``.
+
+    Raises ``ConfigError`` for a list that was given and holds no name.
+    """
+    lists = {"inputs": "--input", "labels": "--labels", "choices": "--choices", "fields": "--fields"}
+    several = {key: tuple(listed(getattr(args, key), flag)) for key, flag in lists.items()}
+    return several | {key: getattr(args, key) for key in ("answer", "kind", "id_column", "scorer")}
+
+
 def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -> T:
     """A dataclass of settings, its fields taken from the flags of the same names.
 

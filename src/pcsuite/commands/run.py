@@ -40,7 +40,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
-      pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     half the price, within a day
+      pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     # half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl
       pcsuite run --config quickstart --quiet --json | jq -r .result.sentence

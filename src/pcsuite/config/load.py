@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite._util.json_schema import misspelt_keywords, schema_problem
+from pcsuite._util.mappings import flatten
 from pcsuite.config.definitions import (
     ConditionsFile,
     ConditionSpec,
@@ -170,23 +171,38 @@ class Suite:
         Operators and conditions enter whole, since conditions refer to each other; scorers of one's own with the text
         of their files.
         """
+        return digest(self._configuration)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What ``config_hash`` is made of, to tell two configurations apart.
+
+        The profile's settings that are no defaults, by dotted key, and of each definition the beginning of its digest
+        (``operators.ROLE``).
+        """
+        parts = dict(self._configuration)
+        profile: Profile = parts.pop("profile")
+        found = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
+        for kind, definitions in parts.items():
+            found |= {f"{kind}.{name}": digest(one)[:12] for name, one in definitions.items()}
+        return found
+
+    @cached_property
+    def _configuration(self) -> dict[str, Any]:
         profile, selection = self.profile, self.profile.selection
         if profile.run.relative_to == "profile":  # the same study wherever its folder lies
             places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
             profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
         models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
-        return digest(
-            ({"scorers": scorers} if scorers else {})
-            | {
-                "profile": profile,
-                "tasks": {name: self.tasks[name] for name in selection.tasks},
-                "models": {name: self.models[name] for name in models},
-                "operators": dict(self.operators),
-                "conditions": dict(self.conditions),
-                "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
-            }
-        )
+        return ({"scorers": scorers} if scorers else {}) | {
+            "profile": profile,
+            "tasks": {name: self.tasks[name] for name in selection.tasks},
+            "models": {name: self.models[name] for name in models},
+            "operators": dict(self.operators),
+            "conditions": dict(self.conditions),
+            "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
+        }
 
     def judges(self, tasks: Iterable[str]) -> list[str]:
         """Ids of the models that judge answers of some tasks, each once.

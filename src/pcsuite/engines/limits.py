@@ -6,13 +6,13 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
 from pcsuite.config.prices import Price
-from pcsuite.engines.adapters.base import Generation
+from pcsuite.engines.adapters.base import Generation, Usage
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
@@ -245,6 +245,19 @@ def calls_that_fit(wanted: int) -> int:
             wanted,
         )
     return fitting
+
+
+def calls_cost(price: Price, usages: Iterable[Usage], *, batch: bool = False) -> float:
+    """What calls of these usages cost in USD; tokens that are billed and not shown (reasoning) cost as completion.
+
+    Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
+    """
+    prompt = completion = cached = 0
+    for usage in usages:
+        prompt += usage["prompt_tokens"]
+        completion += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
+        cached += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
+    return price.cost(prompt, completion, cached, batch=batch)
 
 
 TEMPLATE_ALLOWANCE = 128

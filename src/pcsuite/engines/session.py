@@ -37,6 +37,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
+    Usage,
 )
 from pcsuite.engines.batches import BatchDesk, service_of
 from pcsuite.engines.limits import (
@@ -45,6 +46,7 @@ from pcsuite.engines.limits import (
     Budget,
     RetryPolicy,
     call_with_retries,
+    calls_cost,
     calls_that_fit,
     check_error_rate,
 )
@@ -351,7 +353,10 @@ class ModelClient:
         """
         if self.price is None:
             return None
-        return sum(self.price.cost(**call["usage"], batch="batch" in call) for call in calls)
+        usages: dict[bool, list[Usage]] = {False: [], True: []}
+        for call in calls:
+            usages["batch" in call].append(call["usage"])
+        return sum(calls_cost(self.price, made, batch=batch) for batch, made in usages.items())
 
     async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """What a function of this model's server returns, tried again as :meth:`ask` tries.

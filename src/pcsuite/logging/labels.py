@@ -19,6 +19,7 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.text import table_delimiter
 from pcsuite.errors import DataError, LogError, did_you_mean
 from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
 
@@ -202,7 +203,9 @@ def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream))
+            delimiter = table_delimiter(stream.readline())
+            stream.seek(0)
+            rows = list(csv.DictReader(stream, delimiter=delimiter))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a readable CSV file ({error})") from error
     if not rows:

@@ -206,9 +206,12 @@ def read_prompt(path: Path, how: SplitMethod = "auto", *, append_input: bool = F
     Raises ``PromptError`` where it cannot be read or is empty.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        # Bytes, since reading as text would change the line ends; the mark that editors write first is no text.
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise PromptError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise PromptError(f"{path} is a folder", hint="name the prompt's file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"{path}: cannot be read as UTF-8 text ({error})") from error
     form = _FORMS.get(path.suffix.lower(), "text")

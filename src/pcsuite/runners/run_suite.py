@@ -126,17 +126,25 @@ def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> Non
     manifest = plan_manifest(plan)
     manifest.preregistration = registered
     if plan.scope.block:
-        try:
-            main = read_manifest(log) or RunManifest()
-        except LogError:
-            main = RunManifest()
+        main = _readable_manifest(log) or RunManifest()
         main.fill_from(manifest)
         known = main.not_applicable
         main.not_applicable = known + [note for note in manifest.not_applicable if note not in known]
         earlier = main.blocks or {}
         main.blocks = {**earlier, plan.scope.block: {"planned_rows": manifest.planned_rows}}
         manifest = main
+    elif (earlier_plan := _readable_manifest(log)) is not None:
+        manifest.configurations = earlier_plan.configurations
+    manifest.configurations = {**manifest.configurations, plan.suite.config_hash: plan.suite.settings}
     write_manifest(log, manifest)
+
+
+def _readable_manifest(log: Path) -> RunManifest | None:
+    """The manifest of a log as far as it can be read: one that cannot is replaced."""
+    try:
+        return read_manifest(log)
+    except LogError:
+        return None
 
 
 def _check_scorers(plan: Plan, log: RunLog) -> None:
