@@ -98,7 +98,15 @@ def _options(choices: Any, where: str) -> dict[str, str]:
         if all(isinstance(entry, str) for entry in choices):
             pairs = list(zip(string.ascii_uppercase, choices, strict=False))
         else:
-            pairs = [_pair(entry) for entry in choices]
+            pairs = []
+            for entry in choices:
+                if isinstance(entry, Mapping):
+                    pairs.append(
+                        (entry.get("label", entry.get("key")), entry.get("text", entry.get("value")))
+                    )
+                else:
+                    is_pair = isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2
+                    pairs.append((entry[0], entry[1]) if is_pair else (None, None))
     else:
         pairs = []
     if len(pairs) < 2 or not all(isinstance(name, str) and isinstance(text, str) for name, text in pairs):
@@ -107,14 +115,6 @@ def _options(choices: Any, where: str) -> dict[str, str]:
             hint='write {"A": "…", "B": "…"}, or [["A", "…"], ["B", "…"]]',
         )
     return dict(pairs)
-
-
-def _pair(entry: Any) -> tuple[Any, Any]:
-    if isinstance(entry, Mapping):
-        return entry.get("label", entry.get("key")), entry.get("text", entry.get("value"))
-    if isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
-        return entry[0], entry[1]
-    return None, None
 
 
 def _single_true(targets: Any, where: str) -> dict[str, Any]:

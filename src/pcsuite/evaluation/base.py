@@ -8,6 +8,7 @@ import string
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -258,7 +259,10 @@ def without_reasoning(text: str) -> str:
     if "<" not in text and "THINK]" not in text:
         return text
     tags = list(_REASONING_TAG.finditer(text))
-    if not tags or _is_json(text):
+    if not tags:
+        return text
+    with suppress(ValueError, RecursionError):
+        json.loads(text)
         return text
     kept: list[str] = []
     position, inside = 0, False
@@ -283,14 +287,6 @@ def without_reasoning_tags(text: str) -> str:
     ' It is 8. '
     """
     return _REASONING_TAG.sub(" ", text)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def truth_of(item: Item, key: str) -> Any:

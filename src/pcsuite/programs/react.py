@@ -124,7 +124,15 @@ def _read_call(text: str, start: int, tools: frozenset[str]) -> tuple[ToolCall, 
     close = _closing_bracket(text, head.end(), line_end, head["open"])
     if close is None:
         return ToolCall(tool, text[head.end() : line_end].strip(), "malformed"), line_end
-    argument = _unquoted(text[head.end() : close])
+    argument = text[head.end() : close].strip()
+    quote = argument[:1]
+    if (
+        len(argument) >= 2
+        and quote in _QUOTES
+        and argument[-1] == _QUOTES[quote]
+        and quote not in argument[1:-1]
+    ):
+        argument = argument[1:-1].strip()
     end = close + 1
     if tool not in tools:
         return ToolCall(tool, argument, "unknown_tool"), end
@@ -150,15 +158,6 @@ def _closing_bracket(text: str, start: int, end: int, opening: str) -> int | Non
                 return place
             depth -= 1
     return None
-
-
-def _unquoted(argument: str) -> str:
-    stripped = argument.strip()
-    if len(stripped) >= 2 and stripped[0] in _QUOTES and stripped[-1] == _QUOTES[stripped[0]]:
-        inner = stripped[1:-1]
-        if stripped[0] not in inner:
-            return inner.strip()
-    return stripped
 
 
 SEARCH = Tool("search", "Find passages of the encyclopedia.", "query", "What to look for.")

@@ -108,6 +108,18 @@ class HttpAdapter(ModelAdapter):
         way = getattr(options, "structured", "none")
         return frozenset() if way == "none" else frozenset({"json_schema"})
 
+    def schema_to_send(self, constraint: Constraint, api: str) -> Any:
+        """The schema of a constraint, for a wire that knows no other kind.
+
+        Raises :class:`ConstraintUnavailableError`, which names the ``api``, for what the options keep it from sending.
+        """
+        if constraint.kind not in self.native_constraints:
+            way = getattr(self.options, "structured", "none")
+            raise ConstraintUnavailableError(
+                f"{api} with structured: {way} cannot be given a {constraint.kind} constraint"
+            )
+        return json.loads(constraint.value)
+
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         if options is None:
             raise ConfigError(f"model '{model_id}' needs 'base_url'")

@@ -217,8 +217,17 @@ class WorkerPool:
         """Keep a worker busy until there is nothing left or it is lost."""
         try:
             await self._opening(worker)
-            lanes = [self._lane(worker, model_id, feed) for model_id in feed.sources for _ in range(LANES)]
-            await _all(lanes)
+            lanes = [
+                asyncio.create_task(self._lane(worker, model_id, feed))
+                for model_id in feed.sources
+                for _ in range(LANES)
+            ]
+            try:
+                await asyncio.gather(*lanes)
+            finally:  # one that fails ends the others
+                for lane in lanes:
+                    lane.cancel()
+                await asyncio.gather(*lanes, return_exceptions=True)
         except self._lost as error:
             await self._forget(worker, error)
 
@@ -293,14 +302,3 @@ class _Feed:
 
 async def _future(reference: Any) -> Any:
     return await answered(reference)
-
-
-async def _all(lanes: list[Any]) -> None:
-    """Run lanes side by side; one that fails ends the others."""
-    tasks = [asyncio.create_task(lane) for lane in lanes]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
