@@ -36,7 +36,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
       pcsuite list runs --output-dir results --json
     """
     add = parser.add_argument
-    add("what", choices=tuple(SHOWN), help="what to list")
+    add("what", choices=tuple(SHOWN), metavar="|".join(SHOWN), help="what to list")
     about = "profile whose files are read; what it selects is marked (default: quickstart)"
     add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="override a profile key")
