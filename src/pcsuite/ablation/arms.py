@@ -49,7 +49,11 @@ class Arm:
     """Block whose place a sham of the same length and layout takes."""
 
     def operators(self, prompt: SplitPrompt) -> list[str]:
-        """Names of its operators in the order of the text."""
+        """Names of its operators in the order of the text.
+
+        Blocks without text are none. The A/A arm has one more, :data:`AGAIN_OPERATOR`, where a further line end means
+        nothing; a sham stands where its block would.
+        """
         free = {block.name for block in prompt.free}
         names = []
         for block in prompt.blocks:
@@ -74,7 +78,10 @@ class Design:
 
     @property
     def first(self) -> tuple[Arm, ...]:
-        """Arms that are asked before anything is judged: all but the shams, which follow for blocks that matter."""
+        """Arms that are asked before anything is judged: all but the shams.
+
+        A sham is asked only where its block was found to help or to hurt: of no other block does it decide anything.
+        """
         return tuple(arm for arm in self.arms if arm.kind != "sham")
 
     @property
@@ -102,12 +109,20 @@ def arm_of(kept: Iterable[str], free: Sequence[str]) -> Arm:
 
 
 def without(block: str, free: Sequence[str]) -> Arm:
-    """The full prompt less one block."""
+    """The full prompt less one block.
+
+    >>> without("b", ["a", "b", "c"]).id
+    '-b'
+    """
     return arm_of([name for name in free if name != block], free)
 
 
 def controls(free: Sequence[str]) -> list[Arm]:
-    """The negative controls: the full prompt again with a meaning-free change, and a sham of every block."""
+    """The negative controls: the full prompt again with a meaning-free change, and a sham of every block.
+
+    The A/A arm shows what chance alone moves; a sham, neutral words of the same length and layout, what any text in
+    the block's place does.
+    """
     everything = frozenset(free)
     return [
         Arm(AGAIN, everything, "again"),
@@ -253,7 +268,11 @@ def in_prefix_order(arms: Iterable[Arm], prompt: SplitPrompt) -> list[Arm]:
 
 
 def shared_prefix(arms: Sequence[Arm], prompt: SplitPrompt) -> float:
-    """Share of the characters sent that the prompt before has at its beginning already, placeholders not filled."""
+    """Share of the characters sent that the prompt before has at its beginning already, placeholders not filled.
+
+    Servers that cache prompts by their beginning charge and compute only the rest, so the order of calls is chosen by
+    it. The arms are taken in the order given; 0 where nothing is sent.
+    """
     texts = operator_texts(prompt)
     sent = ["".join(texts[name] for name in arm.operators(prompt)) for arm in arms]
     total = sum(map(len, sent))
@@ -267,7 +286,10 @@ def shared_prefix(arms: Sequence[Arm], prompt: SplitPrompt) -> float:
 
 
 def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
-    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change."""
+    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change.
+
+    The A/A arm's is one more line end, of the kind that the prompt uses, in the message of a chat where it stands.
+    """
     texts = {block.name: block.text for block in prompt.blocks if block.text}
     texts |= {SHAM_PREFIX + block.name: sham_text(block.text) for block in prompt.free}
     shown = [block for block in prompt.blocks if block.text]

@@ -99,7 +99,10 @@ class AblationRequest(TableRequest):
 
     @property
     def run_name(self) -> str:
-        """The run's name: as given, else the prompt file's."""
+        """The run's name: as given, else the prompt file's.
+
+        Characters that no file name should have become hyphens.
+        """
         return self.name or "".join(c if c.isalnum() or c in "._-" else "-" for c in self.prompt.stem)
 
 
@@ -147,11 +150,18 @@ class Study:
 
     @property
     def chosen_on(self) -> int:
-        """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it."""
+        """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it.
+
+        With an odd number of items the first part has one more.
+        """
         return math.ceil(self.count / 2)
 
     def write(self, arms: Iterable[Arm]) -> Suite:
-        """Write the profile with these arms and load it as any profile is loaded."""
+        """Write the profile with these arms and load it as any profile is loaded.
+
+        The items of a table are written to the cache folder under a name made of their content, and only once. Raises
+        ``ConfigError`` where the profile that results is refused.
+        """
         ordered = in_prefix_order(arms, self.prompt)
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._files(ordered).items():
@@ -271,7 +281,11 @@ class Study:
 
 
 def bundled_example() -> tuple[Path, dict[str, Any]]:
-    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
+    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes.
+
+    Returns the prompt's file, and the settings by the names of :class:`AblationRequest`; what a user sets goes
+    before.
+    """
     folder = Path(str(files("pcsuite.ablation"))) / "example"
     settings = {
         "data": str(folder / "reviews.csv"),

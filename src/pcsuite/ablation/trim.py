@@ -44,7 +44,10 @@ class Trim:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Blocks of the last set that was confirmed; none where none was."""
+        """Blocks of the last set that was confirmed; none where none was.
+
+        Sets are nested and tested in turn, so the last one that was confirmed is the largest.
+        """
         return next((step.dropped for step in reversed(self.steps) if step.confirmed), ())
 
 

@@ -310,6 +310,9 @@ def least_items(blocks: int, alpha: float = ALPHA) -> int:
 
 
 def flip_rate(first: Scores, second: Scores) -> float:
-    """Mean squared difference of two arms' item scores; of 0/1 scores the share of items that differ."""
+    """Mean squared difference of two arms' item scores; of 0/1 scores the share of items that differ.
+
+    Items that one of the arms did not answer are left out; ``nan`` where none is left.
+    """
     delta = finite(first - second)
     return float((delta**2).mean()) if len(delta) else math.nan

@@ -47,16 +47,25 @@ class Ablation:
 
     @property
     def trimmed(self) -> str:
-        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself."""
+        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself.
+
+        Write it back with its line ends as they are: it is the prompt's own text, block by block.
+        """
         return self.result.trimmed
 
     @property
     def sentence(self) -> str:
-        """The answer in two sentences."""
+        """The answer in two sentences.
+
+        First what the blocks are worth, then what can be dropped and how sure that is.
+        """
         return f"{headline(self.result)} {trim_sentence(self.result)}"
 
     def effects(self) -> Frame:
-        """Every block with its verdict, effect on the score, interval, tokens and cost."""
+        """Every block with its verdict, effect on the score, interval, tokens and cost.
+
+        One row per block that could be left out; the columns are those of ``blocks.csv`` (docs/reference/tables.md).
+        """
         return Table.of(BLOCKS, verdict_records(self.result))
 
     def rows(self) -> Frame:
@@ -72,7 +81,11 @@ class Ablation:
         return self.run.view(open_browser=open_browser)
 
     def write(self) -> list[Path]:
-        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files."""
+        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files.
+
+        They lie in ``<output_dir>/ablations/<run>/``; the page comes first. Raises ``AnalysisError`` where one cannot
+        be written.
+        """
         return write_result(self.result)
 
     def __repr__(self) -> str:

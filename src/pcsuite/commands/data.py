@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
 
 if TYPE_CHECKING:
-    from pcsuite.importers.import_run import ImportedLog
+    pass
 
 
 def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
@@ -302,45 +301,43 @@ def execute_import(args: argparse.Namespace) -> int:
     paths = RunPaths.of(args.output_dir, args.name)
     options = settings_from(ImportOptions, args, by_content=args.match_by == "content")
     for imported in import_logs(args.format, args.logs, paths, options):
-        print("\n".join(_lines(imported)))
+        about, header = imported.evaluation, imported.evaluation.header
+        print(
+            f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}\n"
+            f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
+            f" {imported.changed:,} changed, {imported.unchanged:,} already there"
+        )
+        if imported.mean is None:
+            mean = "no sample is scored"
+        elif imported.agrees is None:
+            mean = f"mean {imported.mean:.6g} ({header.tool} reports no mean to check it against)"
+        elif imported.agrees:
+            mean = f"mean {imported.mean:.6g}, as {header.tool} reports"
+        else:
+            mean = (
+                f"mean {imported.mean:.6g}, but {header.tool} reports {imported.reported:.6g}: its figure is not the"
+                " plain mean of the samples, or the log is not whole"
+            )
+        print(f"  score {about.measure}: {mean}")
+        if imported.missing:
+            print(f"  {imported.missing:,} of {header.expected:,} samples are not in the log")
+        if imported.errors:
+            print(f"  {imported.errors.total():,} samples without a score, kept as failed rows:")
+            _print_counts(imported.errors)
+        if imported.unmapped:
+            print(
+                f"  {imported.unmapped.total():,} values are no number and count as 0, as in {header.tool}:"
+            )
+            _print_counts(imported.unmapped)
+        _print_counts(imported.remarks, indent="  ")
+        for remark in header.remarks:
+            print(f"  note: {remark}")
     print(f"run     {paths.log}")
     return 0
 
 
-def _lines(imported: ImportedLog) -> Iterator[str]:
-    about, header = imported.evaluation, imported.evaluation.header
-    yield f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}"
-    yield (
-        f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
-        f" {imported.changed:,} changed, {imported.unchanged:,} already there"
-    )
-    if imported.mean is None:
-        mean = "no sample is scored"
-    elif imported.agrees is None:
-        mean = f"mean {imported.mean:.6g} ({header.tool} reports no mean to check it against)"
-    elif imported.agrees:
-        mean = f"mean {imported.mean:.6g}, as {header.tool} reports"
-    else:
-        mean = (
-            f"mean {imported.mean:.6g}, but {header.tool} reports {imported.reported:.6g}: its figure is not the"
-            " plain mean of the samples, or the log is not whole"
-        )
-    yield f"  score {about.measure}: {mean}"
-    if imported.missing:
-        yield f"  {imported.missing:,} of {header.expected:,} samples are not in the log"
-    if imported.errors:
-        yield f"  {imported.errors.total():,} samples without a score, kept as failed rows:"
-        yield from _counted(imported.errors)
-    if imported.unmapped:
-        yield f"  {imported.unmapped.total():,} values are no number and count as 0, as in {header.tool}:"
-        yield from _counted(imported.unmapped)
-    yield from _counted(imported.remarks, indent="  ")
-    for remark in header.remarks:
-        yield f"  note: {remark}"
-
-
-def _counted(counts: Counter[str], indent: str = "    ") -> Iterator[str]:
+def _print_counts(counts: Counter[str], indent: str = "    ") -> None:
     for text, count in counts.most_common(_MOST_REASONS):
-        yield f"{indent}{count:,} × {text}"
+        print(f"{indent}{count:,} × {text}")
     if len(counts) > _MOST_REASONS:
-        yield f"{indent}… and {len(counts) - _MOST_REASONS:,} more kinds"
+        print(f"{indent}… and {len(counts) - _MOST_REASONS:,} more kinds")

@@ -84,7 +84,10 @@ def add_models(parser: argparse._ActionsContainer, about: str = MODELS_MEANT) ->
 def add_one(
     parser: argparse._ActionsContainer, what: str, about: str, default: str | None = None, metavar: str = "ID"
 ) -> None:
-    """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural."""
+    """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural.
+
+    Raises nothing itself: where the flag is given an empty name, or several, argparse says so in one line.
+    """
 
     def single(text: str) -> str:
         names = listed(text)
@@ -181,7 +184,10 @@ def suite_from(
 
 
 def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``."""
+    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``.
+
+    Read with :func:`stopping_overrides`.
+    """
     about = (
         "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
         " equivalent) or 'no-worse' (also not worse by more than --margin)"
@@ -293,7 +299,10 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null."""
+    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null.
+
+    Paths and whatever else JSON does not know are written as text.
+    """
     print(json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
 
 
@@ -308,12 +317,19 @@ def _plain(value: Any) -> Any:
 
 
 def add_call_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--no-cache`` and ``--quiet`` of the commands that call models."""
+    """``--no-cache`` and ``--quiet`` of the commands that call models.
+
+    The progress display goes to standard error, so that ``--quiet`` changes nothing of what a pipe gets.
+    """
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--executor``, ``--address`` and ``--workers``, of the commands that make many calls.
+
+    Read with :func:`executor_from`.
+    """
     add = parser.add_argument
     about = "who makes the calls: local (this process, the default) or ray (a cluster)"
     add("--executor", default="local", metavar="NAME", help=about)

@@ -202,8 +202,8 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
 def execute_plan(args: argparse.Namespace) -> int:
     """Print the grid with its size and cost, what is not applicable and, where asked, its statistical power.
 
-    Nothing is run. Every answer is taken to be as long as it may be; prompts are estimated at four characters a token, without
-    what a chat template adds.
+    Nothing is run. Every answer is taken to be as long as it may be; prompts are estimated at four characters a token,
+    without what a chat template adds.
     """
     from rich.table import Table
 

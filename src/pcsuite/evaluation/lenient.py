@@ -220,7 +220,8 @@ def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> s
     """The one label a short text names, as whole words and not denied; ``None`` for none or for several.
 
     ``spellings`` map what a label may be called to the label; ``any_case`` compares without case. Otherwise capitals
-    of a spelling must be capitals in the text, and others may be: "world" does not name World, "Positive" names positive.
+    of a spelling must be capitals in the text, and others may be: "world" does not name World, "Positive" names
+    positive.
 
     >>> one_mention("The desk is Sports, I think.", {"Sports": "Sports", "World": "World"}, any_case=False)
     'Sports'

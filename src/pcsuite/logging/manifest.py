@@ -107,7 +107,10 @@ class RegisteredPlan(msgspec.Struct):
         self.contrasts = [_named_now(contrast) for contrast in self.contrasts]
 
     def named_now(self) -> dict[str, Any]:
-        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then."""
+        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then.
+
+        For comparison with a plan of today: a registration by another name of the same regime is the same.
+        """
         now = dict(self.plan)
         if "contrasts" in now:
             now["contrasts"] = [_named_now(contrast) for contrast in now["contrasts"]]
@@ -269,7 +272,7 @@ def read_manifest(log: Path) -> RunManifest | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise LogError(f"{path.name} could not be read ({error})") from error
+        raise LogError(f"{path} could not be read ({error})") from error
 
 
 def read_manifests(logs: Sequence[Path]) -> MergedManifest:
@@ -282,7 +285,10 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
         try:
             found = read_manifest(log)
         except LogError as error:
-            merged.problems.append(f"{error.message}; titles and sources are missing.")
+            said = (
+                f"{manifest_path(log).name} could not be read ({error.__cause__})"  # a page names no folder
+            )
+            merged.problems.append(f"{said}; titles and sources are missing.")
             continue
         if found is not None:
             merged.fill_from(found)

@@ -145,7 +145,11 @@ def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[
     if spec.design == "add_one_in":
         return [member("none", ())] + [member(f"+{labels[i]}", varied[i : i + 1]) for i in range(len(varied))]
     if spec.design == "orders":
-        subsets = _joining(name, labels, spec.orders)
+        # Every bundle on the way from none to all operators, in random orders that hang on the names alone.
+        rng = Random("|".join((name, *labels)))
+        drawn = [rng.sample(range(len(labels)), len(labels)) for _ in range(spec.orders)]
+        met = {tuple(sorted(order[:count])) for order in drawn for count in range(len(labels) + 1)}
+        subsets = sorted(met, key=lambda chosen: (len(chosen), chosen))
         return [member("+".join(labels[i] for i in s) or "none", [varied[i] for i in s]) for s in subsets]
     if len(varied) > _MAX_FACTORIAL:
         raise ConfigError(
@@ -154,14 +158,6 @@ def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[
         )
     subsets = [s for count in range(len(varied) + 1) for s in combinations(range(len(varied)), count)]
     return [member("+".join(labels[i] for i in s) or "none", [varied[i] for i in s]) for s in subsets]
-
-
-def _joining(name: str, labels: Sequence[str], orders: int) -> list[tuple[int, ...]]:
-    """Indices of every bundle on the way from none to all operators, in random orders that hang on the names alone."""
-    rng = Random("|".join((name, *labels)))
-    drawn = [rng.sample(range(len(labels)), len(labels)) for _ in range(orders)]
-    bundles = {tuple(sorted(order[:count])) for order in drawn for count in range(len(labels) + 1)}
-    return sorted(bundles, key=lambda chosen: (len(chosen), chosen))
 
 
 @dataclass(frozen=True, slots=True)
