@@ -31,7 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def prompt_regression(request: pytest.FixtureRequest, tmp_path: Path) -> PromptRegression:
-    """A callable that runs a profile or a prompt and fails the test on a real regression; see its docstring."""
+    """A callable that runs a profile or a prompt and fails the test on a real regression.
+
+    prompt_regression("triage.md", data="tickets.csv", model="smollm2-135m", margin=0.05)
+
+    See :meth:`PromptRegression.__call__`.
+    """
     request.config.stash.setdefault(_SAID, [])
     return PromptRegression(request, tmp_path)
 

@@ -80,7 +80,11 @@ def test_data_frames_are_tables(folder, library):
         ({"data": [1, 2]}, DataError, "holds no rows"),
         ({"data": 5}, DataError, "holds no rows"),
         ({"data": [{"text": {1, 2}}]}, DataError, "data row 1, column 'text': a table cannot hold set"),
-        ({"data": [{"text": "a"}, {"text": float("nan")}]}, DataError, "data row 2, column 'text' is nan (fill in"),
+        (
+            {"data": [{"text": "a"}, {"text": float("nan")}]},
+            DataError,
+            "data row 2, column 'text' is nan (fill in",
+        ),
         ({"prompt": "Be brief. Ticket: {{ text }}"}, ConfigError, "a prompt in memory has no name"),
         ({"prompt": PROMPT}, ConfigError, "a prompt in memory has no name"),
         ({"scorer": lambda answer, item: 1}, ConfigError, "no function with a name"),

@@ -51,7 +51,11 @@ def table_delimiter(header: str) -> str:
 
 
 def check_depth(text: str | bytes, value: Any) -> None:
-    """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels."""
+    """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels.
+
+    ``text`` is what ``value`` was read from: a text with fewer brackets than that cannot be so deep, and is not
+    walked through.
+    """
     opened = (
         text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     )
@@ -99,7 +103,14 @@ def visible(text: str) -> str:
     >>> print(visible("a\x1b[2Jb\rc"))
     a\x1b[2Jb\rc
     """
-    return _CONTROL.sub(_written_out, text)
+
+    def written_out(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if found[0] == "\r":
+            return "\\r"
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return _CONTROL.sub(written_out, text)
 
 
 def one_line(text: str) -> str:
@@ -109,13 +120,6 @@ def one_line(text: str) -> str:
     a\nb
     """
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if found[0] == "\r":
-        return "\\r"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class VisibleStream:
@@ -150,7 +154,11 @@ def behind(stream: TextIO) -> TextIO:
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Let standard output and standard error write control characters out while the block runs."""
+    """Let standard output and standard error write control characters out while the block runs.
+
+    What a command prints may come from a model or a file of others, and a terminal obeys control characters. The
+    streams are put back when the block ends, whatever ends it.
+    """
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (VisibleStream(stream) for stream in before)
     try:

@@ -11,12 +11,20 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pcsuite.ablation.study import ANSWER_NAMES, AblationRequest, prepare
+from pcsuite.ablation.study import AblationRequest, prepare
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import check_run_name
-from pcsuite.data.init_task import TaskRequest, init_task, likely_kind, read_table
-from pcsuite.data.task_recipes import Columns
-from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.data.init_task import (
+    TableRequest,
+    TaskRequest,
+    answer_column,
+    init_task,
+    input_columns,
+    likely_kind,
+    read_table,
+    task_name,
+)
+from pcsuite.errors import ConfigError
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan
 
@@ -31,27 +39,14 @@ outputs/
 
 
 @dataclass(frozen=True, slots=True)
-class ScaffoldRequest:
+class ScaffoldRequest(TableRequest):
     """What ``pcsuite init`` is asked for; every field has the flag of its name."""
 
     folder: Path
     data: Path
     prompt: Path | None = None
-    inputs: tuple[str, ...] = ()
-    answer: str | None = None
-    kind: str | None = None
-    labels: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    id_column: str | None = None
-    scorer: str | None = None
-    model: str = "smollm2-135m"
     base_url: str | None = None
-    budget_tokens: int | None = None
-    budget_usd: float | None = None
-    limit: int | None = None
     append_input: bool = False
-    overwrite: bool = False
 
     @property
     def name(self) -> str:
@@ -154,12 +149,16 @@ def _flags(request: ScaffoldRequest) -> list[str]:
 
 def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
     """The prompt's blocks as operators, with and without each as conditions."""
-    shared = {
-        name: getattr(request, name)
-        for name in ScaffoldRequest.__dataclass_fields__
-        if name in AblationRequest.__dataclass_fields__ and name not in ("data", "prompt")
-    }
-    study = prepare(AblationRequest(prompt=prompt, data=str(request.data), name=request.name, **shared))
+    study = prepare(
+        AblationRequest(
+            prompt,
+            str(request.data),
+            name=request.name,
+            base_url=request.base_url,
+            append_input=request.append_input,
+            **request.told(),
+        )
+    )
     run = study.base.profile.run.model_copy(update={"cache_dir": str(request.folder / CACHE)})
     base = replace(study.base, profile=study.base.profile.model_copy(update={"run": run}))
     study = replace(study, folder=request.folder, base=base, results="outputs")
@@ -177,50 +176,19 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
     """The table as a task of its own, under the ladder of bundled conditions."""
     rows = read_table(request.data)
     known = list(rows[0].values)
-    for flag, names in (
-        ("--answer", [request.answer]),
-        ("--input", request.inputs),
-        ("--fields", request.fields),
-    ):
-        for name in names:
-            if name is not None and name not in known:
-                raise DataError(
-                    f"{request.data}: no column '{name}' ({flag})", hint=did_you_mean(name, known)
-                )
-    folded = {name.casefold(): name for name in known if name not in request.inputs}
-    answer = request.answer
-    if answer is None and not request.fields:
-        answer = next((folded[name] for name in ANSWER_NAMES if name in folded), None)
-        left = [name for name in known if name not in {*request.inputs, *request.choices, request.id_column}]
-        if answer is None and request.inputs and len(left) == 1:
-            answer = left[0]
-        if answer is None:
-            hint = f"--answer, one of {', '.join(known)}"
-            raise DataError(f"{request.data}: which column is the right answer?", hint=hint)
-    taken = {answer, request.id_column, *request.choices, *request.fields}
-    inputs = request.inputs or tuple(name for name in known if name not in taken)
-    if not inputs:
-        raise DataError(f"{request.data}: no column is left for the input", hint="--input COLUMN")
-    columns = Columns(inputs, answer, request.labels, request.choices, request.fields)
-    kind = request.kind or ("own" if request.scorer else likely_kind(rows, columns))
-    task = "".join(c if c.isalnum() else "_" for c in request.name.casefold()).strip("_") or "task"
+    answer, _ = answer_column(request, known, request.data)
+    request = replace(request, answer=answer)
+    inputs = input_columns(request, known, request.data)
+    kind = request.kind or ("own" if request.scorer else likely_kind(rows, request))
     written = init_task(
         TaskRequest(
-            task if task[0].isalpha() else f"t_{task}",
+            task_name(request.name),
             request.data,
-            kind,
-            columns,
-            request.id_column,
-            scorer=request.scorer,
             copy_scorer=True,
             out_dir=request.folder,
             cache_dir=request.folder / CACHE,
-            model=request.model,
-            budget_tokens=request.budget_tokens,
-            budget_usd=request.budget_usd,
-            limit=request.limit,
             prefix="",
-            overwrite=request.overwrite,
+            **request.told(kind=kind, inputs=inputs),
         )
     )
     _copy(request, None)

@@ -47,16 +47,25 @@ class Ablation:
 
     @property
     def trimmed(self) -> str:
-        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself."""
+        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself.
+
+        Write it back with its line ends as they are: it is the prompt's own text, block by block.
+        """
         return self.result.trimmed
 
     @property
     def sentence(self) -> str:
-        """The answer in two sentences."""
+        """The answer in two sentences.
+
+        First what the blocks are worth, then what can be dropped and how sure that is.
+        """
         return f"{headline(self.result)} {trim_sentence(self.result)}"
 
     def effects(self) -> Frame:
-        """Every block with its verdict, effect on the score, interval, tokens and cost."""
+        """Every block with its verdict, effect on the score, interval, tokens and cost.
+
+        One row per block that could be left out; the columns are those of ``blocks.csv`` (docs/reference/tables.md).
+        """
         return Table.of(BLOCKS, verdict_records(self.result))
 
     def rows(self) -> Frame:
@@ -72,7 +81,11 @@ class Ablation:
         return self.run.view(open_browser=open_browser)
 
     def write(self) -> list[Path]:
-        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files."""
+        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files.
+
+        They lie in ``<output_dir>/ablations/<run>/``; the page comes first. Raises ``AnalysisError`` where one cannot
+        be written.
+        """
         return write_result(self.result)
 
     def __repr__(self) -> str:
@@ -140,9 +153,8 @@ def request_of(
 
     Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
     """
-    known = [
-        entry.name for entry in fields(AblationRequest) if entry.name not in ("prompt", "data", "scorer")
-    ]
+    own = ("prompt", "data", "scorer", "placed")  # arguments of the call, and what the prompt itself says
+    known = [entry.name for entry in fields(AblationRequest) if entry.name not in own]
     for name in settings:
         if name not in known:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
@@ -187,11 +199,15 @@ def _table(data: Rows, folder: Path) -> str:
         rows = data.to_dicts()
     else:
         listed = data if isinstance(data, Iterable) else ()
-        rows = data.to_dict("records") if hasattr(data, "to_dict") else list(listed)  # a pandas frame, or rows
+        rows = (
+            data.to_dict("records") if hasattr(data, "to_dict") else list(listed)
+        )  # a pandas frame, or rows
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
     lines = [
-        dump_line({str(key): _json(value, f"data row {number}, column '{key}'") for key, value in row.items()})
+        dump_line(
+            {str(key): _json(value, f"data row {number}, column '{key}'") for key, value in row.items()}
+        )
         for number, row in enumerate(rows, start=1)
     ]
     return str(_written(folder / "data.jsonl", "".join(lines)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pcsuite.commands import options
 from pcsuite.errors import ConfigError, Exit
-from pcsuite.prompts.blocks import SPLIT_METHODS
+from pcsuite.prompts.splitting import SPLIT_METHODS
 
 if TYPE_CHECKING:
     from pcsuite.ablation import AblationRequest
@@ -42,17 +42,13 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     table = parser.add_argument_group(
         "the table, read as init-task reads it; what is left out is concluded and said"
     )
+    options.add_table_arguments(
+        table,
+        input="columns of the input (default: those the placeholders name)",
+        kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
+        scorer="a function of yours, or the name of a registered scorer, instead of that of the kind",
+    )
     add = table.add_argument
-    add("--input", metavar="COL[,COL]", help="columns of the input (default: those the placeholders name)")
-    add("--answer", metavar="COL", help="column of the right answer")
-    about = "classification, number, choice, short_answer, extraction or assert (columns of assertions)"
-    add("--kind", metavar="KIND", help=about)
-    add("--labels", metavar="A,B", help="classification: the labels (default: those that occur)")
-    add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
-    add("--fields", metavar="COL[,COL]", help="extraction: columns of the record")
-    add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
-    about = "a function of yours, my_scorer.py:score, or a registered scorer, instead of that of the kind"
-    add("--scorer", metavar="FILE.py:FUNCTION|NAME", help=about)
     add("--limit", type=int, metavar="N", help="at most N items")
     model = parser.add_argument_group("the model")
     add = model.add_argument
@@ -118,7 +114,11 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
 
 
 def request_from(args: argparse.Namespace) -> AblationRequest:
-    """The request that the flags make; raises ``ConfigError`` for one that cannot be read."""
+    """The request that the flags make; raises ``ConfigError`` for one that cannot be read.
+
+    The word ``example`` stands for the bundled prompt where no file is called so; flags that are given go before its
+    settings.
+    """
     from pcsuite.ablation import AblationRequest
     from pcsuite.ablation.study import bundled_example
 
@@ -141,11 +141,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         AblationRequest,
         args,
         prompt=prompt,
-        **{key: left_out[key] for key in optional} | defaults | given,
-        inputs=tuple(options.listed(args.input)),
-        labels=tuple(options.listed(args.labels)),
-        choices=tuple(options.listed(args.choices)),
-        fields=tuple(options.listed(args.fields)),
+        **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | given,
         effects=effects,
         into=tuple(args.into),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),

@@ -154,7 +154,7 @@ def _models(suite: Suite) -> list[Record]:
 
 def _runs(output_dir: Path) -> list[Record]:
     """Runs of an output folder, ablations among them, the newest first."""
-    from pcsuite.view.data import list_runs
+    from pcsuite.view.runs import list_runs
 
     return [
         {

@@ -260,7 +260,10 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
       pcsuite cache clear
     """
     parser.add_argument(
-        "action", choices=("stats", "clear"), metavar="stats|clear", help="show the figures, or forget all answers"
+        "action",
+        choices=("stats", "clear"),
+        metavar="stats|clear",
+        help="show the figures, or forget all answers",
     )
     about = "the profile's run.cache_dir (default: .cache)"
     parser.add_argument("--cache-dir", **DIR, default=Path(".cache"), help=about)
@@ -268,7 +271,10 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_cache(args: argparse.Namespace) -> int:
-    """Print what the response cache holds and how often it served, or forget its answers."""
+    """Print what the response cache holds and how often it served, or forget its answers.
+
+    A folder without a cache is no error.
+    """
     path = args.cache_dir / FILE_NAME
     if not path.is_file():
         print(f"no response cache at {path}")

@@ -21,8 +21,9 @@ from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
-from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
+from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric
 
 if TYPE_CHECKING:
@@ -201,8 +202,8 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
 def execute_plan(args: argparse.Namespace) -> int:
     """Print the grid with its size and cost, what is not applicable and, where asked, its statistical power.
 
-    Nothing is run. Every answer is taken to be as long as it may be; prompts are estimated at four characters a token, without
-    what a chat template adds.
+    Nothing is run. Every answer is taken to be as long as it may be; prompts are estimated at four characters a token,
+    without what a chat template adds.
     """
     from rich.table import Table
 

@@ -220,7 +220,8 @@ def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> s
     """The one label a short text names, as whole words and not denied; ``None`` for none or for several.
 
     ``spellings`` map what a label may be called to the label; ``any_case`` compares without case. Otherwise capitals
-    of a spelling must be capitals in the text, and others may be: "world" does not name World, "Positive" names positive.
+    of a spelling must be capitals in the text, and others may be: "world" does not name World, "Positive" names
+    positive.
 
     >>> one_mention("The desk is Sports, I think.", {"Sports": "Sports", "World": "World"}, any_case=False)
     'Sports'
@@ -256,7 +257,8 @@ _YES_NO_HEAD = re.compile(
 # Anywhere in a text: "yes" always names the answer, "no", "true" and "false" at the end of a clause or of a pair;
 # "no limit" and "a true story" do not.
 _YES_NO_WORD = re.compile(
-    r"(?<![\w-])(?:(yes)(?![\w-])|(no|true|false)(?=\s*(?:$|[,.!?;:/|*)\"'”’\n—–]|-\s|(?:or|and|but)\b)))", re.IGNORECASE
+    r"(?<![\w-])(?:(yes)(?![\w-])|(no|true|false)(?=\s*(?:$|[,.!?;:/|*)\"'”’\n—–]|-\s|(?:or|and|but)\b)))",
+    re.IGNORECASE,
 )
 _YES_NO_QUESTION = re.compile(r"\b(?:yes or no|yes/no|true or false|true/false) ?\?", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[,.!?;:\n]")

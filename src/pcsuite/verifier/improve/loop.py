@@ -56,7 +56,11 @@ class ImproveConfig(Definition):
     """What extracts (model, condition, decoding), as a hash: scores of different engines are never compared."""
 
     def config_hash(self) -> str:
-        """Hash (sha256, hex) of what decides a step; how long the loop goes on is no part of it."""
+        """Hash (sha256, hex) of what decides a step; how long the loop goes on is no part of it.
+
+        A loop that is given more iterations or patience goes on; one with other evals held out, another margin or
+        another engine is another loop.
+        """
         return digest(self.model_dump(mode="json", exclude={"max_iterations", "patience"}))
 
 
@@ -69,17 +73,26 @@ class ImproveResult(NamedTuple):
 
     @property
     def best(self) -> state.StepRecord:
-        """The step whose prompt is in use: the last that was not rolled back."""
+        """The step whose prompt is in use: the last that was not rolled back.
+
+        Iteration 0, the prompt to start from, is always one, so there is a best even where no change was kept.
+        """
         return _in_use(self.steps)
 
     @property
     def gap(self) -> float:
-        """Training less held-out macro-F1 of the prompt in use: how much of the gain did not carry over."""
+        """Training less held-out macro-F1 of the prompt in use: how much of the gain did not carry over.
+
+        In F1, -1 to 1; above 0 where the prompt fits the training evals better than those it never saw.
+        """
         return self.best.train_f1 - self.best.held_out_f1
 
 
 def text_document(one: Eval) -> tuple[str, str]:
-    """The text of an eval's ``document.txt`` and its hash."""
+    """The text of an eval's ``document.txt`` and its hash.
+
+    Raises ``DataError`` where there is none, or it is no text.
+    """
     text = read_text(one.folder / DOCUMENT)
     return text, sha256_hex(text)
 
