@@ -117,7 +117,13 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
             for combination in linked
             if all(levels.get(name, level) == level for name, level in combination.items())
         ]
-        by_combination = [_cells(fit, levels | combination, others) for combination in matching]
+        by_combination: list[Cells] = []
+        for combination in matching:
+            own = [
+                levels | combination | dict(zip(others, rest, strict=True))
+                for rest in itertools.product(*(factors[name] for name in others))
+            ]
+            by_combination.append(list(zip(own, fit.design.full_rows(own), strict=True)))
         if not by_combination:
             continue
         cells = list(itertools.chain.from_iterable(by_combination))
@@ -128,15 +134,6 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
             note = f"over {', '.join(_combination(fit, own[0][0]) for own in determined)} only: the rest lacks it"
         grid.append((levels, cells, note))
     return grid
-
-
-def _cells(fit: MixedFit, levels: dict[str, str], others: Sequence[str]) -> Cells:
-    factors = fit.design.factors
-    cells = [
-        levels | dict(zip(others, rest, strict=True))
-        for rest in itertools.product(*(factors[name] for name in others))
-    ]
-    return list(zip(cells, fit.design.full_rows(cells), strict=True))
 
 
 def _average(cells: Cells) -> FloatArray:
