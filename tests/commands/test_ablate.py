@@ -7,23 +7,8 @@ import pytest
 
 from pcsuite.cli import main
 from pcsuite.errors import ConfigError
-from support.ablating import request_in
+from support.ablating import request_in, words_of
 from support.own_task import SCORER, write_own_table
-
-
-def words_of(request, *more):
-    words = [
-        "ablate",
-        str(request.prompt),
-        "--data",
-        request.data,
-        "--answer",
-        "queue",
-        "--model",
-        "simulated",
-    ]
-    words += ["--config", request.config, "--output-dir", request.output_dir, "--margin", "0.1", "--quiet"]
-    return [*words, *more]
 
 
 def test_it_runs_prints_and_says_where_the_files_are(tmp_path, capsys):

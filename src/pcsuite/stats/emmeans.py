@@ -131,7 +131,9 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
         note = ""
         if 0 < len(determined) < len(by_combination) and not _is_determined(fit, cells):
             cells = list(itertools.chain.from_iterable(determined))
-            note = f"over {', '.join(_combination(fit, own[0][0]) for own in determined)} only: the rest lacks it"
+            named = [name for name in linked[0] if name in factors]  # "7B qwen", say
+            over_these = [" ".join(own[0][0][name] or "?" for name in named) for own in determined]
+            note = f"over {', '.join(over_these)} only: the rest lacks it"
         grid.append((levels, cells, note))
     return grid
 
@@ -142,12 +144,6 @@ def _average(cells: Cells) -> FloatArray:
 
 def _is_determined(fit: MixedFit, cells: Cells) -> bool:
     return bool(fit.design.estimable(_average(cells)[None, :])[0])
-
-
-def _combination(fit: MixedFit, cell: dict[str, str]) -> str:
-    """``7B qwen``: the levels of the linked factors that the model has."""
-    names = [name for name in fit.design.linked[0] if name in fit.design.factors]
-    return " ".join(cell[name] or "?" for name in names)
 
 
 def _mean(
