@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pcsuite.ablation.arms import DESIGNS
 from pcsuite.cli import main
+from pcsuite.commands.ablate import DESIGN_NAMES
 from pcsuite.errors import ConfigError
 from support.ablating import request_in, words_of
 from support.own_task import SCORER, write_own_table
@@ -187,3 +189,7 @@ def test_the_reviews_that_confirm_the_example_are_others():
     assert [len(table) for table in tables] == [24, 48]
     assert not {text for text, _ in tables[0]} & {text for text, _ in tables[1]}
     assert {mood for table in tables for _, mood in table} == {"positive", "negative"}
+
+
+def test_the_help_names_every_design():
+    assert DESIGN_NAMES == DESIGNS
