@@ -175,6 +175,8 @@ def test_the_bundled_example_is_a_prompt_of_six_blocks_for_its_own_model(tmp_pat
     shown = capsys.readouterr().out
     assert "model: simulated (simulated)" in shown
     assert "(margin 0.1)" in shown
+    assert main(["ablate", "example", "-q", "--no-trim", "--model", "simulated"]) == 0
+    assert "an illustration, not evidence" in capsys.readouterr().out
 
 
 def test_the_reviews_that_confirm_the_example_are_others():

@@ -31,12 +31,23 @@ def tables(tmp_path_factory):
 
 
 def test_the_ladder_has_a_line_per_size_with_intervals(tables):
-    (figure,) = ladder_by_size_figures(tables["by_size"], None)
+    (figure,) = ladder_by_size_figures(tables["by_size"], None, {"agnews_json": ("C0", "C3")})
     assert figure.name == "perf_condition_ladder__agnews_json__grid"
     for level in ("S", "M", "L"):
         assert f"<title>C3 at {level}, D0: " in figure.svg
         assert f"<title>C3 at {level}, D1: " in figure.svg
     assert "by model size class" in figure.svg
+
+
+def test_lines_join_the_conditions_of_the_ladder_alone(tables):
+    joined, alone = (
+        ladder_by_size_figures(tables["by_size"], None, {"agnews_json": names})[0]
+        for names in (("C0", "C3"), ())
+    )
+    assert "Lines join C0, C3, which build on one another." in joined.caption
+    assert "Lines join" not in alone.caption
+    # A line per size and regime, and no other difference: C6 is joined to nothing.
+    assert joined.svg.count("<path") - alone.svg.count("<path") == 3 * 2
 
 
 def test_the_interaction_is_the_effect_by_size_and_regime(tables):
@@ -74,4 +85,4 @@ def test_a_run_of_one_size_has_no_figure_by_size(tmp_path):
     rows = [make_row(item=f"{k}", condition=c, score=0.5) for k in range(4) for c in ("C0", "C1")]
     with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as loaded:
         table = analyse(loaded, embeddings="off").tables["by_size"]
-    assert ladder_by_size_figures(table, None) == interaction_figures(table, None) == []
+    assert ladder_by_size_figures(table, None, {}) == interaction_figures(table, None) == []

@@ -156,6 +156,9 @@ def test_cells_are_made_once_for_each_state_of_the_log(tmp_path, monkeypatch):
     second = made()
     assert len(second) == 1
     assert second != first
+    (place / second[0][0]).write_bytes(b"half a file")
+    assert made()[0][0] == second[0][0]
+    assert (place / second[0][0]).stat().st_size > 1000
 
 
 def test_a_slice_is_read_once_for_paging_sorting_and_effects(run, monkeypatch):

@@ -5,7 +5,7 @@ A log has operators by name; what type each is, the run's manifest says (``types
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
@@ -91,3 +91,32 @@ def condition_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
             if control is not None and key.condition != control.condition:
                 found.setdefault(key.condition, []).append(Pair(key, control))
     return found
+
+
+def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The conditions that build on one another step by step, from the barest to the fullest.
+
+    ``bundles`` are operators by condition, in the order of the report. A step adds operators and drops none, and none that
+    restricts decoding, retries, loops or was compiled: those are set beside a step, not on top of it. Of conditions with
+    the same operators the first counts. Empty where several chains are equally long, as in a factorial: none of them is
+    the ladder.
+
+    >>> ladder({"C0": [], "C1": ["ROLE"], "C6": ["ROLE", "TYPE_CONSTRAIN"], "C2": ["ROLE", "GOAL"], "B": ["GOAL"]})
+    ('C0', 'C1', 'C2')
+    """
+    aside = {LOOP, LOOP_ALONE, RETRY, COMPILED_OPERATOR}
+    steps: dict[frozenset[str], str] = {}
+    for name, operators in bundles.items():
+        if not aside & set(operators) and not constraints(operators, types):
+            steps.setdefault(frozenset(operators), name)
+    longest: dict[frozenset[str], tuple[tuple[str, ...], int]] = {}
+    """By bundle: the longest chain that ends in it, and how many there are of that length."""
+    for held in sorted(steps, key=len):
+        below = [found for other, found in longest.items() if other < held]
+        length = max((len(chain) for chain, _ in below), default=0)
+        best = [found for found in below if len(found[0]) == length]
+        chain = best[0][0] if best else ()
+        longest[held] = ((*chain, steps[held]), sum(count for _, count in best) if best else 1)
+    length = max((len(chain) for chain, _ in longest.values()), default=0)
+    found = [(chain, count) for chain, count in longest.values() if len(chain) == length]
+    return found[0][0] if len(found) == 1 and found[0][1] == 1 and length > 1 else ()

@@ -122,7 +122,11 @@ def price_of(spec: ModelSpec) -> Price | None:
 
 
 def price_words(spec: ModelSpec) -> str:
-    """What is assumed of a model's price, in words, also where nothing is known."""
+    """What is assumed of a model's price, in words, also where nothing is known.
+
+    >>> price_words(ModelSpec(provider="simulated", family="x", size="7B"))
+    'no price per token (computed here)'
+    """
     price = price_of(spec)
     return "price unknown: set price_in and price_out" if price is None else price.describe()
 

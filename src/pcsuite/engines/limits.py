@@ -163,7 +163,10 @@ class AdaptiveLimiter:
             self._wake()
 
     def record_success(self) -> None:
-        """Count a success; after as many as the limit, raise the limit by one."""
+        """Count a success; after as many as the limit, raise the limit by one.
+
+        Nothing is counted while the limit is at its maximum.
+        """
         if self.limit >= self.maximum:
             return
         self._successes += 1
@@ -181,7 +184,7 @@ class AdaptiveLimiter:
         if cuts_before is None or cuts_before == self.cut_count:
             self.cut_count += 1
             self.limit = max(1, self.limit // 2)
-        self._pause(retry_after)
+        self.pause(retry_after)
 
     def pause_left(self) -> float:
         """Seconds for which no call may begin; 0 where none is held.
@@ -192,7 +195,8 @@ class AdaptiveLimiter:
             return 0.0
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
 
-    def _pause(self, seconds: float | None) -> None:
+    def pause(self, seconds: float | None) -> None:
+        """Let no new call begin for so many seconds; a longer pause that is under way stays."""
         if seconds:
             now = asyncio.get_running_loop().time()
             self._paused_until = max(self._paused_until, now + seconds)
@@ -387,7 +391,10 @@ class Budget:
             self.release(reservation, reservation.tokens, reservation.cost_usd)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
-        """Replace a reservation by an amount spent, and let those who wait for room look again."""
+        """Replace a reservation by an amount spent, and let those who wait for room look again.
+
+        ``tokens`` and ``cost_usd`` are what was used, 0 for a call that never ran.
+        """
         self.spent_tokens += tokens
         self.spent_cost_usd += cost_usd
         if self.unlimited:

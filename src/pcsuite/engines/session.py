@@ -97,7 +97,10 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
 
 
 def check_priced(suite: Suite, model_id: str) -> None:
-    """Refuse a cost budget that nobody could keep: raises :class:`ConfigError` where the model's price is not known."""
+    """Refuse a cost budget that nobody could keep: raises :class:`ConfigError` where the model's price is not known.
+
+    Without ``limits.max_cost_usd`` any model passes.
+    """
     most = suite.profile.limits.max_cost_usd
     if most is not None and price_of(suite.models[model_id]) is None:
         raise ConfigError(
@@ -180,7 +183,10 @@ class Session:
             client.concurrency = settings.max_requests
 
     async def recall(self, key: str) -> Generation | None:
-        """A stored answer, or ``None``; a cache that fails has none."""
+        """A stored answer, or ``None``; a cache that fails has none.
+
+        The first failure is warned of; from then on the run does without the cache.
+        """
         if self._cache_failed:
             return None
         assert self.cache is not None
@@ -191,7 +197,10 @@ class Session:
             return None
 
     async def keep(self, key: str, generation: Generation) -> None:
-        """Store an answer where that can be done: a cache that fails never costs the answer itself."""
+        """Store an answer where that can be done: a cache that fails never costs the answer itself.
+
+        The first failure is warned of; from then on nothing is kept.
+        """
         if self._cache_failed:
             return
         assert self.cache is not None
@@ -338,7 +347,10 @@ class ModelClient:
         return answer
 
     def cost(self, calls: Iterable[Generation]) -> float | None:
-        """What calls cost in USD when they were made; ``None`` where the model's price is not known."""
+        """What calls cost in USD when they were made; ``None`` where the model's price is not known.
+
+        Answers from the cache count as they did when they were paid for; calls of a batch at its own price.
+        """
         if self.price is None:
             return None
         usages: dict[bool, list[Usage]] = {False: [], True: []}

@@ -85,7 +85,10 @@ def check_path(log: Path) -> Path:
 
 
 def unit_id(task: str, item: str, answer: str, other: str = "") -> str:
-    """The name of what is labelled: a hash of the very texts (24 hexadecimal digits)."""
+    """The name of what is labelled: a hash of the very texts (24 hexadecimal digits).
+
+    Replicates that gave the same answer are one thing to label; another wording is another.
+    """
     return sha256_hex("\x1f".join((task, item, answer, other)))[:24]
 
 
@@ -100,7 +103,10 @@ def write_sample(log: Path, sample: JudgeSample) -> Path:
 
 
 def read_sample(log: Path) -> JudgeSample | None:
-    """The sample of a log, ``None`` where none was drawn; raises :class:`LogError` where it cannot be read."""
+    """The sample of a log, ``None`` where none was drawn; raises :class:`LogError` where it cannot be read.
+
+    ``pcsuite judge sample`` draws one; a sample stays the same however the run goes on.
+    """
     path = sample_path(log)
     try:
         return msgspec.json.decode(path.read_bytes(), type=JudgeSample)
@@ -128,7 +134,10 @@ class Labels:
         self._notes: NoteFile[str, GoldLabel] = NoteFile(self.path, GoldLabel)
 
     def read(self) -> dict[str, GoldLabel]:
-        """The newest label of each answer that has one; a line that cannot be read is passed over."""
+        """The newest label of each answer that has one; a line that cannot be read is passed over.
+
+        By the answers' ids (:func:`unit_id`).
+        """
         return self._notes.newest(lambda label: label.unit, lambda label: label.label)
 
     def add(self, unit: LabelUnit, scale: str, label: str, note: str = "") -> GoldLabel:

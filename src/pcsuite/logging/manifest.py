@@ -107,7 +107,10 @@ class RegisteredPlan(msgspec.Struct):
         self.contrasts = [_named_now(contrast) for contrast in self.contrasts]
 
     def named_now(self) -> dict[str, Any]:
-        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then."""
+        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then.
+
+        For comparison with a plan of today: a registration by another name of the same regime is the same.
+        """
         now = dict(self.plan)
         if "contrasts" in now:
             now["contrasts"] = [_named_now(contrast) for contrast in now["contrasts"]]

@@ -81,12 +81,20 @@ class PerturbationRef(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind as tables and models' contexts name it: ``none`` for the clean prompt."""
+        """The kind as tables and models' contexts name it: ``none`` for the clean prompt.
+
+        >>> PerturbationRef().kind, PerturbationRef("reorder", "reorder-2").kind
+        ('none', 'reorder')
+        """
         return self.type or "none"
 
     @property
     def variant(self) -> str:
-        """The id as it enters rows' ids and tables: ``none`` for the clean prompt."""
+        """The id as it enters rows' ids and tables: ``none`` for the clean prompt.
+
+        >>> PerturbationRef("reorder", "reorder-2").variant
+        'reorder-2'
+        """
         return self.id or "none"
 
 

@@ -80,11 +80,20 @@ class SplitPrompt:
         raise PromptError(f"the prompt has no block '{name}'", hint=did_you_mean(name, known))
 
     def sent(self, kept: Iterable[str] | None = None) -> str:
-        """What a model gets, placeholders not yet filled, with only the blocks ``kept`` (by default all)."""
+        """What a model gets, placeholders not yet filled, with only the blocks ``kept`` (by default all).
+
+        Of a chat it is the chat's text form (:mod:`pcsuite.prompts.verbatim`), messages without a block left out.
+
+        >>> split_prompt("Be kind.\\n\\n{{ input }}\\n").sent(["input"])
+        '{{ input }}\\n'
+        """
         return "".join(block.text for block in self._kept(kept))
 
     def written(self, kept: Iterable[str] | None = None) -> str:
-        """The prompt's file with only the blocks ``kept``; with all of them it is the file, byte for byte."""
+        """The prompt's file with only the blocks ``kept``; with all of them it is the file, byte for byte.
+
+        A chat with blocks left out is written anew in its own form, YAML or JSON.
+        """
         blocks = self._kept(kept)
         if len(blocks) == len(self.blocks):
             return self.original
@@ -102,7 +111,10 @@ class SplitPrompt:
         return [block for block in self.blocks if names is None or block.name in names]
 
     def keep(self, names: Iterable[str]) -> SplitPrompt:
-        """The prompt with some blocks pinned, by name or number."""
+        """The prompt with some blocks pinned, by name or number.
+
+        A block that is pinned already keeps its own reason. Raises ``PromptError`` for a block that there is none of.
+        """
         pinned = {self.block(name).name for name in names}
         blocks = (
             replace(block, pinned=block.pinned or "kept on request") if block.name in pinned else block
@@ -111,7 +123,10 @@ class SplitPrompt:
         return replace(self, blocks=tuple(blocks))
 
     def rename(self, names: Mapping[str, str]) -> SplitPrompt:
-        """The prompt with some blocks renamed; keys are names or numbers, values become words of letters, digits, _."""
+        """The prompt with some blocks renamed; keys are names or numbers, values become words of letters, digits, _.
+
+        Raises ``PromptError`` for an unknown block, and where two blocks would have one name.
+        """
         given = {self.block(old).name: _slug(new) for old, new in names.items()}
         blocks = tuple(replace(block, name=given.get(block.name, block.name)) for block in self.blocks)
         twice = [name for name, count in Counter(block.name for block in blocks).items() if count > 1]

@@ -35,7 +35,14 @@ class Piece(NamedTuple):
 
 
 def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
-    """Pieces of a text, and how it was split in words; marks in the text go before any method."""
+    """Pieces of a text, and how it was split in words; marks in the text go before any method.
+
+    ``auto`` takes tags, headings, paragraphs or items, the first of these that the text has. Raises ``PromptError`` for
+    a marked block that is empty or has no name.
+
+    >>> [piece.text for piece in split_text("One.\\n\\nTwo.\\n", "auto")[0]]
+    ['One.\\n\\n', 'Two.\\n']
+    """
     lines = _lines(text)
     if any(_MARK.match(line) for line, fenced in lines if not fenced):
         return _by_marks(lines), "at its marks <!-- block: … -->"
@@ -108,7 +115,11 @@ def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
 
 
 def without_marks(text: str) -> str:
-    """The text as a model gets it: lines that are our marks are left out, unless they stand in fenced code."""
+    """The text as a model gets it: lines that are our marks are left out, unless they stand in fenced code.
+
+    >>> without_marks("<!-- block: tone -->\\nBe kind.\\n")
+    'Be kind.\\n'
+    """
     return "".join(
         line for line, fenced in _lines(text) if fenced or not (_MARK.match(line) or _MARK_END.match(line))
     )
@@ -241,7 +252,10 @@ _METHODS: Mapping[str, Callable[[Sequence[tuple[str, bool]]], list[Piece]]] = {
 
 
 def split_inside(text: str, how: SplitMethod) -> list[Piece]:
-    """Pieces of one block; its own heading, mark or tags are pinned pieces of their own."""
+    """Pieces of one block; its own heading, mark or tags are pinned pieces of their own.
+
+    Joined they are the block. A block that cannot be split is one piece.
+    """
     lines = _lines(text)
     front: list[Piece] = []
     back: list[Piece] = []

@@ -97,9 +97,9 @@ def name_ticks(axes: Any, names: Sequence[str]) -> None:
     Names are cut to 16 characters, and slanted where they are long together.
     """
     shown = [short(name, 16) for name in names]
-    slanted = sum(len(name) for name in shown) > 64
-    options = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
-    axes.set_xticks(range(len(shown)), shown, **options)
+    axes.set_xticks(range(len(shown)), shown)
+    if sum(len(name) for name in shown) > 64:
+        axes.tick_params(axis="x", labelrotation=35)
     axes.set_xlim(-0.6, len(shown) - 0.4)
     axes.grid(False, axis="x")
 
@@ -137,9 +137,11 @@ def canvas(
     ``options`` go to ``Figure.subplots``; width and height are in inches. :func:`paint` draws what was put on it.
     """
     matplotlib = require("matplotlib", "stats")
+    from pcsuite.report.panels import Panel
+
     with matplotlib.rc_context(_RC):
         figure = require("matplotlib.figure", "stats").Figure(figsize=(width, height))
-        axes = figure.subplots(rows, columns, **options)
+        axes = figure.subplots(rows, columns, subplot_kw={"axes_class": Panel}, **options)
         yield figure, axes
 
 

@@ -169,8 +169,13 @@ def _join_pairs(axes: Any, rows: Records) -> None:
         )
 
 
-def ladder_by_size_figures(by_size: Table, folder: Path | None) -> list[Figure]:
-    """``perf_condition_ladder__<task>__grid``: score by condition, a line per model size, one panel a regime."""
+def ladder_by_size_figures(
+    by_size: Table, folder: Path | None, ladders: Mapping[str, Sequence[str]]
+) -> list[Figure]:
+    """``perf_condition_ladder__<task>__grid``: score by condition, a colour per model size, one panel a regime.
+
+    Lines join the conditions of the task's ladder (``ladders``, by task); other conditions stand by themselves.
+    """
     made: list[Figure] = []
     for task, rows in grouped(_with_value(by_size, "score"), "task"):
         regimes, levels = (
@@ -180,17 +185,20 @@ def ladder_by_size_figures(by_size: Table, folder: Path | None) -> list[Figure]:
         size = {"rows": len(regimes), "height": 1.3 + 2.3 * len(regimes), "sharex": True, "tail": "grid"}
         with sheet_of(made, folder, "perf_condition_ladder", "ladder", task, None, **size) as sheet:
             conditions = values_of(rows, "condition")
+            joined = [name for name in ladders.get(task, ()) if name in conditions]
             for axes, regime in zip(sheet.panels, regimes, strict=True):
                 own = [row for row in rows if row["decoding"] == regime]
                 name_ticks(axes, conditions)
-                _draw_lines(axes, sheet.tips, own, "score", ("condition", conditions), ("level", levels))
+                along = ("condition", conditions)
+                _draw_lines(axes, sheet.tips, own, "score", along, ("level", levels), joined)
                 axes.set(ylim=(-0.03, 1.03), ylabel=f"score, {short(regime, 14)}")
             sheet.axes.set_title(f"{short(task)}, by model {rows[0]['factor']}")
             sheet.panels[-1].set_xlabel("condition")
             legend(sheet.axes)
             sheet.caption = (
-                f"Score by prompt condition, {task}: a line for each model {rows[0]['factor']}, an item's score being"
+                f"Score by prompt condition, {task}: a colour for each model {rows[0]['factor']}, an item's score being"
                 " the mean over the models of that size; 95 % intervals over items."
+                + (f" Lines join {', '.join(joined)}, which build on one another." if len(joined) > 1 else "")
             )
     return made
 
@@ -211,7 +219,8 @@ def interaction_figures(by_size: Table, folder: Path | None) -> list[Figure]:
                 own = [row for row in rows if row["decoding"] == regime]
                 axes.axhline(0, color=MUTED, linewidth=1)
                 name_ticks(axes, levels)
-                _draw_lines(axes, sheet.tips, own, "effect", ("level", levels), ("condition", conditions))
+                along = ("level", levels)
+                _draw_lines(axes, sheet.tips, own, "effect", along, ("condition", conditions), levels)
                 axes.set(xlabel=f"model {rows[0]['factor']}", title=f"{short(task)}, {short(regime)}")
             controls = ", ".join(sorted({row["baseline"] for row in rows}))
             sheet.axes.set_ylabel(f"effect against {short(controls, 16)}")
@@ -235,9 +244,12 @@ def _with_value(table: Table, name: str) -> list[dict[str, Any]]:
 
 def _draw_lines(
     axes: Any, tips: Tips, rows: Records, metric: str, along: tuple[str, Sequence[str]],
-    series: tuple[str, Sequence[str]],
+    series: tuple[str, Sequence[str]], joined: Sequence[str],
 ) -> None:  # fmt: skip
-    """A line with intervals for each value of the column ``series``, over the positions of ``along``."""
+    """Points with intervals for each value of the column ``series``, at the positions of ``along``.
+
+    A line joins those of a series that are ``joined``.
+    """
     (place, places), (column, names) = along, series
     width = min(0.12, 0.6 / max(1, len(names)))
     for index, name in enumerate(names):
@@ -247,7 +259,9 @@ def _draw_lines(
         offset = width * (index - (len(names) - 1) / 2)
         positions = [places.index(row[place]) + offset for row in chosen]
         colour = SERIES[index % len(SERIES)]
-        axes.plot(positions, [row[metric] for row in chosen], color=colour, linewidth=1.3, alpha=0.75)
+        steps = [(at, row[metric]) for at, row in zip(positions, chosen, strict=True) if row[place] in joined]
+        if len(steps) > 1:
+            axes.plot(*zip(*steps, strict=True), color=colour, linewidth=1.3, alpha=0.75)
         drawing.errorbar(
             axes,
             tips,

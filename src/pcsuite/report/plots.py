@@ -7,13 +7,14 @@ each and show the least random. Figures that set the models of a task side by si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pcsuite.analysis.analyse import Analysis
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.table import Table
+from pcsuite.analysis.twins import ladder
 from pcsuite.report import grid_plots
 from pcsuite.report.drawing import BAD, GOOD, MUTED, SERIES, Figure, Tips, name_ticks, reference_line, short
 from pcsuite.report.sheets import (
@@ -42,18 +43,28 @@ def draw_figures(analysis: Analysis, folder: Path | None) -> list[Figure]:
 
     They are written as PNG where a ``folder`` is given.
     """
-    tables, temperature = analysis.tables, analysis.scores.temperature
+    scores = analysis.scores
+    ladders = {}
+    for task in scores.tasks:
+        conditions = sorted(
+            {key.condition for key in scores.cell_keys() if key.task == task}, key=natural_key
+        )
+        bundles = {name: scores.operators.get((task, name), ()) for name in conditions}
+        ladders[task] = ladder(bundles, scores.operator_types)
     with remarked(analysis.judges.words):
-        return _drawn(tables, temperature, folder)
+        return _drawn(analysis.tables, scores.temperature, ladders, folder)
 
 
 def _drawn(
-    tables: Mapping[str, Table], temperature: Mapping[str, float], folder: Path | None
+    tables: Mapping[str, Table],
+    temperature: Mapping[str, float],
+    ladders: Mapping[str, Sequence[str]],
+    folder: Path | None,
 ) -> list[Figure]:
     return [
         *_ladder_figures(tables["summary_by_condition"], folder),
         *attribution_figures(tables["attribution"], folder, temperature),
-        *grid_plots.ladder_by_size_figures(tables["by_size"], folder),
+        *grid_plots.ladder_by_size_figures(tables["by_size"], folder, ladders),
         *grid_plots.interaction_figures(tables["by_size"], folder),
         *grid_plots.pareto_figures(tables["efficiency"], folder),
         *grid_plots.cost_figures(tables["efficiency"], folder, temperature),

@@ -7,10 +7,11 @@ format. Imported only where a figure is drawn: matplotlib is an extra.
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.backends.backend_agg import RendererAgg, get_hinting_flag
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.path import Path as Shape
 from matplotlib.transforms import Affine2D, TransformedBbox, TransformedPath
@@ -22,6 +23,8 @@ SVG_DPI = 72
 """SVG counts in points."""
 BITMAP_DPI = 160
 _NO_METADATA = {"Date": None, "Creator": None}
+_REMEMBERED = 4096
+_Written = tuple[Any, float, float]
 
 
 class TwinRenderer(RendererSVG):  # type: ignore[misc]
@@ -30,6 +33,9 @@ class TwinRenderer(RendererSVG):  # type: ignore[misc]
     Lines and fonts follow the resolution of the bitmap by themselves; places, marks and clips are scaled here. The
     bitmap is white where nothing is drawn, the SVG transparent.
     """
+
+    _words: ClassVar[dict[tuple[str, int], _Written]] = {}
+    _sizes: ClassVar[dict[tuple[str, int], tuple[float, float, float]]] = {}
 
     def __init__(self, width: float, height: float) -> None:
         """``width`` and ``height`` are in points."""
@@ -84,9 +90,36 @@ class TwinRenderer(RendererSVG):  # type: ignore[misc]
         mtext: Any = None,
     ) -> None:
         super().draw_text(gc, x, y, s, prop, angle, ismath, mtext)
-        self.bitmap.draw_text(
-            self._scaled(gc), x * self._scale, y * self._scale, s, prop, angle, ismath, mtext
-        )
+        picture, left, down = self._written(s, prop)
+        turn = math.radians(angle)
+        right = round(x * self._scale + left + down * math.sin(turn))
+        below = round(y * self._scale + down * math.cos(turn))
+        self.bitmap._renderer.draw_text_image(picture, right, below + 1, angle, self._scaled(gc))
+
+    def get_text_width_height_descent(self, s: str, prop: Any, ismath: Any) -> tuple[float, float, float]:
+        """Width, height and descent of a text in points; remembered, where matplotlib measures anew in each figure."""
+        key = (s, hash(prop))
+        if key not in self._sizes:
+            if len(self._sizes) >= _REMEMBERED:
+                self._sizes.clear()
+            self._sizes[key] = super().get_text_width_height_descent(s, prop, ismath)
+        return self._sizes[key]
+
+    def _written(self, words: str, prop: Any) -> _Written:
+        """Words as a bitmap, how far it begins to the right, and how far it reaches below the line, in pixels.
+
+        Figures repeat their words (conditions, ticks, models), and matplotlib would render each letter anew.
+        """
+        key = (words, hash(prop))
+        if key not in self._words:
+            if len(self._words) >= _REMEMBERED:
+                self._words.clear()
+            font = self.bitmap._prepare_font(prop)
+            font.set_text(words, 0, flags=get_hinting_flag())
+            font.draw_glyphs_to_bitmap(antialiased=True)
+            left, lower = font.get_bitmap_offset()
+            self._words[key] = font.get_image(), left / 64, (font.get_descent() + lower) / 64
+        return self._words[key]
 
     def draw_image(self, gc: Any, x: float, y: float, im: Any, transform: Any = None) -> None:
         # ``image_dpi`` has matplotlib resample images for the bitmap; the SVG shows them smaller.

@@ -164,7 +164,10 @@ class Pipeline:
         self._judges = RowJudges(session.clients, self._control_outcome)
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
-        """Open what the tasks search in, so that what is missing is told before the first model call."""
+        """Open what the tasks search in, so that what is missing is told before the first model call.
+
+        Raises what the search backend raises where an index or a server is not there.
+        """
         for task_id in task_ids:
             await self._retrievers.open(task_id)
 
@@ -326,7 +329,10 @@ class Pipeline:
 
 
 def bound_depth(text: str, parsed: Parsed) -> None:
-    """Leave out the fields of an answer that is nested deeper than a log can hold; the answer itself stays."""
+    """Leave out the fields of an answer that is nested deeper than a log can hold; the answer itself stays.
+
+    ``parsed`` is changed in place: without fields, and with a note of it among its parse errors.
+    """
     try:
         check_depth(text, parsed.fields)
     except ValueError as error:

@@ -90,7 +90,10 @@ class Cell:
         return replace(self.applied.tree, input_text=item.input_text)
 
     def units(self, item: Item) -> Iterator[Unit]:
-        """The rows of an item in this cell: one for each perturbation and seed."""
+        """The rows of an item in this cell: one for each perturbation and seed.
+
+        Perturbation by perturbation, so that replicates, which share a prompt, follow one another.
+        """
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
         for perturbation in self.perturbations:
             for seed in self.seeds:
@@ -98,7 +101,11 @@ class Cell:
                 yield Unit(self, item, seed, perturbation, run_id)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
-        """What a call for an item of this cell is for; a simulated model answers from it."""
+        """What a call for an item of this cell is for; a simulated model answers from it.
+
+        ``perturbation`` is the kind's name, ``none`` for a clean prompt. The answers in it are made only when asked
+        for.
+        """
         evaluator = self.task.evaluator
         return CallContext(
             self.task.id,

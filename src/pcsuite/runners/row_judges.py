@@ -88,7 +88,11 @@ def judge_context(
     control: Answer | None,
     seed: int,
 ) -> Callable[[JudgeQuestion], CallContext]:
-    """What a judge's question is for: a simulated judge knows which answers are good, namely the references."""
+    """What a judge's question is for: a simulated judge knows which answers are good, namely the references.
+
+    Returns a function of the question, since a pair's two questions are two calls. ``seed`` is the row's, so that
+    replicates are judged apart.
+    """
     judge = evaluator.judge
     assert judge is not None
     reference = evaluator.gold_answer(item).strip() if has_reference(item) else None

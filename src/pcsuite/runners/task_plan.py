@@ -87,7 +87,10 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
 
 
 def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
-    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not."""
+    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not.
+
+    ``path`` is the items' file, for the error.
+    """
     try:
         evaluator.check_items(items)
     except DataError as error:

@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcsuite._util.files import replacing
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
-from pcsuite.errors import ConfigError, LogError, PcsuiteError, did_you_mean
+from pcsuite.errors import ConfigError, LogError, PcsuiteError, did_you_mean, require
 from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
@@ -38,8 +39,6 @@ from pcsuite.view.runs import RunEntry, RunSummary, Summaries, as_it_stands, cos
 from pcsuite.view.slices import SliceScores
 
 MEMORY = "700MB"
-CELLS_FORMAT = 1
-"""Raised when the columns of ``cells`` change: older files are then made anew."""
 CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
 NATURALLY = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
 """Item 2 before item 10."""
@@ -83,6 +82,7 @@ class OpenRun:
         self._next_read = 0.0
         self._searched: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         self._scored: dict[Any, SliceScores] = {}
+        self._answered: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
         self.refresh()
 
     def close(self) -> None:
@@ -125,6 +125,7 @@ class OpenRun:
                 self.__dict__.pop(name, None)
             self._searched.clear()
             self._scored.clear()
+            self._answered.clear()
             if old is not None:
                 old.close()
         self._next_read = time.monotonic() + REST * (time.monotonic() - started)
@@ -134,6 +135,16 @@ class OpenRun:
         """Rows of a query over ``runs`` and ``cells``."""
         with self._lock:
             return self._opened.query(sql, parameters)
+
+    def remembered(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a query that reads all answers, asked once for each state of the log."""
+        key = (sql, repr(parameters))
+        with self._lock:
+            if key not in self._answered:
+                if len(self._answered) >= REMEMBERED_SEARCHES:
+                    del self._answered[next(iter(self._answered))]
+                self._answered[key] = self.query(sql, parameters)
+            return self._answered[key]
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, Any]:
         """Columns of a query as arrays."""
@@ -153,35 +164,37 @@ class OpenRun:
         together, so that the other row groups of the file are not read.
         """
         tables.execute("SET threads = 2")
-        file = self._folder / f"cells-{CELLS_FORMAT}-{tables.stamp[:24]}.parquet"
-        if not file.is_file():
-            score = tables.metric_column("task_score") or "NULL"
-            abstained = tables.metric_column("abstained") or "0"
-            with replacing(file) as partial:
-                tables.execute(
-                    f"""
-                    COPY (
-                        SELECT task_id, item_id, model_id, decoding_id, perturbation_type, condition_id, count(*) AS n,
-                               CAST(avg({score}) FILTER (n_errors = 0) AS DOUBLE) AS score,
-                               CAST(min({score}) AS DOUBLE) AS low, CAST(max({score}) AS DOUBLE) AS high,
-                               count({score}) FILTER (n_errors = 0) AS scored,
-                               count(*) FILTER (n_errors > 0) AS failed,
-                               count(*) FILTER (n_errors = 0 AND answer IS NULL AND coalesce({abstained}, 0) = 0)
-                                   AS unreadable,
-                               count(*) FILTER (finish_reason = 'length') AS truncated,
-                               count(*) FILTER (coalesce({abstained}, 0) > 0) AS abstained,
-                               avg(total_tokens) AS tokens, avg(prompt_tokens) AS prompt_tokens,
-                               sum(total_tokens) AS all_tokens, sum(prompt_tokens) AS all_prompt_tokens,
-                               any_value(operators) AS operators
-                        FROM runs WHERE kind = 'main' GROUP BY ALL
-                        ORDER BY task_id, model_id, decoding_id, perturbation_type, item_id, condition_id
-                    ) TO {sql_text(str(partial))} {CELLS_PARQUET}
-                    """
-                )
+        score = tables.metric_column("task_score") or "NULL"
+        abstained = tables.metric_column("abstained") or "0"
+        sql = f"""
+            SELECT task_id, item_id, model_id, decoding_id, perturbation_type, condition_id, count(*) AS n,
+                   CAST(avg({score}) FILTER (n_errors = 0) AS DOUBLE) AS score,
+                   CAST(min({score}) AS DOUBLE) AS low, CAST(max({score}) AS DOUBLE) AS high,
+                   count({score}) FILTER (n_errors = 0) AS scored,
+                   count(*) FILTER (n_errors > 0) AS failed,
+                   count(*) FILTER (n_errors = 0 AND answer IS NULL AND coalesce({abstained}, 0) = 0) AS unreadable,
+                   count(*) FILTER (finish_reason = 'length') AS truncated,
+                   count(*) FILTER (coalesce({abstained}, 0) > 0) AS abstained,
+                   avg(total_tokens) AS tokens, avg(prompt_tokens) AS prompt_tokens,
+                   sum(total_tokens) AS all_tokens, sum(prompt_tokens) AS all_prompt_tokens,
+                   any_value(operators) AS operators
+            FROM runs WHERE kind = 'main' GROUP BY ALL
+            ORDER BY task_id, model_id, decoding_id, perturbation_type, item_id, condition_id
+            """
+        file = self._folder / f"cells-{sha256_hex(tables.stamp + sql)[:24]}.parquet"
         for old in self._folder.glob("cells-*.parquet"):
             if old != file:
                 old.unlink(missing_ok=True)
-        tables.execute(f"CREATE VIEW cells AS SELECT * FROM read_parquet({sql_text(str(file))})")
+        cells = f"CREATE VIEW cells AS SELECT * FROM read_parquet({sql_text(str(file))})"
+        if file.is_file():
+            try:
+                tables.execute(cells)
+                return
+            except require("duckdb", "stats").Error:  # damaged: it is made anew
+                file.unlink()
+        with replacing(file) as partial:
+            tables.execute(f"COPY ({sql}) TO {sql_text(str(partial))} {CELLS_PARQUET}")
+        tables.execute(cells)
 
     @cached_property
     def values(self) -> dict[str, dict[str, list[str]]]:
@@ -242,7 +255,8 @@ class OpenRun:
         column = AXES[wanted.columns]
         inside = " AND ".join(["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)])
         given: list[Any] = [wanted.task, *wanted.fixed.values()]
-        where, having, compared = [inside], [], []
+        where, having = [inside], list[str]()
+        compared: list[Any] = []
         for chosen in self._chosen_items(wanted, inside, marks):
             where.append("item_id IN (SELECT unnest(?))")
             given.append(sorted(chosen))

@@ -192,7 +192,7 @@ class _Drawing:
 
     def disagreement(self) -> ViewFigure | None:
         """How often two replicates of an item differ, by condition and regime."""
-        rows = self._run.query(
+        rows = self._run.remembered(
             f"SELECT decoding_id, condition_id, {_moments('value')} FROM (SELECT decoding_id, condition_id, item_id,"
             " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
             " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"

@@ -255,7 +255,7 @@ def _reading(row: Mapping[str, Any]) -> list[str]:
         said.append("no JSON was found")
     if row["schema_valid"] is not None and row["json_valid"]:
         said.append("the schema is met" if row["schema_valid"] else "the schema is not met")
-    if row["finish_reason"] == "length":
+    if row["finish_reason"] == "length" and "token limit" not in (row["parse_errors"] or ""):
         said.append("cut off at the token limit")
     elif row["finish_reason"] not in (None, "", "stop"):
         said.append(f"ended: {row['finish_reason']}")
@@ -400,8 +400,8 @@ def ablation(viewer: Viewer, request: Request) -> Page:
 
 def across(viewer: Viewer, request: Request) -> Page:
     """The same items in several runs, the largest difference between the first and the last run first."""
-    given = request.query_params.getlist("runs")
-    names = [name for entry in given for name in entry.split(",") if name]
+    listed = request.query_params.getlist("runs")
+    names = [name for entry in listed for name in entry.split(",") if name]
     runs = [viewer.run(name) for name in dict.fromkeys(names)]
     if len(runs) < 2:
         raise ConfigError("two runs or more are compared", hint="tick them in the list of all runs")
