@@ -331,7 +331,7 @@ class Pipeline:
             template=tree.template,
             rendered_chars=len(prompt.text),
             prompt_tokens=prompt.tokens,
-            padded=prompt.tree.filler if prompt.tree else 0,
+            padded=prompt.tree.filler,
             band=prompt.band,
             tokens_exact=prompt.exact,
         )
