@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -80,3 +81,23 @@ def test_what_was_asked_again_are_other_items_and_the_effects_are_theirs(tables)
     assert study_page.figure(row["delta"], row["delta_low"], row["delta_high"]) in (
         study_page.FOLDER / "README.md"
     ).read_text(encoding="utf-8")
+
+
+def test_the_readme_says_what_the_page_says():
+    root = study_page.FOLDER.parents[2]
+    lines = (
+        (root / "README.md").read_text(encoding="utf-8").split("**What we found with it**")[1].split("![")[0]
+    )
+    page = study_page.page(TABLES)
+    intervals = re.findall(r"[+−]\d\.\d\d \[[^]]+\]", lines)
+    levels = re.findall(r"\d\.\d\d(?:–\d\.\d\d)?", re.sub(r"[+−]\d\.\d\d \[[^]]+\]", "", lines))
+    assert len(intervals) == 2
+    assert len(levels) == 4
+    assert all(number in page for number in intervals + levels)
+    for pattern in (r"(\d+) of (20) cells", r"of (\d+) registered contrasts\s+(\d+) hold"):
+        assert re.search(pattern, lines).groups() == re.search(pattern, page, re.IGNORECASE).groups()
+    again, held = re.search(r"of (\d+) asked again on other items (\d+) hold again", lines).groups()
+    assert (
+        f"Of the {again} contrasts that held and could be asked again, **{held} hold again**, {again} have"
+        in page
+    )
