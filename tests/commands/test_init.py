@@ -102,7 +102,11 @@ def test_git_keeps_the_items_and_not_the_results(here):
     words = ["--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated"]
     assert main(["init", "triage", *words]) == 0
     ignored = Path("triage/.gitignore").read_text().splitlines()
-    assert [line for line in ignored if not line.startswith("#")] == ["outputs/", ".cache/*", "!.cache/datasets/"]
+    assert [line for line in ignored if not line.startswith("#")] == [
+        "outputs/",
+        ".cache/*",
+        "!.cache/datasets/",
+    ]
     Path("triage/.gitignore").write_text("mine\n")
     assert main(["init", "triage", *words, "--overwrite"]) == 0
     assert Path("triage/.gitignore").read_text() == "mine\n"
