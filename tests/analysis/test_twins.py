@@ -86,5 +86,38 @@ def test_leave_one_out_conditions_beside_the_ladder_leave_it_the_ladder():
     assert ladder({**without, **steps, **beside}) == tuple(steps)
 
 
-def test_a_factorial_has_no_ladder():
-    assert ladder({"00": [], "a": ["A"], "b": ["B"], "ab": ["A", "B"]}) == ()
+LADDER = {
+    "C0": [],
+    "C1": ["ROLE", "GOAL"],
+    "C2": ["ROLE", "GOAL", "CONSTRAINTS"],
+    "C4": ["ROLE", "GOAL", "CONSTRAINTS", "VERIFIER"],
+}
+
+
+@pytest.mark.parametrize(
+    ("beside", "found"),
+    [
+        ({}, ("C0", "C1", "C2", "C4")),
+        ({"C6": [*LADDER["C4"], "TYPE_CONSTRAIN"]}, ("C0", "C1", "C2", "C4")),
+        (
+            {"C7": [*LADDER["C2"], "REACT_LOOP"], "C4R": [*LADDER["C4"], "RETRY_ON_FAIL"]},
+            ("C0", "C1", "C2", "C4"),
+        ),
+        ({"C4:-ROLE": ["GOAL", "CONSTRAINTS", "VERIFIER"]}, ("C0", "C1", "C2", "C4")),
+        ({"C4:-VERIFIER": LADDER["C2"]}, ("C0", "C1", "C2", "C4")),
+        ({"C2x": ["ROLE", "GOAL", "VERIFIER"]}, ("C0", "C1", "C2", "C4")),
+    ],
+)
+def test_the_ladder_is_the_one_chain_of_conditions_that_build_on_one_another(beside, found):
+    assert ladder(LADDER | beside) == found
+
+
+def test_a_factorial_and_single_conditions_have_no_ladder():
+    assert ladder({"n": [], "a": ["A"], "b": ["B"], "ab": ["A", "B"]}) == ()
+    assert ladder({"C3": ["SCHEMA"]}) == ladder({}) == ()
+
+
+def test_what_a_run_declares_a_constraint_is_no_step():
+    bundles = {"C0": [], "C1": ["ROLE"], "X": ["ROLE", "MINE"]}
+    assert ladder(bundles) == ("C0", "C1", "X")
+    assert ladder(bundles, {"MINE": "constraint"}) == ("C0", "C1")
