@@ -8,6 +8,7 @@ from pcsuite.analysis.twins import (
     condition_pairs,
     constraints,
     free_twin,
+    ladder,
     operator_pairs,
     twin_without,
 )
@@ -76,3 +77,14 @@ def test_every_condition_beside_its_control(scores):
     found = condition_pairs(scores)
     assert list(found) == ["C3", "C4", "C6", "C7"]
     assert [pair.treated.model for pair in found["C6"]] == ["m1"]
+
+
+def test_leave_one_out_conditions_beside_the_ladder_leave_it_the_ladder():
+    steps = {f"C{n}": ["ROLE", "RULES", "SCHEMA", "CHECKS", "EXEMPLARS"][:n] for n in range(6)}
+    without = {f"C5-{gone}": [name for name in steps["C5"] if name != gone] for gone in ("ROLE", "CHECKS")}
+    beside = {"C6": [*steps["C4"], "TYPE_CONSTRAIN"], "S2": ["ROLE", "SHAM_RULES"]}
+    assert ladder({**without, **steps, **beside}) == tuple(steps)
+
+
+def test_a_factorial_has_no_ladder():
+    assert ladder({"00": [], "a": ["A"], "b": ["B"], "ab": ["A", "B"]}) == ()

@@ -233,8 +233,8 @@ def test_other_scales_go_the_same_way(tmp_path, capsys, scale):
         (["check", "--name", "gone"], "no run to check"),
     ],
 )
-def test_bad_input_is_one_clear_line(judged, capsys, words, said):
-    assert main(["judge", words[0], "--config", str(judged.path), *words[1:]]) == 2
+def test_bad_input_is_one_clear_line(checked, capsys, words, said):
+    assert main(["judge", words[0], "--config", str(checked.path), *words[1:]]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert re.search(said, error)

@@ -73,7 +73,7 @@ def check_depth(text: str | bytes, value: Any) -> None:
 
 
 def shorten(text: str, most: int = 300) -> str:
-    """A message from elsewhere as part of one line: secrets out, blanks folded, at most ``most`` characters.
+    r"""A message from elsewhere as part of one line: secrets out, blanks folded, at most ``most`` characters.
 
     >>> shorten("key sk-0123456789abcdef is\n wrong")
     'key *** is wrong'

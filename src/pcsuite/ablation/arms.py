@@ -11,21 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import PromptBlock, SplitPrompt, sham_text
 from pcsuite.prompts.verbatim import chat_piece
 
 DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley"]
-DESIGNS: tuple[DesignName, ...] = (
-    "auto",
-    "leave-one-out",
-    "one-at-a-time",
-    "factorial",
-    "fractional",
-    "shapley",
-)
+DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 AGAIN_OPERATOR = "AGAIN"

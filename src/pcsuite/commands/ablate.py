@@ -14,6 +14,7 @@ from pcsuite.prompts.splitting import SPLIT_METHODS
 if TYPE_CHECKING:
     from pcsuite.ablation import AblationRequest
 
+# As pcsuite.ablation.arms has them, which is not imported for the help.
 DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
 
 

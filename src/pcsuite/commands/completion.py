@@ -146,7 +146,8 @@ def complete(line: str, known: KnownCommands) -> list[Candidate]:
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> [candidate.word for candidate in complete("pcsuite mod", known)]
+    >>> from pcsuite.cli import COMMANDS, Known, command_parser
+    >>> [candidate.word for candidate in complete("pcsuite mod", Known(COMMANDS, command_parser))]
     ['models']
     """
     try:

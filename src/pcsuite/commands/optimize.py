@@ -9,11 +9,10 @@ from typing import Any
 
 from pcsuite.commands import options
 from pcsuite.errors import ConfigError
+from pcsuite.optimization import METHODS
 from pcsuite.optimization import run as search
 from pcsuite.optimization.development import DevProblem
 from pcsuite.optimization.problem import CandidateScore
-
-METHOD_NAMES = ("mipro", "gepa", "copro", "bootstrap", "ape", "blocks")
 
 
 def configure_optimize(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +38,7 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     options.add_profile_arguments(parser, selection=False)
     options.add_tasks(parser, "tasks (default: every selected one, if the profile enables it)")
     options.add_models(parser, "models (default: every selected one, if the profile enables it)")
-    add("--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)")
+    add("--method", metavar="NAME", help=f"{', '.join(METHODS)} (default: the profile's)")
     add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
     add("--limit", type=int, metavar="N", help="at most N development items")
     add("--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)")

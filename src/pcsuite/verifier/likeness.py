@@ -110,7 +110,12 @@ class _Column:
         codes: dict[Any, int] = {}
         self._values = []
         for nothing, side in zip((-1, -2), values, strict=True):
-            known = [_code(value, leaf) for value in side]
+            known = [
+                as_boolean(value)
+                if leaf.type == "boolean"
+                else (normalise_text(value) if isinstance(value, str) else None)
+                for value in side
+            ]
             coded = [nothing if key is None else codes.setdefault(key, len(codes)) for key in known]
             self._values.append(np.array(coded, dtype=np.int64))
 
@@ -191,9 +196,3 @@ def _number(value: Any, whole: bool) -> float:
     number = as_float(value)
     usable = math.isfinite(number) and (not whole or number == round(number))
     return number if usable else math.nan
-
-
-def _code(value: Any, leaf: Leaf) -> Hashable:
-    if leaf.type == "boolean":
-        return as_boolean(value)
-    return normalise_text(value) if isinstance(value, str) else None

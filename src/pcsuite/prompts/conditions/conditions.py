@@ -81,6 +81,7 @@ def expand_conditions(
     applied. An unknown name, a condition that extends itself and a factorial of more than eight operators are
     ``ConfigError``.
 
+    >>> from pcsuite.config.load import load_suite
     >>> suite = load_suite("quickstart")
     >>> [bundle.id for bundle in expand_conditions(["C0", "C4"], suite.conditions, suite.operators)]
     ['C0', 'C4']

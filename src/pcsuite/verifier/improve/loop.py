@@ -155,8 +155,18 @@ class ImprovementLoop:
                 reason = "the prompt to start from"
                 steps = [self._record(0, prompt, self._scores(prompt), "baseline", reason, None)]
                 self._state.append(steps[0])
-            while (stopped := self._stop_reason(steps)) is None:
+            stopped: Literal["plateau", "max_iterations", "perfect"]
+            while True:
                 current = _in_use(steps)
+                if current.train_f1 == 1.0:
+                    stopped = "perfect"
+                    break
+                if len(steps) - 1 - current.iteration >= self._config.patience:
+                    stopped = "plateau"
+                    break
+                if len(steps) > self._config.max_iterations:
+                    stopped = "max_iterations"
+                    break
                 candidate = self._state.pending(len(steps)) or self._draft(current, len(steps))
                 if propose_only:
                     return ImproveResult(tuple(steps), candidate, "proposed")
@@ -164,16 +174,6 @@ class ImprovementLoop:
                 self._state.append(steps[-1])
             prompt = self._state.prompt(_in_use(steps).prompt_version)
         return ImproveResult(tuple(steps), prompt, stopped)
-
-    def _stop_reason(
-        self, steps: list[state.StepRecord]
-    ) -> Literal["plateau", "max_iterations", "perfect"] | None:
-        current = _in_use(steps)
-        if current.train_f1 == 1.0:
-            return "perfect"
-        if len(steps) - 1 - current.iteration >= self._config.patience:
-            return "plateau"
-        return "max_iterations" if len(steps) > self._config.max_iterations else None
 
     def _draft(self, current: state.StepRecord, iteration: int) -> state.PromptVersion:
         """Have a change drafted from the failures of the training evals, and store both."""
