@@ -41,6 +41,7 @@ ORDER = (
     ("commands",),
     ("cli",),
     ("__init__",),  # the front door
+    ("__main__",),  # python -m pcsuite
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
