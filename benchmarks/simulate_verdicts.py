@@ -575,7 +575,7 @@ def worlds() -> Iterator[World]:
 
 
 def several_tasks() -> Iterator[World]:
-    """Worlds of three tasks and more, where a verdict is about tasks: the larger of the p-values over items and over tasks."""
+    """Worlds of three tasks and more: a verdict's p-value is the larger of that over items and that over tasks."""
     no, yes, never = ("supported", "contradicted"), ("contradicted",), ("supported",)
     three, six = ("a", "b", "c"), tuple("abcdef")
     c2, c4 = ({name: LADDER[name] for name in names} for names in (("C2", "C3"), ("C4", "C6")))

@@ -169,7 +169,8 @@ def test_the_steps_of_the_workflow_run_in_a_repository(desk, tmp_path):
     repository = tmp_path / "checkout"
     given = ["--prompt", str(desk / "triage.md"), "--data", str(desk / "tickets.csv"), "--answer", "queue"]
     assert main(["init", str(repository), *given, "--model", "simulated", "--limit", "20"]) == 0
-    (repository / ".gitignore").write_text("outputs/\n.cache/\ncomment.md\n")
+    with (repository / ".gitignore").open("a") as ignores:
+        ignores.write("comment.md\n")
     commands = tmp_path / "bin"
     commands.mkdir()
     (commands / "pcsuite").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pcsuite "$@"\n')

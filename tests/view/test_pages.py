@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import msgspec
 import pytest
 
 from support.synthetic_log import make_row, write_log
@@ -163,4 +164,33 @@ def test_a_log_that_is_still_being_read_has_a_page_that_comes_back(tmp_path, mon
     assert asyncio.run(_get(app, "/run/one/live.json"))[0] == 202
     assert asyncio.run(_get(app, "/"))[0] == 200  # the others are not kept waiting
     go_on.set()
+    viewer.close()
+
+
+def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_when_asked(
+    tmp_path, monkeypatch
+):
+    from pcsuite.view import data
+    from pcsuite.view.bundle import HOST, _get
+    from pcsuite.view.server import make_app
+
+    row = make_row(item="a", attempts=2)
+    steps = [
+        {"step": 1, "type": "search", "text": "a long <b>thought</b>\nof two lines"},
+        {"step": 2, "type": "end"},
+    ]
+    row = msgspec.structs.replace(row, generation=msgspec.structs.replace(row.generation, transcript=steps))
+    write_log(tmp_path / "runs" / "one.jsonl", [row])
+    viewer = data.Viewer(tmp_path)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    place = "/run/one/item/agnews_json/a"
+    _, text = asyncio.run(_get(app, place))
+    assert "2 steps" in text
+    assert "a long &lt;b&gt;thought&lt;/b&gt;" in text
+    monkeypatch.setattr(data, "EASILY_READ", 0)
+    _, text = asyncio.run(_get(app, place))
+    assert "2 steps" not in text
+    assert f"steps={row.run_id}" in text
+    _, text = asyncio.run(_get(app, f"{place}?steps={row.run_id}"))
+    assert "2 steps" in text
     viewer.close()

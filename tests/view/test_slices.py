@@ -150,3 +150,16 @@ def test_points_of_many_scores_are_gathered():
     assert len(scatter_points(scores, "a", "b")) == 101
     assert sum(point["n"] for point in scatter_points(scores, "a", "b", digits=1)) == 1000
     assert len(scatter_points(scores, "a", "b", digits=1)) == 11
+
+
+def test_signs_that_two_rewritten_passages_share_do_not_tear_them_apart():
+    spans = word_diff("16 + 18 = 34 red", "6 * 16 = 96 green")
+    assert [span.kind for span in spans] == ["gone", "new"]
+    spans = word_diff("keep this, drop that, keep end", "keep this, take it now, keep end")
+    assert [tuple(span) for span in spans] == [
+        ("same", "keep this, "), ("gone", "drop that"), ("new", "take it now"), ("same", ", keep end"),
+    ]  # fmt: skip
+    for old, new in (("", ""), ("a", ""), ("", "b"), ("x y z", "y"), ("same", "same")):
+        spans = word_diff(old, new)
+        assert "".join(span.text for span in spans if span.kind != "new") == old
+        assert "".join(span.text for span in spans if span.kind != "gone") == new

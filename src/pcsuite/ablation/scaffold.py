@@ -1,4 +1,4 @@
-"""A folder of one's own: prompt, table, task and profile together, so that it runs from anywhere and can be sent on.
+"""A folder of one's own: prompt, table, scorer, task and profile together, so that it runs from anywhere and can be sent on.
 
 With a prompt its blocks become operators and the profile asks the prompt with and without each of them, as
 ``pcsuite ablate`` does; without one the table becomes a task and the profile asks the ladder of conditions.
@@ -30,6 +30,12 @@ from pcsuite.runners.plan import build_plan
 
 PROFILE = "profile.yaml"
 CACHE = ".cache"
+GIT_IGNORES = f"""\
+# Results and stored answers stay here; the items that the profile asks are part of it.
+outputs/
+{CACHE}/*
+!{CACHE}/datasets/
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,32 +94,57 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
         suite, reading = _blocks(request, request.prompt)
     plan = build_plan(suite)
     (request.folder / "README.md").write_text(_readme(request, reading), encoding="utf-8")
+    ignores = request.folder / ".gitignore"
+    if not ignores.exists():
+        ignores.write_text(GIT_IGNORES, encoding="utf-8")
     tokens = sum(entry.max_tokens for entry in estimate_plan(plan))
     return Scaffold(request.folder, request.folder / PROFILE, reading, plan.calls, tokens)
 
 
 def _readme(request: ScaffoldRequest, reading: str) -> str:
     """What the folder is for and the commands that use it, as they are typed inside it."""
+    flags = _flags(request)
     commands = {
         f"pcsuite run --config {PROFILE}": "asks the model; after a stop the same command goes on",
         f"pcsuite report --config {PROFILE}": "tables, figures and verdicts, under outputs/",
         f"pcsuite view --config {PROFILE}": "the answers side by side, in a browser",
     }
     if request.prompt is not None:
-        words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name]
-        for flag, value in (
-            ("--input", ",".join(request.inputs)), ("--answer", request.answer), ("--kind", request.kind),
-            ("--labels", ",".join(request.labels)), ("--choices", ",".join(request.choices)),
-            ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", request.scorer),
-            ("--model", request.model), ("--base-url", request.base_url), ("--limit", request.limit),
-            ("--budget-tokens", request.budget_tokens), ("--budget-usd", request.budget_usd),
-        ):  # fmt: skip
-            words += [flag, str(value)] if value not in (None, "") else []
-        words += ["--append-input"] if request.append_input else []
+        words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name, *flags]
         commands[shlex.join(words)] = "a verdict per block, and the shortest prompt that is no worse"
     lines = [f"# {about}\n{command}" for command, about in commands.items()]
     told = "In this folder, or from any other with the path of the profile:"
-    return "\n".join([f"# {request.name}", "", f"{reading}.", "", told, "", "```", *lines, "```", ""])
+    parts = [f"# {request.name}", f"{reading}.", told, "\n".join(["```", *lines, "```"])]
+    sources = [path.name for path in (request.prompt, request.data) if path is not None]
+    if request.prompt is not None:
+        parts.append(
+            "Conditions: `full` is the prompt and `again` the same once more; `-x` is without the block x, `+x` has no"
+            " other block, `none` has none; `~x` has filler of the same length in place of x."
+        )
+    renew = ["pcsuite", "init", ".", "--data", request.data.name]
+    renew += ["--prompt", request.prompt.name] if request.prompt is not None else []
+    parts += [
+        f"The profile asks what was read from {' and '.join(sources)} when this folder was made. After a change of"
+        f" {'one of them' if len(sources) > 1 else 'it'}, in this folder:",
+        "\n".join(["```", shlex.join([*renew, *flags, "--overwrite"]), "```"]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _flags(request: ScaffoldRequest) -> list[str]:
+    """The flags by which a command in the folder reads the table as this request does; a scorer's file lies there too."""
+    scorer = request.scorer and Path(request.scorer).name
+    words = []
+    for flag, value in (
+        ("--input", ",".join(request.inputs)), ("--answer", request.answer), ("--kind", request.kind),
+        ("--labels", ",".join(request.labels)), ("--choices", ",".join(request.choices)),
+        ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", scorer),
+        ("--model", request.model), ("--base-url", request.base_url), ("--limit", request.limit),
+        ("--budget-tokens", request.budget_tokens), ("--budget-usd", request.budget_usd),
+    ):  # fmt: skip
+        if value not in (None, ""):
+            words += [flag, str(value)]
+    return words + (["--append-input"] if request.append_input else [])
 
 
 def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
@@ -131,6 +162,11 @@ def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
     run = study.base.profile.run.model_copy(update={"cache_dir": str(request.folder / CACHE)})
     base = replace(study.base, profile=study.base.profile.model_copy(update={"run": run}))
     study = replace(study, folder=request.folder, base=base, results="outputs")
+    if (own := study.task.scorer) is not None:
+        request.folder.mkdir(parents=True, exist_ok=True)
+        (request.folder / own.path.name).write_text(own.source, encoding="utf-8")
+        spec = study.task.spec.model_copy(update={"evaluator": f"{own.path.name}:{own.function}"})
+        study = replace(study, task=replace(study.task, spec=spec))
     suite = study.write(study.design.arms)
     _copy(request, prompt)
     return suite, f"{study.task.reading}; blocks: {', '.join(study.free)}"
@@ -148,6 +184,7 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
         TaskRequest(
             task_name(request.name),
             request.data,
+            copy_scorer=True,
             out_dir=request.folder,
             cache_dir=request.folder / CACHE,
             prefix="",

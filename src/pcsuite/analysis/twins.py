@@ -96,10 +96,10 @@ def condition_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
 def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The conditions that build on one another step by step, from the barest to the fullest.
 
-    ``bundles`` are operators by condition, in the order of the report. A step adds operators and drops none, and none that
-    restricts decoding, retries, loops or was compiled: those are set beside a step, not on top of it. Of conditions with
-    the same operators the first counts. Empty where several chains are equally long, as in a factorial: none of them is
-    the ladder.
+    ``bundles`` are operators by condition, in the order of the report. A step adds operators and drops none, and adds
+    none that restricts decoding, retries, loops or was compiled: those are set beside a step, not on top of it. Of
+    conditions with the same operators the first counts. Empty where several chains are equally long, as in a factorial:
+    none of them is the ladder.
 
     >>> ladder({"C0": [], "C1": ["ROLE"], "C6": ["ROLE", "TYPE_CONSTRAIN"], "C2": ["ROLE", "GOAL"], "B": ["GOAL"]})
     ('C0', 'C1', 'C2')

@@ -155,6 +155,8 @@ class TaskRequest(TableRequest):
     """Share of rows for tuning."""
     prefix: str | None = None
     """What the names of task, schema and profile begin with; by default the task's own and ``_``."""
+    copy_scorer: bool = False
+    """Whether the scorer's file is copied beside the task's, so that the folder can be sent on."""
 
     def file(self, name: str) -> Path:
         """Where a file of the task goes."""
@@ -213,6 +215,9 @@ def init_task(request: TaskRequest) -> InitResult:
     }
     if schema_file is not None:
         files[schema_file] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    own_scorer = ScorerFile.read(request.scorer, [Path()]) if request.scorer and request.copy_scorer else None
+    if own_scorer is not None:
+        files[request.out_dir / own_scorer.path.name] = own_scorer.source
     written = {}
     for split, part in splits.items():
         path = datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl"
@@ -463,7 +468,8 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
         "evaluator": request.kind,
     }
     if request.scorer is not None:
-        task["evaluator"] = scorer_reference(request.scorer, request.out_dir)
+        named = scorer_reference(request.scorer, request.out_dir)
+        task["evaluator"] = Path(named).name if request.copy_scorer else named
     if schema is not None:
         task |= {"kind": "structured", "schema_ref": request.file("schema.json").name}
         task |= {"final_answer_format": None, "answer_regex": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import logging
@@ -374,6 +373,8 @@ class RunLog:
         if done:
             self.index.add(run_id)
         if len(self._lines) == 1:
+            import asyncio  # a report reads logs and needs no event loop
+
             try:
                 asyncio.get_running_loop().call_soon(partial(self._write, in_loop=True))
             except RuntimeError:

@@ -194,15 +194,10 @@ class Prompt:
     tokens: int
     exact: bool
     """Whether the model's own tokenizer counted, not an estimate from the number of characters."""
-    band: Literal["inside", "below", "above"] = "inside"
+    band: Literal["inside", "below", "above"]
     """Where the length lies relative to the task's band."""
-    tree: PromptTree | None = None
-    """What the text was assembled from, filler included; none where it was not composed of blocks."""
-
-    @property
-    def padded(self) -> int:
-        """Filler lines added."""
-        return 0 if self.tree is None else self.tree.filler
+    tree: PromptTree
+    """What the text was assembled from, filler included."""
 
 
 def fit(

@@ -1,8 +1,8 @@
 """A panel whose ticks cost little: grid, marks and names are drawn from their positions, without an object for each.
 
-Matplotlib makes five artists for every tick, copies their properties from the first, and lays them out twice; of a small
-figure's time that was nearly half. Here an axis has one text, which is moved along, and one path of grid lines and one
-of marks. Imported only where a figure is drawn: matplotlib is an extra.
+Matplotlib makes five artists for every tick, copies their properties from the first, and lays them out twice, which
+was nearly half of a small figure's time. Here an axis has one text, which is moved along, one path of grid lines and
+one of marks. Imported only where a figure is drawn: matplotlib is an extra.
 """
 
 from __future__ import annotations

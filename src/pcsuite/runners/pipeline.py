@@ -6,9 +6,10 @@ import asyncio
 import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -297,13 +298,22 @@ class Pipeline:
         if ready is None:
             if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
-                ready = await client.retried(lambda: asyncio.to_thread(self._prepare, unit, client))
+                ready = await client.retried(lambda: self._beside_calls(unit, client))
             else:
                 ready = self._prepare(unit, client)
             self._prepared[key] = ready
             if len(self._prepared) > _PROMPTS_KEPT:
                 self._prepared.popitem(last=False)
         return ready
+
+    async def _beside_calls(self, unit: Unit, client: ModelClient) -> _Prepared:
+        """A prompt prepared in a thread of its own pool: adapters that block hold up those of the loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._preparers, self._prepare, unit, client)
+
+    @cached_property
+    def _preparers(self) -> ThreadPoolExecutor:
+        """Made where it is needed; its threads end with the pipeline."""
+        return ThreadPoolExecutor(self._suite.profile.repro.num_workers, "prepare")
 
     def _prepare(self, unit: Unit, client: ModelClient) -> _Prepared:
         cell = unit.cell
@@ -321,7 +331,7 @@ class Pipeline:
             template=tree.template,
             rendered_chars=len(prompt.text),
             prompt_tokens=prompt.tokens,
-            padded=prompt.tree.filler if prompt.tree else 0,
+            padded=prompt.tree.filler,
             band=prompt.band,
             tokens_exact=prompt.exact,
         )

@@ -44,6 +44,8 @@ MANY_ITEMS = 200
 MANY_MOVED = 30
 CLOSED_FORM_ITEMS = 1_000
 """Items from which a mean's bootstrap distribution is closer to its expansion than 10,000 draws come to it."""
+MANY_ROWS = 4_000
+"""Rows from which totals over resamples, or over random halves, are normal to within what 10,000 draws can tell."""
 UNBOUNDED = (-np.inf, np.inf)
 LEVEL_RESAMPLES = 2_000
 """Enough for the interval of a level; differences that claims rest on take all of ``RESAMPLES``."""
@@ -370,7 +372,8 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
 
     A resample of n rows is a vector of counts that sum to n, so each costs one row of a matrix product. Rows that
     repeat are drawn together: the counts of the distinct rows are multinomial, which is the same distribution at a
-    fraction of the cost for scores with few values.
+    fraction of the cost for scores with few values. Totals of many rows, none of which outweighs the others, are drawn
+    from the normal distribution that they then have.
 
     >>> resample_totals(np.ones((5, 2)), np.random.default_rng(0), 3).tolist()
     [[5.0, 5.0], [5.0, 5.0], [5.0, 5.0]]
@@ -387,6 +390,11 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
             sizes = _block_sizes(resamples, len(distinct))
             drawn = (rng.multinomial(n, multiplicity / n, size=size).astype(np.float64) for size in sizes)
             return np.concatenate([counts @ distinct for counts in drawn])
+    if n >= MANY_ROWS:
+        apart = columns - columns.mean(axis=0)
+        if _none_outweighs(apart):
+            drawn = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
+            return np.clip(drawn, n * columns.min(axis=0), n * columns.max(axis=0))
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
@@ -417,14 +425,32 @@ def resample_counts(n: int, rng: Rng, resamples: int) -> Iterator[npt.NDArray[np
 def random_bit_totals(columns: FloatArray, rng: Rng, draws: int) -> FloatArray:
     """Column totals over random halves of the rows, shape (draws, columns).
 
-    Each row is in or out by a fair coin: the null distribution of a permutation test. Bits are drawn packed.
+    Each row is in or out by a fair coin: the null distribution of a permutation test. Bits are drawn packed. Totals of
+    many rows, none of which outweighs the others, are drawn from the normal distribution that they then have.
     """
     n, narrow = len(columns), columns.astype(np.float32)
+    if n >= MANY_ROWS and _none_outweighs(columns):
+        return _normal_totals(columns.sum(axis=0) / 2, columns.T @ columns / 4, rng, draws)
     totals = []
     for size in _block_sizes(draws, n):
         packed = rng.integers(0, 256, size=(size, (n + 7) // 8), dtype=np.uint8)
         totals.append(np.unpackbits(packed, axis=1, count=n).astype(np.float32) @ narrow)
     return np.concatenate(totals).astype(np.float64)
+
+
+def _none_outweighs(columns: FloatArray) -> bool:
+    """Whether in every column that is not all 0 a thousand rows or more count: (Σx²)² / Σx⁴, as of equal ones."""
+    squares = columns**2
+    weight = squares.sum(axis=0)
+    fourth = (squares**2).sum(axis=0)
+    return bool((weight**2 >= MANY_ROWS / 4 * fourth).all())
+
+
+def _normal_totals(centre: FloatArray, covariance: FloatArray, rng: Rng, draws: int) -> FloatArray:
+    """Draws of column totals that are normal about ``centre``."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(centre + rng.standard_normal((draws, len(centre))) @ root.T, dtype=np.float64)
 
 
 def _block_sizes(rows: int, width: int) -> Iterator[int]:

@@ -23,6 +23,9 @@ from pcsuite.stats.estimate import (
 )
 from pcsuite.stats.random_weights import mean_interval, spread_about_common, widened
 
+MANY_ROWS = 2_000
+"""Rows from which sums over bins are normal, and curves linear in each row, to within what resampling can tell."""
+
 
 def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
     """Expected calibration error with equal-width bins (Naeini et al. 2015; Guo et al. 2017, eq. 3), 0..1.
@@ -116,14 +119,18 @@ def ece_interval(
     gaps = np.zeros((n, bins))
     gaps[np.arange(n), _bin_of(stated, bins)] = stated - outcome
     value = float(np.abs(gaps.sum(axis=0)).sum() / n)
-    draws = np.abs(resample_totals(gaps, rng, resamples)).sum(axis=1) / n
-    bin_of = np.zeros((n, bins))
-    bin_of[np.arange(n), _bin_of(stated, bins)] = 1.0
-    # Answers right exactly as often as stated: what noise alone makes of these confidences.
-    noise = np.empty(resamples)
-    for start in range(0, resamples, block := max(1, 4_000_000 // n)):
-        drawn = rng.random((min(block, resamples - start), n)) < stated
-        noise[start : start + len(drawn)] = np.abs((drawn - stated) @ bin_of).sum(axis=1) / n
+    if n >= MANY_ROWS:
+        totals, noise_totals = _normal_totals(gaps, stated, _bin_of(stated, bins), rng, resamples)
+    else:
+        totals = resample_totals(gaps, rng, resamples)
+        bin_of = np.zeros((n, bins))
+        bin_of[np.arange(n), _bin_of(stated, bins)] = 1.0
+        # Answers right exactly as often as stated: what noise alone makes of these confidences.
+        noise_totals = np.empty((resamples, bins))
+        for start in range(0, resamples, block := max(1, 4_000_000 // n)):
+            drawn = rng.random((min(block, resamples - start), n)) < stated
+            noise_totals[start : start + len(drawn)] = (drawn - stated) @ bin_of
+    draws, noise = (np.abs(sums).sum(axis=1) / n for sums in (totals, noise_totals))
     special = require("scipy.special", "stats")
     tails = special.stdtrit(n - 1, np.array([(1 - level) / 2, (1 + level) / 2])) * np.sqrt(n / (n - 1))
     low, high = np.quantile(draws - draws.mean() + value, special.ndtr(tails))
@@ -131,6 +138,18 @@ def ece_interval(
     low = 0.0 if calibrated else max(0.0, float(low - noise.mean()))
     se = float(draws.std(ddof=1))
     return Estimate(value, low, min(1.0, float(high)), level, n, "recentred bootstrap less noise", se)
+
+
+def _normal_totals(
+    gaps: FloatArray, stated: FloatArray, bin_of: IntArray, rng: Rng, resamples: int
+) -> tuple[FloatArray, FloatArray]:
+    """Totals of the bins, resampled and under noise alone, from the normal distribution that sums of many rows have."""
+    n, bins = gaps.shape
+    values, vectors = np.linalg.eigh(np.cov(gaps.T, bias=True))
+    root = vectors * np.sqrt(np.maximum(values, 0.0) * n)
+    noise = np.sqrt(np.bincount(bin_of, weights=stated * (1 - stated), minlength=bins))
+    totals = gaps.sum(axis=0) + rng.standard_normal((resamples, bins)) @ root.T
+    return totals, rng.standard_normal((resamples, bins)) * noise
 
 
 def risk_coverage_interval(
@@ -144,9 +163,15 @@ def risk_coverage_interval(
     stated, outcome = _checked(confidence, correct, minimum=2)
     errors, last = _by_confidence(stated, outcome)
     n = len(errors)
-    draws = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
     value = float(_curve_area(np.ones((1, n)), errors, last)[0])
-    found = widened(_recentred(value, np.concatenate(draws), n, level), errors, (0.0, 1.0))
+    if n >= MANY_ROWS:
+        se = float(_area_influence(value, errors, last).std(ddof=1) / np.sqrt(n))
+        half = float(require("scipy.special", "stats").stdtrit(n - 1, (1 + level) / 2)) * se
+        found = Estimate(value, value - half, value + half, level, n, "linearised", se)
+    else:
+        draws = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
+        found = _recentred(value, np.concatenate(draws), n, level)
+    found = widened(found, errors, (0.0, 1.0))
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
 
@@ -213,6 +238,19 @@ def _curve_area(counts: npt.NDArray[Any], errors: FloatArray, last: npt.NDArray[
     risk = np.where(covered > 0, wrong / np.where(covered > 0, covered, 1.0), 0.0)
     step = np.diff(covered, axis=1, prepend=0.0) / covered[:, -1:]
     return np.asarray((risk * step).sum(axis=1), dtype=np.float64)
+
+
+def _area_influence(area: float, errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:
+    """How much each row moves the area (its influence function): A = Σ_g m_g·W_g/C_g / n by row weights.
+
+    Of a run of ties g, m is the number of rows, C that of all rows up to its end, W the errors among those.
+    """
+    covered = (last + 1).astype(np.float64)
+    wrong, rows = np.cumsum(errors)[last], np.diff(covered, prepend=0.0)
+    runs = np.repeat(np.arange(len(last)), rows.astype(np.int64))
+    later = np.cumsum((rows / covered)[::-1])[::-1]
+    lost = np.cumsum((rows * wrong / covered**2)[::-1])[::-1]
+    return np.asarray((wrong / covered)[runs] - area + errors * later[runs] - lost[runs])
 
 
 def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:

@@ -138,7 +138,7 @@ class OpenRun:
 
     def remembered(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a query that reads all answers, asked once for each state of the log."""
-        key = (sql, repr(parameters))
+        key = (sql, sha256_hex(repr(parameters)))
         with self._lock:
             if key not in self._answered:
                 if len(self._answered) >= REMEMBERED_SEARCHES:

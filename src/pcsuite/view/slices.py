@@ -23,6 +23,8 @@ QUICK_FLIPS = 2_000
 """Resamples of a slice: enough to look by; a report takes more."""
 MANY = 500
 """Items from which on Student's t stands in for resampling."""
+SHORTEST_SAME = 3
+"""Characters between two changes that count as kept; fewer are shown as changed too."""
 LONGEST_DIFF = 20_000
 """Characters of two answers that are set against each other."""
 
@@ -156,16 +158,21 @@ def word_diff(old: str, new: str, most: int = LONGEST_DIFF) -> list[Span]:
     [('same', 'a '), ('gone', 'red'), ('new', 'grey'), ('same', ' fox')]
     """
     first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:most]) for text in (old, new))
+    found = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     spans: list[Span] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        if tag == "equal":
-            spans.append(Span("same", "".join(first[i:j])))
-            continue
-        if i < j:
-            spans.append(Span("gone", "".join(first[i:j])))
-        if k < m:
-            spans.append(Span("new", "".join(second[k:m])))
-    return spans
+    gone = new_words = ""
+    for number, (tag, i, j, k, m) in enumerate(found):
+        same = "".join(first[i:j])
+        # A blank or a sign that two rewritten passages happen to share would only tear them apart.
+        torn = 0 < number < len(found) - 1 and len(same.strip()) < SHORTEST_SAME
+        if tag == "equal" and not torn:
+            spans += [span for span in (Span("gone", gone), Span("new", new_words)) if span.text]
+            spans.append(Span("same", same))
+            gone = new_words = ""
+        else:
+            gone += same
+            new_words += "".join(second[k:m])
+    return spans + [span for span in (Span("gone", gone), Span("new", new_words)) if span.text]
 
 
 def read_part(text: str, answer: str | None, fields: Mapping[str, Any]) -> list[tuple[bool, str]]:

@@ -66,8 +66,9 @@ class RunTables:
     """
 
     def __init__(
-        self, logs: Sequence[Path], tables_dir: Path, *, memory: str = "1200MB", cell_rows: bool = True
+        self, logs: Sequence[Path], tables_dir: Path, *, memory: str | None = None, cell_rows: bool = True
     ) -> None:
+        """``memory`` is what the database may take before it spills to disk, ``"2GB"``; a fifth of all if not given."""
         self.logs = [Path(log) for log in logs]
         self.folder = Path(tables_dir)
         self.loaded = LoadReport()
@@ -75,7 +76,7 @@ class RunTables:
         """Metric names in the log and whether each is a ``number`` or ``text``."""
         self.stamp = ""
         """Changes with what was loaded."""
-        self._memory = memory
+        self._memory = memory or f"{_memory_share() >> 20}MB"
         self._cell_rows = cell_rows
         self._connection: Any = None
 
@@ -301,6 +302,15 @@ def read_runs(path: Path | str) -> dict[str, npt.NDArray[Any]]:
     with duckdb.connect() as connection:
         fetched = connection.execute(f"SELECT * FROM {reader}({sql_text(str(file))})").fetchnumpy()
     return {dotted_name(name): _unmasked(values) for name, values in fetched.items()}
+
+
+def _memory_share() -> int:
+    """A fifth of the machine's memory in bytes, at least 1.2 and at most 4 GB: the sums of a million items need it."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        whole = 0
+    return min(4 << 30, max(1200 << 20, whole // 5))
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:

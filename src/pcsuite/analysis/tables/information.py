@@ -76,12 +76,18 @@ def information_table(
     """
     records: list[dict[str, Any]] = []
     texts = _Texts(tables)
+    if truths:
+        # Items in an order that has nothing to do with them, the same in every cell.
+        tables.execute(
+            "CREATE OR REPLACE TEMP TABLE hash_order AS SELECT task_id, item_id, row_number() OVER (PARTITION BY"
+            " task_id ORDER BY md5(item_id::VARCHAR)) AS place FROM (SELECT DISTINCT task_id, item_id FROM cell_rows)"
+        )
     for key in scores.cell_keys():
         records += _calibration(scores, key, "confidence", "")
         records += _calibration(scores, key, LABEL_PROBABILITY, " (label probability)")
         labels = (truths or {}).get(key.task)
         if labels:
-            records += _about_truth(tables, key, labels, texts)
+            records += _about_truth(tables, key, labels, texts, scores.cells[key].replicates)
     if not truths:
         records.append(_absent("mutual information", "the truths were not given: report with --config"))
     records += _infonce(tables, scores, {**(references or {}), **(truths or {})}, embedder)
@@ -165,15 +171,26 @@ class _Texts:
         return [self._found[key][item] for item in items]
 
 
+def _first_answers(tables: RunTables, key: CellKey, replicates: float) -> list[tuple[str, str | None]]:
+    """Item and answer of the first rows of a cell, items in the order of their hashes."""
+    most = MI_ITEMS * 10
+    # Twice the items that so many rows are expected of; where that falls short, all.
+    for bound in (f"AND place <= {2 * most / max(replicates, 1.0):.0f}", ""):
+        rows = tables.query(
+            "SELECT item_id, answer FROM cell_rows JOIN hash_order USING (task_id, item_id)"
+            f" WHERE {USABLE} AND {IN_CELL} {bound} ORDER BY place, seed LIMIT {most}",
+            key,
+        )
+        if len(rows) == most:
+            break
+    return rows
+
+
 def _about_truth(
-    tables: RunTables, key: CellKey, labels: Mapping[str, str], texts: _Texts
+    tables: RunTables, key: CellKey, labels: Mapping[str, str], texts: _Texts, replicates: float
 ) -> list[dict[str, Any]]:
     """Information between answers (or texts) and true labels in one cell."""
-    rows = tables.query(
-        f"SELECT item_id, answer FROM cell_rows WHERE {USABLE} AND {IN_CELL}"
-        f" ORDER BY md5(item_id::VARCHAR), seed LIMIT {MI_ITEMS * 10}",
-        key,
-    )
+    rows = _first_answers(tables, key, replicates)
     names = frozenset(labels.values())
     known = [(item, answer, labels[item]) for item, answer in rows if item in labels]
     if len({item for item, *_ in known}) < 10 or len({label for *_, label in known}) < 2:
