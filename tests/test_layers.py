@@ -40,6 +40,7 @@ ORDER = (
     ("pytest_plugin",),
     ("commands",),
     ("cli",),
+    ("__main__",),
     ("__init__",),  # the front door
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
