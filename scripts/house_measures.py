@@ -299,13 +299,15 @@ def mirrored(modules: list[Module]) -> tuple[list[str], int]:
 def trace_row() -> list[tuple[str, str]]:
     """Distinct functions of the package on one row's way from the plan into the log, each with its file.
 
-    A second row of the same cell is traced, so that what is done once for a run is left out.
+    Rows of one cell are asked one after the other and traced from the end of the first on, until the executor is done:
+    what is done once for a run or a cell is left out.
     """
     import json
     import tempfile
 
     from pcsuite.config.load import bundled_configs, load_suite
     from pcsuite.runners.executors.local import LocalExecutor
+    from pcsuite.runners.progress import RowSink
     from pcsuite.runners.run_suite import run_suite
 
     model = {"provider": "simulated", "family": "sim", "size": "7B", "params_b": 7}
@@ -316,36 +318,37 @@ def trace_row() -> list[tuple[str, str]]:
         if event == "call" and "pcsuite" in code.co_filename and "<" not in code.co_name:
             seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 
-    untraced = LocalExecutor.run
+    accept, untraced = RowSink.accept, LocalExecutor.run
 
-    async def traced(*args: Any) -> None:
+    def traced_from_here(sink: RowSink, row: Any) -> None:
+        accept(sink, row)
         sys.setprofile(profiler)
+
+    async def traced_to_its_end(*args: Any) -> None:
         try:
             await untraced(*args)
         finally:
             sys.setprofile(None)
 
-    def run(folder: Path, items: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "models.yaml").write_text(json.dumps({"version": "1.0", "models": {"sim": model}}), "utf-8")
         suite = load_suite(
             bundled_configs() / "quickstart.yaml",
             {
                 "run.output_dir": f"{folder}/out",
                 "run.cache_dir": f"{folder}/cache",
+                "repro.max_inflight": 1,
                 "suite.models_ref": f"{folder}/models.yaml",
                 "selection.models": ["sim"],
                 "selection.tasks": ["agnews_json"],
                 "selection.conditions": ["C3"],
-                "limits.max_items_per_task": items,
+                "limits.max_items_per_task": 2,
             },
         )
+        setattr(RowSink, "accept", traced_from_here)  # noqa: B010
+        setattr(LocalExecutor, "run", traced_to_its_end)  # noqa: B010
         run_suite(suite, quiet=True)
-
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "models.yaml").write_text(json.dumps({"version": "1.0", "models": {"sim": model}}), "utf-8")
-        run(folder, 1)
-        setattr(LocalExecutor, "run", traced)  # noqa: B010
-        run(folder, 2)
     inside = [(Path(file).relative_to(PACKAGE).as_posix(), line, name) for file, name, line in seen]
     return [(file, name) for file, _, name in sorted(inside)]
 

@@ -39,7 +39,6 @@ SLOW_FILES = {
     "tests/test_documented_commands.py",
     "tests/runners/test_batches.py",
     "tests/docs/test_notebook.py",
-    "tests/commands/test_judge.py",  # its tests go on from one another, and quick rounds deal them out singly
     "tests/test_pytest_plugin.py",
 }
 SLOW_TESTS = {

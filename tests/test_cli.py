@@ -1,6 +1,7 @@
 """The command line: instant help, one-line errors, one way in."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +87,27 @@ def test_every_command_has_help_with_an_example(command, capsys):
         main([command.name, "--help"])
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    assert f"pcsuite {command.name}" in shown.split("example", 1)[1]
+    examples = shown.split("example", 1)[1]
+    assert f"pcsuite {command.name}" in examples
+    # A line is pasted into a shell as it stands, so what explains it is a comment.
+    assert re.findall(r"(?m)^  pcsuite .*\S {2,}[^#\s].*$", examples) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list"], "tasks|conditions|operators|models|runs"),
+        (["cache"], "stats|clear"),
+        (["judge"], "sample|check"),
+        (["plan", "--limit", "x"], "--limit: 'x' is not a whole number"),
+        (["plan", "--effect", "x"], "--effect: 'x' is not a number"),
+    ],
+)
+def test_mistaken_words_are_told_with_what_may_stand_there(words, said, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_help_lists_every_command(capsys):

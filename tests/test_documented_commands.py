@@ -4,13 +4,17 @@ A block that cannot run here says so in the page's source, in the line above it:
 for the outside world is written down in :func:`stand_in`; commands of other tools (pip, make, jq) are not ours to run.
 """
 
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
 from pcsuite.cli import COMMANDS, main
 from pcsuite.config.load import bundled_configs
@@ -153,6 +157,56 @@ def test_the_commands_of_a_page_run(page, desk, tmp_path, monkeypatch, capsys):
             assert status in ((0, 1) if gates else (0,)), (
                 f"{page}:{block.line}: pcsuite {command}: {said.err}"
             )
+
+
+@pytest.mark.subprocess
+def test_the_steps_of_the_workflow_run_in_a_repository(desk, tmp_path):
+    """The workflow for GitHub in a repository of two commits, its shell steps as they stand; pip and gh are left out."""
+    page = (ROOT / "docs" / "how-to" / "test-prompts.md").read_text(encoding="utf-8")
+    (text,) = (match["text"] for match in FENCE.finditer(page) if match["kind"] == "yaml")
+    workflow = yaml.safe_load(text)
+    assert set(workflow) == {"name", True, "permissions", "jobs"}  # YAML reads the key 'on' as true
+    repository = tmp_path / "checkout"
+    given = ["--prompt", str(desk / "triage.md"), "--data", str(desk / "tickets.csv"), "--answer", "queue"]
+    assert main(["init", str(repository), *given, "--model", "simulated", "--limit", "20"]) == 0
+    with (repository / ".gitignore").open("a") as ignores:
+        ignores.write("comment.md\n")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "pcsuite").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pcsuite "$@"\n')
+    (commands / "pcsuite").chmod(0o755)
+    path = f"{commands}{os.pathsep}{os.environ['PATH']}"
+    who = {
+        f"GIT_{role}_{what}": "tester@localhost"
+        for role in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    }
+    environment = os.environ | who | {"PATH": path, "GITHUB_WORKSPACE": str(repository)}
+
+    def shell(script):
+        ran = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", script],
+            cwd=repository,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, f"{script}\n{ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    base = shell("git init -q && git add -A && git commit -qm base && git rev-parse HEAD").strip()
+    shell("sed -i 's/One word/A single word/' triage.md operators.yaml && git commit -qam change")
+    done = []
+    for step in workflow["jobs"]["compare"]["steps"]:
+        script = step.get("run", "").replace("${{ github.event.pull_request.base.sha }}", base)
+        if script and not script.startswith(("pip ", "gh ", "pcsuite models pull")):
+            shell(script)
+            done.append(step["name"])
+    assert done == ["the pull request", "its base", "compare", "fail on a regression"]
+    comment = (repository / "comment.md").read_text(encoding="utf-8")
+    assert comment.startswith("<!-- pcsuite compare -->")
+    assert "after against before: 0 regressions" in comment
+    assert shell("git status --porcelain") == ""
 
 
 def test_what_is_not_run_says_why():

@@ -60,6 +60,13 @@ def project(tmp_path):
     return tmp_path
 
 
+def test_a_missing_baseline_is_told_before_anything_is_asked(project, run_pytest, monkeypatch):
+    monkeypatch.setattr("pcsuite.api.runs.run", lambda *args, **given: pytest.exit("it asked the model"))
+    status, said = run_pytest(project)
+    assert status == 1
+    assert "no baseline" in said
+
+
 def test_a_baseline_is_written_held_and_broken_by_a_real_regression(project, run_pytest):
     status, said = run_pytest(project)
     assert status == 1
@@ -128,10 +135,13 @@ def test_a_profile_is_checked_with_its_replicates(tmp_path, run_pytest):
 
 def test_an_error_is_one_line_not_a_traceback(project, run_pytest):
     (project / "my_scorer.py").write_text("def score(answer, item):\n    return item['nothing']\n")
+    (project / "baselines").mkdir()
+    (project / "baselines" / "test_prompt__test_triage.json").write_text("{}")
     status, said = run_pytest(project)
     assert status == 1
     assert "my_scorer.py:score (line 2) fails on item" in said
     assert "Traceback" not in said
+    assert "another exception" not in said
 
 
 def test_it_does_nothing_until_it_is_used(tmp_path):

@@ -64,7 +64,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*dunders, *__all__})
 
 
 class _ReportPackage(ModuleType):

@@ -11,6 +11,7 @@ import argparse
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -110,7 +111,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.DONE
     with visible_output():
         try:
-            return _run_command(args.command, [word for word in args.rest if word != "--debug"])
+            command = next((known for known in COMMANDS if known.name == args.command), None)
+            if command is None:
+                hint = did_you_mean(args.command, (known.name for known in COMMANDS))
+                raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
+            words = command_parser(command).parse_args([word for word in args.rest if word != "--debug"])
+            words.known = Known(COMMANDS, command_parser)  # completion looks into them, and may not import us
+            module = importlib.import_module(f"pcsuite.commands.{command.module}")
+            return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
         except KeyboardInterrupt:
             said = "interrupted; finished work is kept, the same command goes on from here"
             print(f"pcsuite: {said}", file=sys.stderr)
@@ -149,6 +157,8 @@ class CommandParser(argparse.ArgumentParser):
             if unknown.startswith("--"):
                 hint = did_you_mean(unknown.partition("=")[0], self._flags())
                 message += f" ({hint})" if hint.startswith("did") else ""
+        message = re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", message)
+        message = re.sub(r"invalid float value: (.*)", r"\1 is not a number", message)
         said = one_line(redact(message.removeprefix("argument ")))
         print(f"pcsuite: {said} ({self.prog} --help)", file=sys.stderr)
         raise SystemExit(Exit.BAD_INPUT)
@@ -183,20 +193,12 @@ def _told(error: Exception) -> tuple[str, int]:
     return f"{describe(error)} (a fault of pcsuite: --debug shows where; please report it)", Exit.FAULT
 
 
-def _run_command(name: str, arguments: Sequence[str]) -> int:
-    command = next((candidate for candidate in COMMANDS if candidate.name == name), None)
-    if command is None:
-        hint = did_you_mean(name, (candidate.name for candidate in COMMANDS))
-        raise PcsuiteError(f"unknown command '{name}'", hint=hint)
-    parser = command_parser(command)
-    args = parser.parse_args(arguments)
-    args.known = Known(COMMANDS, command_parser)  # completion looks into them, and may not import this module
-    module = importlib.import_module(f"pcsuite.commands.{command.module}")
-    return int(getattr(module, f"execute_{name.replace('-', '_')}")(args))
-
-
 def command_parser(command: Command) -> CommandParser:
-    """The parser of a command's arguments; imports the command's module."""
+    """The parser of a command's arguments; imports the command's module.
+
+    Its epilog is what the docstring of ``configure_<command>`` says after its first paragraph: explanations and
+    examples.
+    """
     module = importlib.import_module(f"pcsuite.commands.{command.module}")
     configure = getattr(module, f"configure_{command.name.replace('-', '_')}")
     parser = CommandParser(

@@ -31,7 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def prompt_regression(request: pytest.FixtureRequest, tmp_path: Path) -> PromptRegression:
-    """A callable that runs a profile or a prompt and fails the test on a real regression; see its docstring."""
+    """A callable that runs a profile or a prompt and fails the test on a real regression.
+
+    prompt_regression("triage.md", data="tickets.csv", model="smollm2-135m", margin=0.05)
+
+    See :meth:`PromptRegression.__call__`.
+    """
     request.config.stash.setdefault(_SAID, [])
     return PromptRegression(request, tmp_path)
 
@@ -70,6 +75,10 @@ class PromptRegression:
         from pcsuite.errors import PcsuiteError
 
         path = self._baseline(baseline)
+        if not self._update and not path.is_file():  # told before a call is paid for
+            pytest.fail(
+                f"no baseline {path}: pytest --pcsuite-update writes it; commit it then", pytrace=False
+            )
         self._calls += 1
         where = self._folder / f"run{self._calls}"
         try:
@@ -92,13 +101,13 @@ class PromptRegression:
                 made.baseline().write(path, made.metrics)
                 self._say(f"baseline written: {path}")
                 return None
-            if not path.is_file():
-                pytest.fail(
-                    f"no baseline {path}: pytest --pcsuite-update writes it; commit it then", pytrace=False
-                )
             check = check_regression(made, path, margin=margin)
         except PcsuiteError as error:
-            pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            problem = ""
+        if problem:  # outside the handler: pytest would show the error twice
+            pytest.fail(problem, pytrace=False)
         if check.standing == "worse" or (check.standing == "undecided" and undecided == "fail"):
             pytest.fail(f"{check.sentence()}\n\n{check.details()}", pytrace=False)
         self._say(check.sentence())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pcsuite._util.mappings import FieldMapping
+from pcsuite._util.mappings import FieldMapping, flatten
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +30,8 @@ def test_equality_is_that_of_the_dataclass():
     assert Point(1) == Point(1, 2)
     assert Point(1) != {"x": 1, "y": 2}
     assert len({Point(1), Point(1)}) == 1
+
+
+def test_leaves_have_dotted_names_and_empty_mappings_and_lists_are_leaves():
+    nested = {"a": {"b": {"c": 1}, "d": {}}, "e": [{"f": 2}]}
+    assert dict(flatten(nested)) == {"a.b.c": 1, "a.d": {}, "e": [{"f": 2}]}

@@ -17,7 +17,7 @@ from pcsuite.engines.adapters.simulated import SimulatedOptions
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import iter_rows
 from pcsuite.runners.executors import ExecutorChoice
-from support.ablating import PROMPT, QUEUES, request_in
+from support.ablating import PROMPT, QUEUES, request_in, words_of
 from support.forked_cli import ForkedCli
 from support.loopback import LoopbackServer
 
@@ -270,19 +270,8 @@ def test_killed_and_resumed_it_ends_as_if_undisturbed(tmp_path):
     folder.mkdir()
     undisturbed = ablate(request_in(first), quiet=True)
     request = request_in(folder)
-    words = [
-        "ablate",
-        str(request.prompt),
-        "--data",
-        request.data,
-        "--answer",
-        "queue",
-        "--model",
-        "simulated",
-    ]
-    words += ["--margin", "0.1", "--config", request.config, "--output-dir", request.output_dir, "--quiet"]
-    for name, effect in request.effects.items():
-        words += ["--effect", f"{name}={effect}"]
+    effects = [f"--effect={name}={effect}" for name, effect in request.effects.items()]
+    words = words_of(request, *effects)
     log = folder / "outputs" / "ablations" / "prompt" / "runs" / "prompt.jsonl"
     total = sum(1 for _ in iter_rows(undisturbed.log))
     with ForkedCli() as cli:

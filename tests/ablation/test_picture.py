@@ -55,7 +55,7 @@ def test_the_terminal_shows_every_block_with_its_verdict(result):
     assert "▲  rules" in text
     assert "▼  noise" in text
     assert "A/A" in text
-    assert "no effect" in text
+    assert "no effect shown" in text
     assert "per 1,000 calls" in text
     assert "Simulated" in text
 

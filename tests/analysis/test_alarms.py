@@ -28,7 +28,13 @@ def cells(make, items=20, conditions=("C0", "C1")):
     """Rows that read: a label that changes with the item, right in half of them."""
     return [
         make_row(
-            **{"item": f"i{k:02}", "condition": name, "answer": LABELS[k % 4], "score": float(k % 2)}
+            **{
+                "provider": "llamacpp",
+                "item": f"i{k:02}",
+                "condition": name,
+                "answer": LABELS[k % 4],
+                "score": float(k % 2),
+            }
             | make(name, k)
         )
         for name in conditions
@@ -38,6 +44,15 @@ def cells(make, items=20, conditions=("C0", "C1")):
 
 def test_a_run_in_order_has_none(alarms):
     assert alarms(cells(lambda name, k: {}), majority_label="World", majority_share=0.25) == {}
+
+
+def test_simulated_answers_are_called_so_first(alarms):
+    rows = cells(lambda name, k: {"provider": "simulated", "answer": None, "score": 0.0})
+    found = alarms(rows)
+    assert next(iter(found)) == "simulated"
+    assert found["simulated"].startswith(
+        "Simulated: m1 is not a language model; answers are drawn from effects"
+    )
 
 
 def test_unreadable_answers_are_counted_and_the_worst_named(alarms):
@@ -76,8 +91,18 @@ def test_a_constant_answer_stands_beside_the_majority_class(alarms):
         majority_share=0.3,
     )
     assert found["nearly constant"] == (
-        "Nearly constant: C1 on agnews_json × m1 answer “World” to 100% of items or more; always answering “Sports”"
-        " would score 0.30."
+        "Nearly constant: C1 on agnews_json × m1: all of the answers that could be read are “World”; always answering"
+        " “Sports” would score 0.30."
+    )
+
+
+def test_a_constant_answer_names_the_regime_where_it_is_not_so_in_all(alarms):
+    greedy = cells(lambda name, k: {"answer": "World"} if name == "C1" or k else {"answer": "Sports"})
+    sampled = cells(
+        lambda name, k: {"decoding": "D1", "answer": "World"} if name == "C0" else {"decoding": "D1"}
+    )
+    assert alarms([*greedy, *sampled])["nearly constant"] == (
+        "Nearly constant: C0, C1 under D0 on agnews_json × m1: at least 95% of the answers that could be read are “World”."
     )
 
 

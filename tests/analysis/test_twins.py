@@ -98,7 +98,7 @@ LADDER = {
         ),
         ({"C4:-ROLE": ["GOAL", "CONSTRAINTS", "VERIFIER"]}, ("C0", "C1", "C2", "C4")),
         ({"C4:-VERIFIER": LADDER["C2"]}, ("C0", "C1", "C2", "C4")),
-        ({"C2x": ["ROLE", "GOAL", "VERIFIER"]}, ()),
+        ({"C2x": ["ROLE", "GOAL", "VERIFIER"]}, ("C0", "C1", "C2", "C4")),
     ],
 )
 def test_the_ladder_is_the_one_chain_of_conditions_that_build_on_one_another(beside, found):
@@ -114,3 +114,10 @@ def test_what_a_run_declares_a_constraint_is_no_step():
     bundles = {"C0": [], "C1": ["ROLE"], "X": ["ROLE", "MINE"]}
     assert ladder(bundles) == ("C0", "C1", "X")
     assert ladder(bundles, {"MINE": "constraint"}) == ("C0", "C1")
+
+
+def test_leave_one_out_conditions_beside_the_ladder_leave_it_the_ladder():
+    steps = {f"C{n}": ["ROLE", "RULES", "SCHEMA", "CHECKS", "EXEMPLARS"][:n] for n in range(6)}
+    without = {f"C5-{gone}": [name for name in steps["C5"] if name != gone] for gone in ("ROLE", "CHECKS")}
+    beside = {"C6": [*steps["C4"], "TYPE_CONSTRAIN"], "S2": ["ROLE", "SHAM_RULES"]}
+    assert ladder({**without, **steps, **beside}) == tuple(steps)

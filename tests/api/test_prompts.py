@@ -78,7 +78,14 @@ def test_data_frames_are_tables(folder, library):
         ({"modle": "simulated"}, ConfigError, "no setting 'modle' (did you mean 'model'?)"),
         ({"data": []}, DataError, "holds no rows"),
         ({"data": [1, 2]}, DataError, "holds no rows"),
-        ({"data": [{"text": {1, 2}}]}, DataError, "what a table cannot"),
+        ({"data": 5}, DataError, "holds no rows"),
+        ({"data": [{"text": {1, 2}}]}, DataError, "data row 1, column 'text': a table cannot hold set"),
+        (
+            {"data": [{"text": "a"}, {"text": float("nan")}]},
+            DataError,
+            "data row 2, column 'text' is nan (fill in",
+        ),
+        ({"prompt": "Be brief. Ticket: {{ text }}"}, ConfigError, "a prompt in memory has no name"),
         ({"prompt": PROMPT}, ConfigError, "a prompt in memory has no name"),
         ({"scorer": lambda answer, item: 1}, ConfigError, "no function with a name"),
         ({"scorer": len}, ConfigError, "source cannot be read"),
@@ -98,6 +105,8 @@ def test_verify_scores_a_record_in_memory_as_the_command_does(capsys):
     truth, record = folder / "ground_truth.csv", folder / "extracted.json"
     found = pcs.verify(truth, json.loads(record.read_text()))
     assert found["metrics"] == pcs.verify(truth.read_bytes(), record.read_bytes())["metrics"]
+    named = pcs.verify(str(truth), str(record), mapping="field_mapping_classes.yaml")
+    assert named["rules_hash"] != found["rules_hash"]
     assert main(["verify", str(truth), str(record), "--no-save", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"] == found["metrics"]
     assert found["metrics"]["f1"] == pytest.approx(0.968, abs=5e-4)

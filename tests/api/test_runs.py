@@ -167,7 +167,7 @@ def test_read_finds_a_run_by_name_or_log_and_says_which_is_meant(made):
 
 
 def test_report_writes_the_page_from_a_result_or_a_name(made, tmp_path):
-    files = made.report(out=tmp_path, plots=False, title="Mine")
+    files = made.report(out=str(tmp_path), plots=False, title="Mine")
     assert "Mine" in files.index.read_text()
     named = pcs.report(
         "own", profile=made.suite, output_dir=made.log.parent.parent, out=tmp_path, plots=False, title="Mine"

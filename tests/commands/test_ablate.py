@@ -5,25 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from pcsuite.ablation.arms import DESIGNS
 from pcsuite.cli import main
+from pcsuite.commands.ablate import DESIGN_NAMES
 from pcsuite.errors import ConfigError
-from support.ablating import request_in
+from support.ablating import request_in, words_of
 from support.own_task import SCORER, write_own_table
-
-
-def words_of(request, *more):
-    words = [
-        "ablate",
-        str(request.prompt),
-        "--data",
-        request.data,
-        "--answer",
-        "queue",
-        "--model",
-        "simulated",
-    ]
-    words += ["--config", request.config, "--output-dir", request.output_dir, "--margin", "0.1", "--quiet"]
-    return [*words, *more]
 
 
 def test_it_runs_prints_and_says_where_the_files_are(tmp_path, capsys):
@@ -188,6 +175,8 @@ def test_the_bundled_example_is_a_prompt_of_six_blocks_for_its_own_model(tmp_pat
     shown = capsys.readouterr().out
     assert "model: simulated (simulated)" in shown
     assert "(margin 0.1)" in shown
+    assert main(["ablate", "example", "-q", "--no-trim", "--model", "simulated"]) == 0
+    assert "an illustration, not evidence" in capsys.readouterr().out
 
 
 def test_the_reviews_that_confirm_the_example_are_others():
@@ -202,3 +191,7 @@ def test_the_reviews_that_confirm_the_example_are_others():
     assert [len(table) for table in tables] == [24, 48]
     assert not {text for text, _ in tables[0]} & {text for text, _ in tables[1]}
     assert {mood for table in tables for _, mood in table} == {"positive", "negative"}
+
+
+def test_the_help_names_every_design():
+    assert DESIGN_NAMES == DESIGNS

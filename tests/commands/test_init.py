@@ -71,11 +71,45 @@ def test_the_commands_of_its_readme_run_inside_it(here, monkeypatch, capsys):
     commands = [
         line.split()[1:] for line in Path("README.md").read_text().splitlines() if line.startswith("pcsuite ")
     ]
-    assert [words[0] for words in commands] == ["run", "report", "view", "ablate"]
+    assert [words[0] for words in commands] == ["run", "report", "view", "ablate", "init"]
+    Path("triage.md").write_text(PROMPT.replace("{{ text }}", "{{ text }} (as it came)"), encoding="utf-8")
     for words in commands:
         extra = {"view": ["--bundle", "pages"], "ablate": ["--show"], "report": ["--no-plots"]}
         assert main([*words, *extra.get(words[0], [])]) == 0
     assert Path("pages/index.html").is_file()
+    assert main(["prompt", "tickets", "full", "--config", "profile.yaml"]) == 0
+    assert "(as it came)" in capsys.readouterr().out, "what init --overwrite renews"
+
+
+@pytest.mark.parametrize("prompt", [["--prompt", "triage.md"], []])
+def test_a_scorer_comes_along(here, monkeypatch, capsys, prompt):
+    Path("lib").mkdir()
+    Path("lib/mine.py").write_text("def score(answer, item):\n    return float(item['queue'] in answer)\n")
+    words = [*prompt, "--data", "tickets.csv", "--answer", "queue", "--scorer", "lib/mine.py:score"]
+    assert main(["init", "triage", *words, "--model", "simulated", "--limit", "16"]) == 0
+    shutil.rmtree("lib")
+    shutil.move("triage", "moved")
+    assert not any(str(here) in path.read_text() for path in Path("moved").glob("*.*"))
+    monkeypatch.chdir("moved")
+    assert main(["run", "--config", "profile.yaml", "--quiet"]) == 0
+    for line in Path("README.md").read_text().splitlines():
+        if line.startswith(("pcsuite ablate", "pcsuite init")):
+            assert main([*line.split()[1:], *(["--show"] if "ablate" in line else [])]) == 0
+    assert Path("mine.py").read_text().startswith("def score")
+
+
+def test_git_keeps_the_items_and_not_the_results(here):
+    words = ["--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated"]
+    assert main(["init", "triage", *words]) == 0
+    ignored = Path("triage/.gitignore").read_text().splitlines()
+    assert [line for line in ignored if not line.startswith("#")] == [
+        "outputs/",
+        ".cache/*",
+        "!.cache/datasets/",
+    ]
+    Path("triage/.gitignore").write_text("mine\n")
+    assert main(["init", "triage", *words, "--overwrite"]) == 0
+    assert Path("triage/.gitignore").read_text() == "mine\n"
 
 
 def test_a_table_alone_gets_the_ladder(here, capsys):

@@ -54,6 +54,32 @@ def test_a_regression_fails_only_when_asked(runs, capsys):
     assert main(["compare", good, bad, "--fail-on-regression", "--margin", "0.8"]) == 0
 
 
+@pytest.mark.parametrize("form", ["text", "md"])
+def test_with_a_margin_it_is_said_how_the_second_run_stands(runs, form, capsys):
+    good, bad = runs
+    assert main(["compare", good, bad, "--margin", "0.05", "--format", form]) == 0
+    assert "By its scores bad is worse than good (margin 0.05)." in capsys.readouterr().out
+    assert main(["compare", good, good, "--margin", "0.05", "--format", form]) == 0
+    assert "neither worse nor shown to be no worse" in capsys.readouterr().out
+    assert main(["compare", good, bad, "--format", form]) == 0
+    assert "By its scores" not in capsys.readouterr().out
+
+
+def test_costs_that_moved_are_told_apart_from_regressions(tmp_path, capsys):
+    logs = [
+        str(
+            write_log(
+                tmp_path / f"{name}.jsonl", [make_row(item=f"i{k}", prompt_tokens=cost) for k in range(20)]
+            )
+        )
+        for name, cost in (("short", 100), ("long", 150))
+    ]
+    assert main(["compare", *logs]) == 0
+    out = capsys.readouterr().out
+    assert "long against short: 0 regressions, 0 improvements." in out
+    assert "Costs went up in 1 and down in 0 cells: they are not counted as regressions." in out
+
+
 def test_machine_readable(runs, capsys, tmp_path):
     good, bad = runs
     assert main(["compare", good, bad, "--format", "json", "--csv", str(tmp_path / "c.csv")]) == 0
@@ -123,7 +149,7 @@ def test_report_json_is_all_that_is_printed(log, capsys):
     assert found["files"]["runs"] == str(folder / "reports" / "index.html")
     stored = json.loads((folder / "reports" / "mine" / "result.json").read_text(encoding="utf-8"))
     assert {key: found[key] for key in stored} == stored
-    assert [alarm["kind"] for alarm in found["alarms"]] == ["unreadable", "cannot decide"]
+    assert [alarm["kind"] for alarm in found["alarms"]] == ["simulated", "unreadable", "cannot decide"]
 
 
 def test_the_next_line_opens_the_run(log, monkeypatch, capsys):

@@ -21,7 +21,7 @@ from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.schema_check import schema_error
-from pcsuite.runners.plan import plan_task
+from pcsuite.runners.task_plan import plan_task
 from support.hf_model import NEEDED, WEIGHTS, shared_hf_model
 from support.tiny_gguf import tiny_gguf
 from support.tiny_hf import tiny_chat_adapter

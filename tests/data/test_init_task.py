@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -8,48 +9,57 @@ from typing import Any
 import pytest
 
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.data.init_task import InitResult, TaskRequest, default_sizes, init_task, likely_kind
+from pcsuite.data.init_task import (
+    InitResult,
+    TaskRequest,
+    answer_column,
+    default_sizes,
+    init_task,
+    input_columns,
+    likely_kind,
+    read_table,
+)
 from pcsuite.data.items import Item, Row, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError, PcsuiteError
 from pcsuite.evaluation.base import Answer
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 
 TICKETS = "id,text,queue\n" + "".join(
     f'T{n},"Ticket {n}, about {topic}",{topic}\n'
     for n, topic in enumerate(["billing", "login", "billing", "refund", "login"] * 4)
 )
 TABLES: dict[str, tuple[str, str, Columns]] = {
-    "classification": ("tickets.csv", TICKETS, Columns(("text",), "queue")),
+    "classification": ("tickets.csv", TICKETS, Columns(inputs=("text",), answer="queue")),
     "number": (
         "sums.csv",
         "q,n\n" + "".join(f'What is {n} plus {n * 1000}?,"{n * 1001:,}"\n' for n in range(1, 13)),
-        Columns(("q",), "n"),
+        Columns(inputs=("q",), answer="n"),
     ),
     "choice": (
         "quiz.tsv",
         "q\ta\tb\tc\tright\n" + "".join(f"Which is {n}?\tx{n}\ty{n}\tz{n}\ty{n}\n" for n in range(12)),
-        Columns(("q",), "right", choices=("a", "b", "c")),
+        Columns(inputs=("q",), answer="right", choices=("a", "b", "c")),
     ),
     "short_answer": (
         "facts.jsonl",
         "".join(json.dumps({"q": f"Who is {n}?", "a": [f"Mr {n}", f"M. {n}"]}) + "\n" for n in range(12)),
-        Columns(("q",), "a"),
+        Columns(inputs=("q",), answer="a"),
     ),
     "extraction": (
         "bills.csv",
         "body,total,currency,code\n" + "".join(f"Bill {n} of {n}.5 EUR,{n}.5,EUR,00{n}\n" for n in range(12)),
-        Columns(("body",), fields=("total", "currency", "code")),
+        Columns(inputs=("body",), fields=("total", "currency", "code")),
     ),
     "assert": (
         "checks.csv",
         "q,__expected\n" + "".join(f"Say {n},contains: n{n}\n" for n in range(12)),
-        Columns(("q",), "__expected"),
+        Columns(inputs=("q",), answer="__expected"),
     ),
     "own": (
         "mails.csv",
         "mail,wanted\n" + "".join(f"Mail {n},w{n}\n" for n in range(12)),
-        Columns(("mail",), "wanted"),
+        Columns(inputs=("mail",), answer="wanted"),
     ),
 }
 
@@ -58,7 +68,8 @@ def make(tmp_path: Path, kind: str, **changes: Any) -> InitResult:
     name, text, columns = TABLES[kind]
     table = tmp_path / name
     table.write_text(changes.pop("text", text), encoding="utf-8")
-    settings = {"out_dir": tmp_path / "out", "cache_dir": tmp_path / "cache", "columns": columns, **changes}
+    meant = asdict(changes.pop("columns", columns))
+    settings = {"out_dir": tmp_path / "out", "cache_dir": tmp_path / "cache", **meant, **changes}
     if kind == "own":
         scorer = tmp_path / "my_scorer.py"
         scorer.write_text("def score(answer, item):\n    return answer == item.expected\n")
@@ -109,7 +120,7 @@ def test_classification_task_file_and_schema(tmp_path):
 
 
 def test_several_input_columns_are_named(tmp_path):
-    result = make(tmp_path, "classification", columns=Columns(("id", "text"), "queue"))
+    result = make(tmp_path, "classification", columns=Columns(inputs=("id", "text"), answer="queue"))
     assert all_items(result)[0].input_text == "id: T0\ntext: Ticket 0, about billing"
 
 
@@ -127,7 +138,7 @@ def test_choice_answers_may_be_texts_or_letters(tmp_path):
     assert first.input_text == "Which is 0?\nA. x0\nB. y0\nC. z0"
     assert first.truth == {"choice": "B", "choices": {"A": "x0", "B": "y0", "C": "z0"}}
     listed = "q\toptions\tright\n" + "".join(f"Q{n}\tone | two\tb\n" for n in range(9))
-    columns = Columns(("q",), "right", choices=("options",))
+    columns = Columns(inputs=("q",), answer="right", choices=("options",))
     item = all_items(make(tmp_path, "choice", text=listed, columns=columns, overwrite=True))[0]
     assert item.truth == {"choice": "B", "choices": {"A": "one", "B": "two"}}
 
@@ -153,7 +164,8 @@ def test_extraction_reads_json_records_and_checks_a_given_schema(tmp_path):
         name="mine",
         data=table,
         kind="extraction",
-        columns=Columns(("t",), "record"),
+        inputs=("t",),
+        answer="record",
         schema_file=schema,
         out_dir=tmp_path / "out",
         cache_dir=tmp_path / "cache",
@@ -178,13 +190,17 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     [
         (
             "classification",
-            {"columns": Columns(("txt",), "queue")},
+            {"columns": Columns(inputs=("txt",), answer="queue")},
             "no column 'txt' (--input) (did you mean 'text'?)",
         ),
-        ("classification", {"columns": Columns(("text",))}, "needs an answer column (--answer COLUMN)"),
         (
             "classification",
-            {"columns": Columns(("text",), "queue", labels=("billing", "logins", "refund"))},
+            {"columns": Columns(inputs=("text",))},
+            "needs an answer column (--answer COLUMN)",
+        ),
+        (
+            "classification",
+            {"columns": Columns(inputs=("text",), answer="queue", labels=("billing", "logins", "refund"))},
             "tickets.csv line 3: label 'login' is not one of the labels (did you mean 'logins'?)",
         ),
         ("classification", {"text": TICKETS.replace(",refund", ",")}, "line 5: column 'queue' is empty"),
@@ -216,11 +232,23 @@ def test_nothing_is_overwritten_unasked(tmp_path):
             "line 11: the same input as in line 3, but another answer: '1' here, '0' there",
         ),
         ("number", {"text": "q,n\n" + "x,1e99999999\n" * 9}, "line 2: column 'n' holds no number"),
-        ("number", {"columns": Columns(("q",), "q")}, "line 2: column 'q' holds no number"),
-        ("choice", {"columns": Columns(("q",), "q", choices=("a", "b"))}, "is neither a letter A to B nor"),
-        ("choice", {"columns": Columns(("q",), "right")}, "needs its options (--choices"),
-        ("extraction", {"columns": Columns(("body",), "code")}, "line 2: column 'code' is not valid JSON"),
-        ("extraction", {"columns": Columns(("body",), "total")}, "column 'total' should hold a JSON object"),
+        ("number", {"columns": Columns(inputs=("q",), answer="q")}, "line 2: column 'q' holds no number"),
+        (
+            "choice",
+            {"columns": Columns(inputs=("q",), answer="q", choices=("a", "b"))},
+            "is neither a letter A to B nor",
+        ),
+        ("choice", {"columns": Columns(inputs=("q",), answer="right")}, "needs its options (--choices"),
+        (
+            "extraction",
+            {"columns": Columns(inputs=("body",), answer="code")},
+            "line 2: column 'code' is not valid JSON",
+        ),
+        (
+            "extraction",
+            {"columns": Columns(inputs=("body",), answer="total")},
+            "column 'total' should hold a JSON object",
+        ),
     ],
 )
 def test_wrong_tables_are_explained(tmp_path, kind, changes, message):
@@ -231,13 +259,13 @@ def test_wrong_tables_are_explained(tmp_path, kind, changes, message):
 
 
 def test_names_and_kinds_are_checked(tmp_path):
-    request = TaskRequest("My Task", tmp_path / "x.csv", "number", Columns(("q",), "n"))
+    request = TaskRequest("mine", tmp_path / "x.csv", kind="number", inputs=("q",), answer="n")
     with pytest.raises(DataError, match="'My Task' cannot name a task"):
-        init_task(request)
+        init_task(replace(request, name="My Task"))
     with pytest.raises(DataError, match="did you mean 'classification'"):
-        init_task(TaskRequest("mine", tmp_path / "x.csv", "clasification", Columns(("q",), "n")))
+        init_task(replace(request, kind="clasification"))
     with pytest.raises(DataError, match="does not exist"):
-        init_task(TaskRequest("mine", tmp_path / "x.csv", "number", Columns(("q",), "n")))
+        init_task(request)
 
 
 def test_a_small_table_is_for_testing():
@@ -261,7 +289,7 @@ def test_what_an_earlier_task_left_over_goes(tmp_path):
     table = tmp_path / "sums.csv"
     table.write_text(text, encoding="utf-8")
     places = {"out_dir": tmp_path / "out", "cache_dir": tmp_path / "cache"}
-    again = init_task(TaskRequest("mine", table, "number", columns, overwrite=True, **places))
+    again = init_task(TaskRequest("mine", table, kind="number", overwrite=True, **asdict(columns), **places))
     assert "dev" not in again.items
     assert not dev.exists()
     assert not first.schema_file.exists()
@@ -348,7 +376,7 @@ def test_cells_may_hold_lists_of_assertions_and_empty_ones_assert_nothing(tmp_pa
         f'Say {n},"[""contains: a"", {{""number"": {n}}}]",\n' if n % 2 else f"Say {n},b,c: d\n"
         for n in range(12)
     )
-    columns = Columns(("q",), fields=("__expected1", "__expected2"))
+    columns = Columns(inputs=("q",), fields=("__expected1", "__expected2"))
     items = all_items(make(tmp_path, "assert", text=text, columns=columns))
     assert items[0].truth == {"assert": ["b", "c: d"]}
     assert items[1].truth == {"assert": ["contains: a", {"number": 1}]}
@@ -376,4 +404,69 @@ def test_cells_may_hold_lists_of_assertions_and_empty_ones_assert_nothing(tmp_pa
 )
 def test_the_kind_that_a_table_looks_like(answers, columns, kind):
     rows = [Row(f"line {n}", {"q": "?", "a": answer}) for n, answer in enumerate(answers)]
-    assert likely_kind(rows, Columns(("q",), "a", **columns)) == kind
+    assert likely_kind(rows, Columns(inputs=("q",), answer="a", **columns)) == kind
+
+
+def table(tmp_path, data):
+    path = tmp_path / "table.csv"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"text,queue\na,billing\n",
+        b"\xef\xbb\xbftext;queue\r\na;billing\r\n",
+        b"text\tqueue\ra\tbilling\r",
+        b'"text";"queue"\n"a";"billing"\n',
+    ],
+)
+def test_tables_as_spreadsheets_write_them(tmp_path, data):
+    assert [row.values for row in read_table(table(tmp_path, data))] == [{"text": "a", "queue": "billing"}]
+
+
+def test_a_cell_may_hold_a_long_document(tmp_path):
+    (row,) = read_table(table(tmp_path, b'text,queue\n"' + b"x" * 300_000 + b'",billing\n'))
+    assert len(row.values["text"]) == 300_000
+
+
+def test_a_quote_that_is_never_closed_is_told(tmp_path):
+    with pytest.raises(
+        DataError, match=r"after line 1: .*\(a quote is never closed, or the file was cut off\)"
+    ):
+        read_table(table(tmp_path, b'text,queue\n"a,billing\nb,technical\n'))
+
+
+@pytest.mark.parametrize(
+    ("told", "known", "placeholders", "found"),
+    [
+        ({"answer": "b"}, "abc", (), ("b", "")),
+        ({"fields": ("a", "b")}, "abc", (), (None, "")),
+        ({}, ["text", "Gold"], (), ("Gold", " (by its name)")),
+        (
+            {"inputs": ("text",), "id_column": "id"},
+            ["id", "text", "queue"],
+            (),
+            ("queue", " (the only column left)"),
+        ),
+        ({}, ["answer", "queue"], ("answer",), ("queue", " (the only column left)")),
+    ],
+)
+def test_the_column_of_the_right_answer(told, known, placeholders, found):
+    source = Path("tickets.csv")
+    assert answer_column(Columns(**told), list(known), source, placeholders=placeholders) == found
+
+
+def test_columns_that_cannot_be_concluded():
+    source, known = Path("tickets.csv"), ["text", "queue", "date"]
+    with pytest.raises(
+        DataError, match=r"which column is the right answer\? \(--answer, one of queue, date\)"
+    ):
+        answer_column(Columns(inputs=("text",)), known, source)
+    assert answer_column(Columns(inputs=("text",)), known, source, needed=False) == (None, "")
+    with pytest.raises(DataError, match=r"no column 'que' \(--answer\)"):
+        answer_column(Columns(answer="que"), known, source)
+    with pytest.raises(DataError, match="no column is left for the input"):
+        input_columns(Columns(answer="a"), ["a"], source)
+    assert input_columns(Columns(answer="queue"), known, source) == ("text", "date")

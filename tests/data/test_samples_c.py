@@ -19,7 +19,7 @@ import pytest
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import SAMPLES, Item, load_items
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 
 SPLITS = {
     "svamp": ("test", "train", "dev"),

@@ -14,6 +14,7 @@ from pcsuite.engines.limits import (
     RetriesExhaustedError,
     RetryPolicy,
     call_with_retries,
+    calls_cost,
     is_overload,
 )
 from pcsuite.errors import BudgetExceededError, EngineError
@@ -320,3 +321,23 @@ def test_the_refusal_says_what_and_how_to_go_on():
         asyncio.run(main(Budget(max_tokens=1000)))
     with pytest.raises(BudgetExceededError, match=r"max_cost_usd"):
         asyncio.run(main(Budget(max_cost_usd=0.001), Price(1.0, 1.0, 1.0, 1.0, "stated")))
+
+
+def test_calls_of_a_row_cost_what_their_tokens_together_cost():
+    """0.1 + 0.2 is not 0.3 in floating point: prices of calls one by one would depend on how a loop went."""
+    price = Price(0.1, 0.4, 0.1, 1.0, "stated")
+    usages = [{"prompt_tokens": 100, "completion_tokens": n, "total_tokens": 100 + n} for n in (7, 9)]
+    assert sum(calls_cost(price, [usage]) for usage in usages) != calls_cost(price, usages)
+    assert calls_cost(price, usages) == calls_cost(price, usages[::-1]) == price.cost(200, 16)
+
+
+def test_hidden_and_cached_tokens_of_each_call_are_priced():
+    """Two calls: 10 + 5 hidden tokens as completion; of 200 cached no more than the 100 that were asked."""
+    price = Price(2.0, 8.0, 0.5, 0.5, "stated")
+    usages = [
+        {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 130},
+        {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 125, "cached_tokens": 200},
+    ]
+    whole = (100 * 2.0 + 100 * 0.5 + 55 * 8.0) / 1e6
+    assert calls_cost(price, usages) == pytest.approx(whole)
+    assert calls_cost(price, usages, batch=True) == pytest.approx(whole / 2)

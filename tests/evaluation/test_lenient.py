@@ -70,6 +70,22 @@ def test_mentions_labels_and_prose() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        # 'Positive' names the label 'positive', so this text names both.
+        ("The review is Positive, although a negative remark is made about the delivery.", None),
+        ("Positive. The customer is delighted with the shoes, nothing negative to say of them.", "positive"),
+        ("The tone of it isn't negative, and all in all the customer is clearly POSITIVE here.", "positive"),
+        ("The customer is happy, and the tone is positive throughout the whole of the review.", "positive"),
+        ("Posıtıve", None),
+    ],
+)
+def test_labels_count_in_capitals_too(text: str, label: str | None) -> None:
+    names = {"positive": "positive", "negative": "negative"}
+    assert one_mention(text, names, any_case=len(text) <= 60) == label
+
+
+@pytest.mark.parametrize(
     ("text", "letter"),
     [("D, beach", "D"), ("most likely D", "D"), ("A - river bank", "A"), ("A beach", "D"), ("B or C", None), ("not B but D", "D"),
      ("D - river bank", None), ("A", "A"), ("It is a beach.", "D"), ("I think so", None), ("x" * 1000, None)],
@@ -82,7 +98,13 @@ def test_choices(text: str, letter: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [("Yes, it is", "yes"), ("No.", "no"), ("It flies. Yes, it does.", "yes"), ("No one knows", None), ("Yes or no", None), ("Yes. No.", None),
-     ("It is true", None), ("True", "yes")],
+     ("It is true", None), ("True", "yes"),
+     # Both are named: a person could not say which is meant.
+     ("yes, no", None), ("Yes, but also no.", None), ("Yes (no)", None), ("No. It could also be yes, though.", None), ("yes | no", None),
+     ("Yes, the claim is false.", None), ("True, false", None), ('Yes, although some would say "no".', None), ("Yes-no questions are hard", None),
+     # The other word says something else, denies itself, or belongs to the question that is repeated.
+     ("Yes, there is no limit.", "yes"), ("Yes, no doubt.", "yes"), ("No, that is not true.", "no"), ("No, that doesn't hold true.", "no"),
+     ("No, not yes.", "no"), ("Yes, it is a true story.", "yes"), ("Is it yes or no? Yes.", "yes"), ("Yes or no?", None)],
 )  # fmt: skip
 def test_yes_and_no(text: str, verdict: str | None) -> None:
     assert yes_or_no(text) == verdict

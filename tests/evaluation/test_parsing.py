@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pcsuite.evaluation.base import reasoning_characters, without_reasoning
+from pcsuite.evaluation.base import Answer, Parsed, conclude, without_reasoning
 from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, object_spans, parse_object, read_json
 
 
@@ -194,7 +194,9 @@ def test_a_part_of_a_broken_object_is_no_answer(text: str) -> None:
 )
 def test_reasoning_is_set_aside(text: str, kept: str) -> None:
     assert without_reasoning(text) == kept
-    assert reasoning_characters(text) == len(text) - len(kept)
+    notes = conclude(Parsed(answer="x"), Answer(text), score=1.0).parsed.parse_errors
+    aside = len(text) - len(kept)
+    assert notes == ([f"reasoning block of {aside} characters set aside"] if aside else [])
 
 
 def test_spans_are_those_of_objects_of_their_own() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import Item, load_items
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "scoring.md"

@@ -1,8 +1,9 @@
-"""Every reader of outside text, on text that nobody wrote: only our own errors come out."""
+"""Every reader of outside text, on text that nobody wrote: a value of its kind, or an error of ours that says where."""
 
 import json
 import zipfile
-from contextlib import closing, suppress
+from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,16 @@ from pcsuite.engines.adapters._openai_wire import (
     retry_after_seconds,
     status_error,
 )
-from pcsuite.errors import EngineError, LogError, PcsuiteError
+from pcsuite.errors import EngineError, PcsuiteError
 from pcsuite.evaluation.base import Answer
 from pcsuite.importers.base import FORMATS
 from pcsuite.importers.documents import ZipMembers
 from pcsuite.logging.audit import audit_log, repair_log
 from pcsuite.logging.log import PromptStore, ResumeIndex, RunPaths, iter_newest_rows, iter_rows, read_prompts
-from pcsuite.logging.manifest import read_manifest
+from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.row import encode_row
 from pcsuite.programs.react import read_turn
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 from support.import_logs import FIXTURES
 from support.profiles import write_profile
 from support.rows import make_row
@@ -93,6 +94,22 @@ def damaged(draw, document):
     return bytes(data)
 
 
+def read_or_refused(read, *places):
+    """What a reader makes of a text, ``None`` where it refuses it; each line of the error names one of the places.
+
+    Several problems of one file stand on a line each, and the command line joins them.
+    """
+    try:
+        return read()
+    except PcsuiteError as error:
+        lines = str(error).split("\n")
+        assert len(lines) <= 60
+        for line in lines:
+            assert any(str(place) in line for place in places), (places, line)
+            assert len(line) < 1000, line
+        return None
+
+
 PROFILE = yaml.safe_dump(
     {
         "version": "1.0",
@@ -116,8 +133,8 @@ models:
 @fuzz
 @given(text=st.one_of(texts, st.binary(max_size=200).map(lambda data: data.decode("latin-1"))))
 def test_yaml(text):
-    with suppress(PcsuiteError):
-        load_yaml(text, "x.yaml")
+    read = read_or_refused(lambda: load_yaml(text, "x.yaml"), "x.yaml")
+    assert read is None or isinstance(read, (dict, list, str, bytes, int, float, date))
 
 
 @pytest.mark.parametrize(
@@ -154,11 +171,11 @@ def test_yaml_that_grows_or_acts_is_one_line(text):
 def test_configuration(tmp_path, profile, models):
     path = write_profile(tmp_path)
     (tmp_path / "models.yaml").write_bytes(models)
-    with suppress(PcsuiteError):
-        load_suite(path)
+    suite = read_or_refused(lambda: load_suite(path), path, tmp_path / "models.yaml")
+    assert suite is None or suite.profile.selection.models[0] in suite.models
     path.write_bytes(profile)
-    with suppress(PcsuiteError):
-        load_suite(path)
+    suite = read_or_refused(lambda: load_suite(path), path, tmp_path / "models.yaml")
+    assert suite is None or suite.profile.selection.tasks
 
 
 ITEMS = b'{"item_id": "a", "input_text": "who?", "truth": {"label": "World"}}\n{"item_id": "b", "input_text": "x", "truth": {}}\n'
@@ -168,9 +185,10 @@ ITEMS = b'{"item_id": "a", "input_text": "who?", "truth": {"label": "World"}}\n{
 @given(content=damaged(ITEMS))
 def test_items(tmp_path, content):
     (tmp_path / "datasets").mkdir(exist_ok=True)
-    (tmp_path / "datasets" / "mine_test.jsonl").write_bytes(content)
-    with suppress(PcsuiteError):
-        load_items("mine", "test", tmp_path)
+    path = tmp_path / "datasets" / "mine_test.jsonl"
+    path.write_bytes(content)
+    loaded = read_or_refused(lambda: load_items("mine", "test", tmp_path), path)
+    assert loaded is None or all(item.item_id and isinstance(item.truth, dict) for item in loaded.items)
 
 
 TABLES = {
@@ -185,9 +203,11 @@ TABLES = {
 @fuzz
 @given(data=st.data())
 def test_tables(tmp_path, name, data):
-    (tmp_path / name).write_bytes(data.draw(damaged(TABLES[name])))
-    with suppress(PcsuiteError):
-        read_table(tmp_path / name)
+    path = tmp_path / name
+    path.write_bytes(data.draw(damaged(TABLES[name])))
+    rows = read_or_refused(lambda: read_table(path), path)
+    assert rows is None or rows
+    assert all(str(path) in row.where and isinstance(row.values, dict) for row in rows or ())
 
 
 LOG = b"".join(encode_row(make_row(item=item)) for item in "abc")
@@ -211,10 +231,10 @@ def test_logs(tmp_path_factory, content, manifest, prompts):
     assert index.rows + index.malformed_count == content.count(b"\n") + (
         not content.endswith(b"\n") and content != b""
     )
-    with suppress(LogError):
-        read_manifest(paths.log)
+    noted = read_or_refused(lambda: read_manifest(paths.log), paths.log.with_suffix(".manifest.json"))
+    assert noted is None or isinstance(noted, RunManifest)
     PromptStore(paths.prompts).close()
-    read_prompts(paths.prompts, ["0" * 64])
+    assert read_prompts(paths.prompts, ["0" * 64]) == {}
     audit = audit_log(paths)
     assert audit.rows + sum(audit.counts.values()) == audit.lines
     repair_log(paths)
@@ -227,13 +247,16 @@ def test_logs(tmp_path_factory, content, manifest, prompts):
 
 
 def read_all(name, path):
-    source = FORMATS.get(name).open(path, model="m")
-    try:
-        for measure in source.header.measures:
-            for _ in source.samples(measure):
-                pass
-    finally:
-        source.close()
+    """Every sample of a log under every measure."""
+    with closing(FORMATS.get(name).open(path, model="m")) as source:
+        return [sample for measure in source.header.measures for sample in source.samples(measure)]
+
+
+def check_samples(samples):
+    for sample in samples or ():
+        assert isinstance(sample.item_id, str)
+        assert isinstance(sample.epoch, int)
+        assert all(score is None or isinstance(score, (bool, int, float)) for score in sample.scores.values())
 
 
 @pytest.mark.parametrize("fixture", ["inspect_c0.eval", "odd.eval", "odd.json", "odd_chunked.eval"])
@@ -254,8 +277,7 @@ def test_inspect_logs(tmp_path, fixture, data):
                 written.writestr(name, content)
     else:
         target.write_bytes(data.draw(damaged(source.read_bytes())))
-    with suppress(PcsuiteError):
-        read_all("inspect", target)
+    check_samples(read_or_refused(lambda: read_all("inspect", target), target))
 
 
 LM_EVAL = sorted((FIXTURES / "lm_eval" / "bare").rglob("samples_*.jsonl"))[0]
@@ -267,8 +289,7 @@ def test_lm_eval_samples(tmp_path, data):
     lines = LM_EVAL.read_bytes().splitlines(keepends=True)[:3]
     target = tmp_path / LM_EVAL.name
     target.write_bytes(data.draw(damaged(b"".join(lines))))
-    with suppress(PcsuiteError):
-        read_all("lm-eval", target)
+    check_samples(read_or_refused(lambda: read_all("lm-eval", target), target))
 
 
 TASKS = [
@@ -303,7 +324,10 @@ def evaluators(tmp_path_factory):
 )
 def test_model_answers(evaluators, text):
     for evaluator, item in evaluators:
-        evaluator.evaluate(item, Answer(text))
+        evaluation = evaluator.evaluate(item, Answer(text))
+        score = evaluation.metrics["task_score"]
+        assert score is None or 0 <= score <= 1
+        assert evaluation.parsed.answer is None or isinstance(evaluation.parsed.answer, str)
 
 
 @fuzz
@@ -316,7 +340,10 @@ def test_model_answers(evaluators, text):
     )
 )
 def test_turns_of_a_loop(text):
-    read_turn(text, frozenset({"search", "lookup"}))
+    turn = read_turn(text, frozenset({"search", "lookup"}))
+    assert turn.read in text
+    assert not turn.calls or turn.final is None
+    assert all(call.problem is not None or call.tool in ("search", "lookup") for call in turn.calls)
 
 
 @fuzz

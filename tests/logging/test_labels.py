@@ -138,3 +138,9 @@ def test_wrong_sheets_are_one_clear_line(tmp_path, sample, text, words):
 def test_a_sheet_that_is_not_there(tmp_path, sample):
     with pytest.raises(DataError, match="not a readable CSV"):
         read_sheet(tmp_path / "none.csv", sample)
+
+
+def test_a_sheet_that_a_spreadsheet_saved_with_semicolons(tmp_path, sample):
+    path = tmp_path / "gold.csv"
+    path.write_bytes(b"\xef\xbb\xbflabel_id;input;label\r\nu1;a, b;pass\r\nu2;c;\r\n")
+    assert read_sheet(path, sample) == {"u1": "pass"}

@@ -13,6 +13,7 @@ from pcsuite.logging.manifest import (
     RegisteredPlan,
     RunManifest,
     TaskNote,
+    differing_settings,
     manifest_path,
     read_manifest,
     read_manifests,
@@ -49,7 +50,7 @@ def test_the_keys_of_the_file(tmp_path):
     assert list(json.loads(text)) == [
         "run", "profile", "config_hash", "pcsuite_version", "length_control", "tasks", "models", "conditions",
         "operator_types", "regimes", "objective", "analysis", "metrics", "compiled", "preregistration", "planned_rows",
-        "not_applicable",
+        "not_applicable", "configurations",
     ]  # fmt: skip
     assert text.startswith('{\n  "run"')
     assert text.endswith("}\n")
@@ -107,3 +108,27 @@ def test_parts_of_one_registered_plan_add_their_contrasts():
     whole.fill_from(part(["t", "c", "D0", "C3", "C0"], "2026-01-01", "other"))
     assert [contrast[1] for contrast in whole.preregistration.contrasts] == ["a", "b"]
     assert whole.preregistration.registered_utc == "2026-02-01"
+
+
+def test_configurations_are_told_apart_by_their_settings():
+    one = {"limits.max_items_per_task": 2, "selection.tasks": ["a", "b"], "tasks.a": "11", "models.m": "5"}
+    other = {
+        "limits.stop_on_error_rate": None,
+        "selection.tasks": ["a"],
+        "tasks.a": "12",
+        "run.name": "default",
+    }
+    assert differing_settings([one, other]) == [
+        "limits.max_items_per_task (2; default)",
+        "limits.stop_on_error_rate (default; null)",
+        "run.name (default)",
+        'selection.tasks (["a", "b"]; ["a"])',
+        "the definition tasks.a",
+    ]
+    assert differing_settings([one, one]) == []
+    assert differing_settings([]) == []
+
+
+def test_long_values_are_left_to_the_profile():
+    long = {"selection.conditions": [f"C{number}" for number in range(30)]}
+    assert differing_settings([long, {"selection.conditions": ["C0"]}]) == ["selection.conditions"]

@@ -19,7 +19,7 @@ from pcsuite.optimization.blocks import (
     wordings_of,
 )
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
-from pcsuite.runners.plan import plan_task
+from pcsuite.runners.task_plan import plan_task
 
 SUITE = load_suite("quickstart")
 ORDER = ("ROLE", "GOAL", "SCHEMA", "VERIFIER")

@@ -17,7 +17,7 @@ from pcsuite.perturbations.kinds import payload
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle
-from pcsuite.runners.pipeline import perturbation_refs, registered_perturbation, site_of
+from pcsuite.runners.edits import site_of
 from support.perturbing import CONDITIONS, conditions_of, fingerprint, plan_of_everything
 
 KINDS = ("injection", "paraphrase", "reorder", "distractor", "role_confusion", "scope")
@@ -208,17 +208,11 @@ def test_a_wrong_order_is_refused(cases):
 def test_ids_name_kind_and_number():
     assert [entry.id for entry in variants(["reorder"], 2)] == ["reorder-1", "reorder-2"]
     assert variant_of("role_confusion", "role_confusion-3") == Variant("role_confusion", 3)
-    assert [ref.id for ref in perturbation_refs(["distractor"], 1)] == [None, "distractor-1"]
     for wrong in ("reorder-4", "reorder-0", "distractor-1", "reorder"):
         with pytest.raises(ConfigError, match="is no variant of reorder"):
             variant_of("reorder", wrong)
     with pytest.raises(ConfigError, match="unknown perturbation 'injektion' .did you mean 'injection'"):
         variants(["injektion"])
-
-
-def test_the_clean_prompt_is_not_edited(plan):
-    clean = next(unit for unit in plan.units("sim") if unit.perturbation.id is None)
-    assert registered_perturbation(clean) is None
 
 
 def test_scope_adds_one_line_and_changes_no_other(cases):

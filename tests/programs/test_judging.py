@@ -63,33 +63,6 @@ def test_unreadable_verdicts_are_no_scores(tmp_path):
         assert row.errors == []
 
 
-def test_pairs_are_asked_in_both_orders_and_the_control_once(tmp_path):
-    judge = {"scale": "pairwise"}
-    judging = {"sensitivity": 1.0, "specificity": 1.0}
-    found = rows(run(write_judged_profile(tmp_path, judge=judge, judging=judging)))
-    texts = {(row.task.item_id, row.condition.id): row.generation.text for row in found}
-    orders = set()
-    for row in found:
-        if row.condition.id == "C0":
-            assert row.metrics["task_score"] == 0.5
-            assert row.judge[0].rule
-            continue
-        own, other = texts[row.task.item_id, "C1"], texts[row.task.item_id, "C0"]
-        good, other_good = own.startswith("Open"), other.startswith("Open")
-        assert row.metrics["task_score"] == (0.5 if good == other_good else float(good))
-        assert {call.other for call in row.judge} == {other}
-        orders |= {tuple(call.order for call in row.judge)}
-    assert ("answer", "control") in orders
-
-
-def test_a_judge_that_likes_the_first_flips(tmp_path):
-    judge, judging = {"scale": "pairwise"}, {"first_bias": 1.0}
-    found = rows(run(write_judged_profile(tmp_path, judge=judge, judging=judging)))
-    asked = [row for row in found if len(row.judge) == 2]
-    assert asked
-    assert all(row.metrics["judge_flip"] is True and row.metrics["task_score"] == 0.5 for row in asked)
-
-
 def test_calls_go_through_the_session_and_a_resumed_run_asks_for_the_rest(tmp_path):
     def answer(body):
         prompt = body["messages"][-1]["content"]
@@ -203,16 +176,6 @@ def test_wrong_judges_are_named_with_file_and_line(tmp_path, judge, words):
     with pytest.raises(ConfigError, match=words) as caught:
         load_suite(path)
     assert "tasks.yaml:" in str(caught.value)
-
-
-def test_pairs_without_a_control_are_refused(tmp_path):
-    path = write_judged_profile(tmp_path, judge={"scale": "pairwise"}, conditions=("C1",))
-    text = path.read_text().replace("- C1", "- mine\n  - other")
-    conditions = {"version": "1.0", "conditions": {"mine": ["ROLE"], "other": ["GOAL"]}}
-    (tmp_path / "conditions.yaml").write_text(json.dumps(conditions))
-    path.write_text(text.replace("tasks_ref:", "conditions_ref: conditions.yaml\n  tasks_ref:"))
-    with pytest.raises(ConfigError, match="no control"):
-        build_plan(load_suite(path))
 
 
 def test_the_estimate_has_the_judge_in_it(tmp_path):

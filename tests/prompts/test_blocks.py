@@ -6,7 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.blocks import SPLIT_METHODS, read_prompt, sham_text, split_prompt
+from pcsuite.prompts.blocks import read_prompt, sham_text, split_prompt
+from pcsuite.prompts.splitting import SPLIT_METHODS
 from pcsuite.prompts.verbatim import decode_chat
 
 HAND_WRITTEN = [
@@ -95,28 +96,6 @@ def names(text, how="auto"):
     return [block.name for block in split_prompt(text, how).blocks]
 
 
-def test_headings_are_split_at_the_highest_level_that_occurs_twice():
-    assert names("# Title\nintro\n## Role\nx\n### More\ny\n## Rules\nz\n") == ["title", "role", "rules"]
-
-
-def test_fenced_code_is_never_split():
-    text = "# A\n```\n# not a heading\n```\n# B\nx\n"
-    assert names(text) == ["a", "b"]
-    assert names("one\n\n```\nx\n\ny\n```\n\ntwo\n", "paragraphs") == ["one", "x_y", "two"]
-
-
-def test_tags_take_their_nested_selves_along():
-    text = "Hello.\n\n<rules>\n<rules>inner</rules>\n\n- a\n</rules>\n\n<tone>kind</tone>\nBye.\n"
-    assert names(text) == ["hello", "rules", "tone", "bye"]
-
-
-def test_auto_prefers_structure():
-    assert split_prompt("# A\nx\n\n<input>\n{{ t }}\n</input>\n\n# B\ny\n").method == "at its headings"
-    assert split_prompt("a\n\nb\n").method == "at its paragraphs"
-    assert split_prompt("- a\n- b\n").method == "at its items"
-    assert len(split_prompt("a single paragraph\nof two lines").blocks) == 1
-
-
 def test_names_come_from_headings_labels_and_first_words_and_differ():
     text = (
         "You are a very careful judge.\n\nOutput format: JSON.\n\n1. Rule one here\n\nYou are a fool.\n\n42\n"
@@ -164,6 +143,14 @@ def test_inside_a_block_its_heading_and_its_tags_stay():
         ("tone", "outside of what is split"),
         ("x", "outside of what is split"),
     ]
+
+
+def test_inside_a_message_marks_are_seen_by_no_model_either():
+    content = "<!-- block: rules -->\nNever guess.\n\nBe brief.\n<!-- /block -->\n{{ x }}\n"
+    text = json.dumps([{"role": "user", "content": content}])
+    made = split_prompt(text, form="json").into(["rules"])
+    assert len(made.free) == 2
+    assert decode_chat(made.sent()) == [{"role": "user", "content": "Never guess.\n\nBe brief.\n{{ x }}\n"}]
 
 
 def test_blocks_are_found_by_name_and_number_renamed_and_kept():
@@ -244,6 +231,11 @@ def test_a_wrong_chat_is_told_in_one_line(tmp_path, content, problem):
 
 
 def test_a_file_that_cannot_be_read_is_told_in_one_line(tmp_path):
+    with pytest.raises(PromptError, match="is a folder"):
+        read_prompt(tmp_path)
+    marked = tmp_path / "marked.md"
+    marked.write_bytes(b"\xef\xbb\xbfBe brief.\r\n\r\n{{ input }}\r\n")
+    assert "".join(block.source for block in read_prompt(marked).blocks) == "Be brief.\r\n\r\n{{ input }}\r\n"
     with pytest.raises(PromptError, match="no such file"):
         read_prompt(tmp_path / "none.md")
     (tmp_path / "latin.md").write_bytes("Grüße".encode("latin-1"))

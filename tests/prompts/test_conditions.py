@@ -15,7 +15,7 @@ from pcsuite.prompts.conditions.conditions import (
     build_condition,
     expand_conditions,
 )
-from pcsuite.runners.plan import plan_task
+from pcsuite.runners.task_plan import plan_task
 
 FOLDER = bundled_configs()
 TASKS = sorted(YamlSource.read(FOLDER / "tasks_v1.yaml").parse(TasksFile).tasks)

@@ -28,14 +28,14 @@ def test_pad_reaches_the_band_and_is_counted():
     prompt = fit(tree("short input"), (100, 200), "pad", words)
     assert prompt.band == "inside"
     assert prompt.tokens == words(prompt.text) >= 100
-    assert prompt.padded == prompt.text.count(FILLER_LINE) == 10
+    assert prompt.tree.filler == prompt.text.count(FILLER_LINE) == 10
     assert prompt.tokens < 100 + words(FILLER_LINE)
 
 
 def test_warn_and_off_leave_the_prompt_alone():
     for control in ("warn", "off"):
         prompt = fit(tree("short input"), (100, 200), control, words)
-        assert prompt.padded == 0
+        assert prompt.tree.filler == 0
         assert prompt.band == "below"
         assert prompt.text == "Do it.\n\nInput:\nshort input"
 
@@ -58,7 +58,7 @@ def test_pad_never_stops_below_the_band(length, low):
 def test_the_hash_is_of_the_text_and_the_tree_holds_the_filler():
     prompt = fit(tree("a \udc80 b"), (20, 200), "pad", words)
     assert sha256_hex(prompt.text) == hashlib.sha256(prompt.text.encode("utf-8", "surrogatepass")).hexdigest()
-    assert prompt.tree.filler == prompt.padded > 0
+    assert prompt.tree.filler > 0
     assert prompt.tree.assemble() == prompt.text
 
 

@@ -1,9 +1,15 @@
+import html
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
+from pcsuite.config.load import load_suite
+from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.report.build import build_report
+from pcsuite.runners.run_suite import run_suite
+from support.profiles import write_profile
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 HOSTILE = '</pre></textarea><script>alert("x")</script><img src=x onerror=alert(1)> =1+1 {{ 7 * 7 }} &amp;'
@@ -127,3 +133,26 @@ def test_the_same_log_gives_the_same_page(page, tmp_path):
     log = page.index.parents[2] / "runs" / "demo.jsonl"
     again = build_report([log], tmp_path)
     assert again.index.read_text(encoding="utf-8") == page.index.read_text(encoding="utf-8")
+
+
+def test_a_run_in_pieces_is_told_what_its_configurations_differ_in(tmp_path):
+    """The second piece had more items and another wording; the first of a run before configurations were kept none."""
+    profile = write_profile(tmp_path, conditions=("C0", "C3"), regimes=("D0",), items=3)
+    run_suite(load_suite(profile), quiet=True)
+    more = {"limits.max_items_per_task": 5, "selection.conditions": ["C0", "C3", "C4"]}
+    log = run_suite(load_suite(profile, more), quiet=True).paths.log
+    page = build_report([log], tmp_path / "outputs", plots=False).index.read_text(encoding="utf-8")
+    said = re.search(
+        r"Rows were written under 2 configurations: (.*?) For each cell the newest row counts", page
+    )
+    assert html.unescape(said[1]) in (
+        "they differ in limits.max_items_per_task (3; 5) and selection.conditions"
+        ' (["C0", "C3"]; ["C0", "C3", "C4"]).',
+        "they differ in limits.max_items_per_task (5; 3) and selection.conditions"
+        ' (["C0", "C3", "C4"]; ["C0", "C3"]).',
+    )
+    manifest = read_manifest(log)
+    del manifest.configurations[json.loads(log.read_text().splitlines()[0])["config_hash"]]
+    write_manifest(log, manifest)
+    page = build_report([log], tmp_path / "outputs", plots=False).index.read_text(encoding="utf-8")
+    assert "under 2 configurations: what 1 of them said was not kept when the rows were written." in page

@@ -105,6 +105,7 @@ def test_the_terminal_has_table_then_sentence(tmp_path):
     out = io.StringIO()
     print_result(result, Console(file=out, width=120))
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines() if line.strip()]
+    assert lines.pop(0).startswith("! Simulated: m1 is not a language model")
     assert lines[0] == "agnews_json × m1 × D0 (12 items)"
     assert lines[1] == "condition score against C0 95 % interval verdict tokens"
     assert lines[2] == "C0 0.25 control 120"

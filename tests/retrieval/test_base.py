@@ -13,7 +13,8 @@ from pcsuite.config.profile import RetrievalSection
 from pcsuite.errors import ConfigError
 from pcsuite.retrieval import RETRIEVERS
 from pcsuite.retrieval.base import Passage, Retriever
-from pcsuite.runners.plan import build_plan, retrieval_version
+from pcsuite.runners.plan import build_plan
+from pcsuite.runners.retrievers import retrieval_version
 
 PLUGIN = """
 from pcsuite.retrieval.base import Passage, Retriever

@@ -16,8 +16,9 @@ from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.schema_check import schema_error
 from pcsuite.logging.log import iter_rows
 from pcsuite.logging.row import RunRow
-from pcsuite.runners.plan import Plan, build_plan, plan_task
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.run_suite import run_suite
+from pcsuite.runners.task_plan import plan_task
 from support.profiles import SIMULATED, SMOLLM, write_profile
 from support.tiny_gguf import tiny_model
 

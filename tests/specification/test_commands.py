@@ -170,3 +170,5 @@ def test_install_road_needs_no_further_extra():
     assert of("retrieval") <= road  # C7 on FEVER
     assert of("outlines") <= road  # C6 on a transformers model
     assert {"rouge-score", "sacrebleu"} <= road  # TruthfulQA
+    rehearsal = re.search(r"^hf = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL)[1]
+    assert '"prompt-control-suite[local]"' in rehearsal  # --models smollm2-135m in place of the big ones

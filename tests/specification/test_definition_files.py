@@ -9,7 +9,8 @@ from pcsuite.cli import main
 from pcsuite.config.load import bundled_tasks, load_suite
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.logging.log import iter_newest_rows
-from pcsuite.runners.plan import build_plan, plan_task
+from pcsuite.runners.plan import build_plan
+from pcsuite.runners.task_plan import plan_task
 from support.profiles import SIMULATED, write_profile
 
 TASKS = """

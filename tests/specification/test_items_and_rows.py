@@ -15,7 +15,7 @@ from pcsuite.errors import DataError, Exit
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.metric_cache import MetricCache, write_cache_report
 from pcsuite.logging.log import iter_newest_rows
-from pcsuite.runners.plan import plan_task
+from pcsuite.runners.task_plan import plan_task
 from support.profiles import write_profile
 
 

@@ -2,13 +2,17 @@
 
 import json
 import shutil
+import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import yaml
 
 from pcsuite.cli import main
 from pcsuite.config.load import bundled_configs, load_suite
+from pcsuite.engines import ADAPTERS
+from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.integrations.helm.process import parse_scenarios
 from pcsuite.logging.log import iter_newest_rows
@@ -130,6 +134,37 @@ def test_num_workers_max_inflight_and_log_level_are_read(project):
     """``repro.num_workers`` (preprocessing and evaluation), ``repro.max_inflight``, ``run.log_level``."""
     profile = load_suite("configs/profile_A.yaml").profile
     assert (profile.repro.num_workers, profile.repro.max_inflight, profile.run.log_level) == (8, 16, "INFO")
+
+
+class Counted(ModelAdapter):
+    """A server that is asked how long a prompt is: nobody gets an answer before three ask at once."""
+
+    counts_remotely = True
+    max_concurrency = 16
+    threads: ClassVar[set[str]] = set()
+    together = threading.Barrier(3)
+
+    def generate(self, prompt, decoding, seed):
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        return {"text": "{}", "finish_reason": "stop", "latency_ms": 0.1, "usage": usage}
+
+    def count_tokens(self, text):
+        name = threading.current_thread().name
+        if name not in self.threads:
+            self.threads.add(name)
+            self.together.wait(timeout=60)
+        return len(text.split())
+
+
+def test_num_workers_prepare_prompts_whose_length_a_server_counts(tmp_path, monkeypatch):
+    """``repro.num_workers``: as many at once, and no more."""
+    monkeypatch.setattr(ADAPTERS, "_targets", {**ADAPTERS._targets, "counted": Counted})
+    model = {"provider": "counted", "family": "f", "size": "7B"}
+    profile = write_profile(
+        tmp_path, {"m": model}, conditions=("C0",), regimes=("D0",), items=9, repro={"num_workers": 3}
+    )
+    assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
+    assert len(Counted.threads) == 3
 
 
 def test_run_all_does_what_the_integrations_enable(tmp_path, capsys):

@@ -58,6 +58,26 @@ def test_the_snippet_prints_c4_for_conll():
     assert built.react is None
 
 
+def test_the_snippet_runs_from_any_folder_and_another_folder_that_is_not_there_is_refused(
+    tmp_path, monkeypatch
+):
+    """The snippet names the folder from the project's root; a folder of one's own that is missing is a mistake."""
+    monkeypatch.chdir(tmp_path)
+    as_written = build_condition("C4", templates_dir="src/pcsuite/prompts/base_templates", ctx=CONLL)
+    assert as_written.prompt == build_condition("C4", ctx=CONLL).prompt
+    with pytest.raises(PromptError, match="templates_dir: there is no folder 'my_templates'"):
+        build_condition("C4", templates_dir="my_templates", ctx=CONLL)
+    (tmp_path / "my_templates").mkdir()
+    (tmp_path / "my_templates" / "json_base.j2").write_text("MINE {{ input_text }}")
+    assert build_condition("C4", templates_dir="my_templates", ctx=CONLL).prompt.startswith("MINE Ada")
+
+
+def test_no_goal_is_a_plain_one():
+    """``ctx`` without ``task_goal``: no heading over nothing."""
+    ctx = {"task_id": "sums", "task_kind": "reasoning", "input_text": "1 + 1"}
+    assert "Goal:\nAnswer what is asked" in build_condition("C1", ctx=ctx).prompt
+
+
 @pytest.mark.parametrize(
     "kind", ["structured_extraction", "classification", "mcq", "verification", "truthfulness"]
 )

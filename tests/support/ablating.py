@@ -48,6 +48,22 @@ def request_in(folder: Path, items: int = 80, prompt: str = PROMPT, **changes) -
     return AblationRequest(path, str(table), **(settings | changes))
 
 
+def words_of(request: AblationRequest, *more: str) -> list[str]:
+    """The command that makes the same request, but for the effects."""
+    words = [
+        "ablate",
+        str(request.prompt),
+        "--data",
+        request.data,
+        "--answer",
+        "queue",
+        "--model",
+        request.model,
+    ]
+    words += ["--config", request.config, "--output-dir", request.output_dir]
+    return [*words, "--margin", f"{request.margin:g}", "--quiet", *more]
+
+
 def _profile(folder: Path) -> Path:
     """A profile whose caches lie below ``folder``."""
     path = folder / "base.yaml"

@@ -8,7 +8,7 @@ from pcsuite.config.load import Suite, load_suite
 from pcsuite.perturbations import PERTURBATIONS
 from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition
-from pcsuite.runners.pipeline import perturbation_refs, registered_perturbation
+from pcsuite.runners.edits import perturbation_refs, registered_perturbation
 from pcsuite.runners.plan import Plan, Scope, Unit, build_plan
 from support.profiles import write_profile
 

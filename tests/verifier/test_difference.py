@@ -1,17 +1,7 @@
 """What changed from one results document to another."""
 
 from pcsuite.verifier.difference import compare_results
-
-
-def document(*found, f1=0.5, rules="r", eval_id="house"):
-    keys = ("field_path", "expected", "actual", "error_type")
-    return {
-        "eval_id": eval_id,
-        "rules_hash": rules,
-        "truth_hash": "t",
-        "metrics": {"f1": f1},
-        "discrepancies": [dict(zip(keys, entry, strict=True)) for entry in found],
-    }
+from support.results import document
 
 
 def paths(changes):

@@ -23,6 +23,7 @@ from pcsuite.verifier.store import (
     summarise,
 )
 from pcsuite.verifier.truth import parse_truth
+from support.results import document
 
 TRUTH = b"field,value\nClimate Zone,7\nCity,Somewhere\nBedrooms,3\nConditioned Floor Area,1000\n"
 RIGHT = {
@@ -256,17 +257,6 @@ def test_trends_ignore_rounding():
         "unchanged",
         "improved",
     ]
-
-
-def document(*found, f1=0.5, rules="r", eval_id="house"):
-    keys = ("field_path", "expected", "actual", "error_type")
-    return {
-        "eval_id": eval_id,
-        "rules_hash": rules,
-        "truth_hash": "t",
-        "metrics": {"f1": f1},
-        "discrepancies": [dict(zip(keys, entry, strict=True)) for entry in found],
-    }
 
 
 def test_field_trends(tmp_path):

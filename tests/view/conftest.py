@@ -70,6 +70,26 @@ def folder(tmp_path_factory) -> Path:
     ]
     hostile += [make_row(item="huge", condition="C0", text="<b>" * 350_000, answer="x")]
     write_log(made / "runs" / "hostile.jsonl", hostile, prompts=False)
+    failures = [
+        make_row(item=f"i{n}", condition=c, errors=["503"], score=None)
+        for n in range(3)
+        for c in ("C0", "C1")
+    ]
+    write_log(made / "runs" / "failures.jsonl", failures)
+    one = [make_row(item=f"i{n}", score=float(n % 2), answer="yes", text="yes") for n in range(3)]
+    write_log(made / "runs" / "single.jsonl", one)
+    unscored = [make_row(item=f"i{n}", condition=c) for n in range(3) for c in ("C0", "C1")]
+    for row in unscored:
+        row.metrics.clear()
+    write_log(made / "runs" / "unscored.jsonl", unscored)
+    models = [
+        make_row(item=f"i{n}", condition=c, model=m, score=float(n < k), text=f"{m} on {c}", answer="yes")
+        for n in range(6)
+        for k, c in enumerate(("C0", "C1"), 2)
+        for m in ("m1", "m2")
+    ]
+    models += [make_row(task="svamp", item="s1", condition="C7", model="m9", attempts=2)]
+    write_log(made / "runs" / "models.jsonl", models)
     return made
 
 

@@ -27,7 +27,7 @@ def browser(tmp_path_factory, site):
 def wait(browser, condition):
     """Until the page that a form asked for is there."""
     deadline = time.monotonic() + 60
-    while not (browser.run("document.readyState") == "complete" and browser.run(condition)):
+    while not browser.run(f"document.readyState === 'complete' && ({condition})"):
         assert time.monotonic() < deadline, condition
         time.sleep(0.05)
 
@@ -81,7 +81,10 @@ def test_an_item_has_its_answers_side_by_side_with_the_words_that_differ(browser
     assert browser.run("document.querySelectorAll('article.answer').length") == 6
     ids = browser.run("[...document.querySelectorAll('[name=a] option')].map(o => o.value)")
     browser.goto(f"{site}/run/first/item/agnews_json/i03?a={ids[0]}&b={ids[-1]}")
-    assert browser.run("[...document.querySelectorAll('ins')].map(e => e.innerText)") == ["C4", "yes"]
+    assert browser.run("[...document.querySelectorAll('.diff pre ins')].map(e => e.innerText)") == [
+        "C4",
+        "yes",
+    ]
     browser.press("ArrowRight")
     browser.settle()
     assert browser.run("location.pathname").endswith("/i04")
@@ -145,6 +148,101 @@ def test_marking_an_item_by_its_form(browser, site, folder):
     browser.goto(f"{site}/run/first?marked=interesting")
     assert "i04" in text(browser, "tbody")
     (folder / "runs" / "first.marks.ndjson").unlink()
+
+
+def choose(browser, name, value):
+    """Choose an option of a filter as a person would: the form sends itself."""
+    browser.run(
+        f"(() => {{ const s = document.querySelector('main [name={name}]'); s.value = {value!r};"
+        " s.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+
+
+def test_other_columns_and_tasks_are_chosen_by_the_form_and_back_goes_back(browser, site):
+    browser.goto(f"{site}/run/models?base=C1&only=fixed%3AC0")
+    choose(browser, "columns", "model")
+    wait(browser, "location.search.includes('columns=model')")
+    assert (
+        browser.run("[...document.querySelectorAll('thead tr:first-child th a')].map(a => a.innerText)")[1]
+        == "m1"
+    )
+    assert "base" not in browser.run("location.search")
+    choose(browser, "task", "svamp")
+    wait(browser, "location.search.includes('task=svamp')")
+    assert "1 item" in text(browser)
+    browser.run("history.back()")
+    wait(browser, "location.search.includes('task=agnews_json')")
+    assert browser.run("document.querySelector('[name=columns]').value") == "model"
+    browser.run("history.back()")
+    wait(browser, "location.search.includes('only=fixed')")
+
+
+def test_ticked_runs_are_compared_and_u_leads_up(browser, site):
+    browser.goto(f"{site}/")
+    for name in ("first", "second"):
+        browser.run(f"document.querySelector('input[value={name}]').click()")
+    browser.run("document.querySelector('#compare button').click()")
+    wait(browser, "location.pathname === '/across'")
+    assert "effect against" in text(browser, "thead")
+    assert browser.run("document.querySelectorAll('td a.cell').length") > 0
+    browser.goto(f"{site}/run/first/figures")
+    browser.press("u")
+    wait(browser, "location.pathname === '/run/first'")
+    browser.press("u")
+    wait(browser, "location.pathname === '/'")
+
+
+def test_hidden_series_are_in_the_address(browser, site):
+    browser.goto(f"{site}/run/models/figures")
+    browser.run("document.querySelector('#ladder [data-hides]').click()")
+    assert "hide=ladder.0" in browser.run("decodeURIComponent(location.search)")
+    browser.run("location.reload()")
+    wait(browser, "document.querySelector('#ladder [data-hides]')?.getAttribute('aria-pressed') === 'false'")
+    assert browser.run("document.querySelector('#ladder [data-series]').hasAttribute('hidden')")
+
+
+def test_a_point_of_the_head_to_head_leads_to_its_items(browser, site):
+    browser.goto(f"{site}/run/first/scatter?x=C0&y=C4")
+    browser.run(
+        "document.querySelector('svg.scatter a').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    assert browser.run("location.hash") == "#point-0"
+    assert browser.run("!!document.querySelector('tr:target a[href*=\"/item/\"]')")
+
+
+def test_the_question_mark_is_a_button_too_and_keys_rest_while_it_is_open(browser, site):
+    browser.goto(f"{site}/run/first")
+    browser.run("document.getElementById('keys').click()")
+    assert browser.run("document.getElementById('help').open")
+    browser.press("u")
+    assert browser.run("location.pathname") == "/run/first"
+    browser.press("?")
+    assert not browser.run("document.getElementById('help').open")
+
+
+def test_summaries_come_into_the_overview_as_they_are_read(browser, site, folder):
+    for number in range(30):
+        rows = [make_row(item=f"i{n}", score=1.0) for n in range(400)]
+        write_log(folder / "runs" / f"fill{number:02d}.jsonl", rows)
+    browser.goto(f"{site}/?q=fill")
+    wait(
+        browser,
+        "!document.querySelector('[data-pending]') && document.querySelectorAll('tbody tr').length === 30",
+    )
+    assert "being read" not in text(browser)
+    assert text(browser).count("1.00") == 30
+    for log in (folder / "runs").glob("fill*"):
+        log.unlink()
+
+
+def test_a_printed_page_has_all_rows_and_no_forms(browser, site):
+    browser.goto(f"{site}/run/first")
+    browser._call("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.run("getComputedStyle(document.querySelector('form.filters')).display") == "none"
+    assert browser.run("getComputedStyle(document.querySelector('.scroll')).overflowY") == "visible"
+    browser.goto(f"{site}/")
+    assert browser.run("document.querySelector('tbody').getBoundingClientRect().height > 0")
+    browser._call("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_two_runs_beside_each_other(browser, site):
@@ -211,7 +309,9 @@ def test_hostile_answers_do_nothing(browser, site):
     assert HOSTILE[:20] not in browser.run("document.title")
 
 
-@pytest.mark.parametrize("path", ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/scatter"])
+@pytest.mark.parametrize("path", ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/scatter", "/run/hostile", "/run/first/operators",
+     "/run/first/figures", "/run/first/prompt/agnews_json/i03", "/across?runs=first,second", "/evals", "/evals/otter-barn",
+     "/run/hostile/operators", "/run/hostile/figures"])  # fmt: skip
 def test_a_phone_is_wide_enough_and_both_colours_are_there(browser, site, path):
     browser.set_width(390)
     browser.goto(f"{site}{path}")

@@ -55,3 +55,17 @@ def test_a_folder_with_other_things_is_left_alone(folder, tmp_path):
         write_bundle(Viewer(folder), "first", tmp_path)
     with pytest.raises(ConfigError, match="there is no run"):
         write_bundle(Viewer(folder), "nope", tmp_path / "new")
+
+
+def test_every_task_and_model_of_a_run_is_reached_by_links(folder, tmp_path):
+    viewer = Viewer(folder)
+    write_bundle(viewer, "models", tmp_path / "shared", items=3)
+    viewer.close()
+    index = (tmp_path / "shared" / "index.html").read_text()
+    assert "as files, copied" in index
+    chosen = index.split('<div class="elsewhere">')[1].split("</div>")[0]
+    links = {name: link for link, name in re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', chosen)}
+    assert set(links) == {"agnews_json", "svamp", "m1", "m2"}
+    other = (tmp_path / "shared" / links["m2"]).read_text()
+    assert "m2" in re.findall(r"aria-current=true>([^<]+)<", other)
+    assert 'href="page-' in other.split("<tbody>")[1]

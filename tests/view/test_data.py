@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("duckdb")
-from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest, write_manifest
-from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.errors import ConfigError, PcsuiteError
+from pcsuite.logging.manifest import RunManifest, TaskNote, write_manifest
+from pcsuite.view.data import OpenRun, Viewer
 from pcsuite.view.filters import Filter
+from pcsuite.view.runs import list_runs
 from support.synthetic_log import make_row, write_log
 
 FIXED = {"model": "m1", "decoding": "D0", "perturbation": "none"}
@@ -41,8 +47,8 @@ def test_axes_have_their_values_in_order(run):
             "perturbation": ["none"],
         }
     }
-    assert run.summary()["rows"] == 74
-    assert run.summary()["failed"] == 1
+    assert run.summary().rows == 74
+    assert run.summary().failed == 1
 
 
 @pytest.mark.parametrize(
@@ -80,11 +86,11 @@ def test_replicates_are_folded_with_their_spread(run):
 def test_a_log_that_grows_is_read_on(folder, tmp_path):
     log = write_log(tmp_path / "runs" / "growing.jsonl", [make_row(item="a")])
     opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
-    assert opened.summary()["rows"] == 1
+    assert opened.summary().rows == 1
     assert not opened.refresh()
     write_log(log, [make_row(item="b"), make_row(item="c")])
     assert opened.refresh()
-    assert opened.summary()["rows"] == 3
+    assert opened.summary().rows == 3
     opened.close()
 
 
@@ -94,18 +100,166 @@ def test_marked_and_labelled_items(run):
     assert [item for item, _ in run.page(wanted, 0, 9, marks)[1]] == ["i04"]
 
 
-def test_a_manifest_is_read_once_for_each_state_of_its_file(tmp_path, monkeypatch):
+def test_neighbours_go_by_the_filter_the_sort_and_the_marks(run):
+    wanted = Filter("agnews_json", fixed=FIXED, base="C0", sort="-gain:C4")
+    order = items(run, sort="-gain:C4")
+    assert order != sorted(order)
+    assert run.neighbours(wanted, order[3]) == (order[2], order[4])
+    assert run.neighbours(wanted, order[0])[0] is None
+    marks = {("agnews_json", "i03"): "interesting", ("agnews_json", "i07"): "interesting"}
+    marked = Filter("agnews_json", fixed=FIXED, base="C0", marked="interesting")
+    assert run.neighbours(marked, "i03", marks) == (None, "i07")
+    assert run.neighbours(marked, "i05", marks) == (None, None)
+
+
+def test_sorting_puts_items_without_the_score_last(tmp_path):
+    rows = [
+        make_row(item=name, condition="C0", score=score)
+        for name, score in zip("abc", (0.5, 1.0, 0.0), strict=True)
+    ]
+    rows += [make_row(item="a", condition="C1", score=1.0), make_row(item="b", condition="C1", score=0.0)]
+    write_log(tmp_path / "runs" / "one.jsonl", rows)
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
+    assert items(opened, sort="score:C1") == ["b", "a", "c"]
+    assert items(opened, sort="-score:C1") == ["a", "b", "c"]
+    assert items(opened, sort="-item") == ["c", "b", "a"]
+    assert items(opened, sort="gain:C1") == ["b", "a", "c"]
+    opened.close()
+
+
+def test_a_length_range_is_that_of_the_prompts_of_the_base(tmp_path):
+    rows = [
+        make_row(item=f"i{n}", condition=condition, prompt_tokens=100 * n + more)
+        for n in range(1, 5)
+        for condition, more in (("C0", 0), ("C1", 50))
+    ]
+    write_log(tmp_path / "runs" / "one.jsonl", rows)
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
+    assert items(opened, tokens_from=200, tokens_to=300) == ["i2", "i3"]
+    assert items(opened, tokens_to=100) == ["i1"]
+    assert items(opened, tokens_from=401) == []
+    opened.close()
+
+
+def test_cells_are_made_once_for_each_state_of_the_log(tmp_path, monkeypatch):
+    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    place = tmp_path / "view"
+
+    def made():
+        OpenRun(list_runs(tmp_path)[0], place).close()
+        return [(file.name, file.stat().st_mtime_ns) for file in place.glob("cells-*.parquet")]
+
+    first = made()
+    assert len(first) == 1
+    assert made() == first
+    write_log(log, [make_row(item="b")])
+    second = made()
+    assert len(second) == 1
+    assert second != first
+    (place / second[0][0]).write_bytes(b"half a file")
+    assert made()[0][0] == second[0][0]
+    assert (place / second[0][0]).stat().st_size > 1000
+
+
+def test_a_slice_is_read_once_for_paging_sorting_and_effects(run, monkeypatch):
+    wanted = Filter("agnews_json", fixed=FIXED, base="C0", only="differ")
+    before = run.scores(wanted)
+    asked = []
+    monkeypatch.setattr(run, "columns", lambda *given: asked.append(given))
+    assert run.scores(replace(wanted, sort="-score:C4")) is before
+    run.neighbours(wanted, "i03")
+    assert asked == []
+
+
+def test_slices_that_are_kept_stay_within_their_bound(tmp_path, monkeypatch):
     from pcsuite.view import data
 
+    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item=f"i{n}") for n in range(10)])
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
+    monkeypatch.setattr(data, "REMEMBERED_SCORES", 200)
+    for most in range(5):
+        opened.scores(Filter("agnews_json", fixed=FIXED, base="C0", tokens_to=1000 + most))
+    assert len(opened._scored) == 2
+    opened.close()
+
+
+def test_rows_of_the_log_are_the_newest(tmp_path):
+    first, again = make_row(item="a", text="one"), make_row(item="a", text="two")
+    assert first.run_id == again.run_id
+    write_log(tmp_path / "runs" / "one.jsonl", [first, make_row(item="b"), again])
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
+    assert opened.logged([first.run_id])[first.run_id]["generation"]["text"] == "two"
+    assert opened.logged([]) == {}
+    opened.close()
+
+
+def test_tasks_come_in_the_order_of_the_manifest(tmp_path):
+    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(task=name) for name in ("a", "b", "c", "d")])
+    write_manifest(log, RunManifest(tasks={"c": TaskNote(), "b": TaskNote()}))
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
+    assert list(opened.values) == ["c", "b", "a", "d"]
+    opened.close()
+
+
+def test_a_run_that_takes_long_is_opened_behind_the_scenes(tmp_path, monkeypatch):
+    from pcsuite.view import data
+
+    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    go_on = threading.Event()
+    aggregate = OpenRun._aggregate
+    monkeypatch.setattr(
+        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
+    )
+    viewer = Viewer(tmp_path, patience=0.01)
+    with pytest.raises(data.StillReading) as still:
+        viewer.run("one")
+    assert still.value.entry.name == "one"
+    go_on.set()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            opened = viewer.run("one")
+            break
+        except data.StillReading:
+            assert time.monotonic() < deadline
+    assert opened.summary().rows == 1
+    viewer.close()
+
+
+def test_pages_go_on_while_more_is_read_and_a_long_reading_is_not_repeated_at_once(tmp_path, monkeypatch):
     log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    write_manifest(log, RunManifest(profile="before"))
-    read = []
-    monkeypatch.setattr(data, "read_manifest", lambda path: read.append(path) or read_manifest(path))
-    assert [list_runs(tmp_path)[0].manifest.profile for _ in range(3)] == ["before"] * 3
-    assert read == [log]
-    write_manifest(log, RunManifest(profile="after"))
-    assert list_runs(tmp_path)[0].manifest.profile == "after"
-    manifest_path(log).write_text("{")
-    assert list_runs(tmp_path)[0].manifest == RunManifest()
-    manifest_path(log).unlink()
-    assert list_runs(tmp_path)[0].manifest == RunManifest()
+    viewer = Viewer(tmp_path)
+    opened = viewer.run("one")
+    opened._next_read = 0.0
+    write_log(log, [make_row(item="b")])
+    assert viewer.run("one").summary().rows == 2
+    write_log(log, [make_row(item="c")])
+    opened._next_read = time.monotonic() + 3600  # as after a reading of six minutes
+    assert viewer.run("one").summary().rows == 2
+    opened._next_read = 0.0
+    assert viewer.run("one").summary().rows == 3
+    viewer.close()
+
+
+def test_a_run_that_was_deleted_is_gone_and_the_others_stay(tmp_path):
+    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    write_log(tmp_path / "runs" / "two.jsonl", [make_row(item="a")])
+    viewer = Viewer(tmp_path)
+    assert viewer.run("one").summary().rows == 1
+    log.unlink()
+    with pytest.raises(ConfigError, match="no run 'one'"):
+        viewer.run("one")
+    assert viewer.run("two").summary().rows == 1
+    write_log(log, [make_row(item="a"), make_row(item="b")])
+    assert viewer.run("one").summary().rows == 2
+    viewer.close()
+
+
+def test_a_run_that_cannot_be_read_says_so_each_time(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "empty.jsonl").touch()
+    viewer = Viewer(tmp_path)
+    for _ in range(2):
+        with pytest.raises(PcsuiteError, match="no readable row"):
+            viewer.run("empty")
+    viewer.close()

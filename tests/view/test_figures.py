@@ -7,9 +7,10 @@ import doctest
 import pytest
 
 from pcsuite.view import figures
-from pcsuite.view.data import OpenRun, list_runs
+from pcsuite.view.data import OpenRun
 from pcsuite.view.figures import BOTTOM, HEIGHT, TOP, view_figures
 from pcsuite.view.filters import filter_of
+from pcsuite.view.runs import list_runs
 from support.synthetic_log import make_row, write_log
 
 
@@ -92,3 +93,25 @@ def test_marks_lie_where_their_scores_are(run):
 
 def test_examples():
     assert doctest.testmod(figures).failed == 0
+
+
+def test_what_reads_all_answers_is_asked_once_for_each_state_of_the_log(tmp_path, monkeypatch):
+    rows = [make_row(item=f"i{n}", seed=seed, answer=str(seed % 2)) for n in range(5) for seed in range(3)]
+    log = write_log(tmp_path / "runs" / "one.jsonl", rows)
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
+    asked = []
+    query = opened.query
+    monkeypatch.setattr(opened, "query", lambda sql, given=(): asked.append(sql) or query(sql, given))
+
+    def read_through():
+        asked.clear()
+        found = view_figures(opened, filter_of(opened, {}))
+        return next(f for f in found if f.kind == "entropy"), sum(" FROM runs " in sql for sql in asked)
+
+    first, times = read_through()
+    assert times == 1
+    assert read_through() == (first, 0)
+    write_log(log, [make_row(item="i0", seed=3, answer="other")])
+    assert opened.refresh()
+    assert read_through()[1] == 1
+    opened.close()

@@ -33,10 +33,10 @@ def test_an_address_gives_back_the_filter_that_it_was_made_from():
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({"task": "weather"}, "no task 'weather'"),
-        ({"columns": "seed"}, "columns cannot be 'seed'"),
-        ({"model": "huge"}, "no model 'huge'"),
-        ({"base": "C9"}, "no column 'C9'"),
+        ({"task": "weather"}, "task: there is no 'weather'"),
+        ({"columns": "seed"}, "columns: there is no 'seed'"),
+        ({"model": "huge"}, "model: there is no 'huge'"),
+        ({"base": "C9"}, "base: there is no 'C9'"),
     ],
 )
 def test_what_a_run_does_not_have_is_refused_by_name(query, words):

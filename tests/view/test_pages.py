@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
+import msgspec
 import pytest
 
+from support.synthetic_log import make_row, write_log
 from view.conftest import ask
 
 
@@ -15,11 +20,11 @@ from view.conftest import ask
         ("/run/first?only=fixed%3AC4", 200, "7 items"),
         ("/run/first?only=differ", 200, "A slice chosen after looking"),
         ("/run/nope", 404, "there is no run &#39;nope&#39;"),
-        ("/run/first?task=nope", 404, "the run has no task"),
-        ("/run/first?columns=nope", 404, "columns cannot be"),
-        ("/run/first?base=C9", 404, "no column &#39;C9&#39;"),
-        ("/run/first?page=x", 400, "invalid literal"),
-        ("/run/first/item/agnews_json/i03", 200, "C4 says yes to number 3"),
+        ("/run/first?task=nope", 404, "task: there is no &#39;nope&#39; here"),
+        ("/run/first?columns=nope", 404, "columns: there is no &#39;nope&#39; here"),
+        ("/run/first?base=C9", 404, "base: there is no &#39;C9&#39; here"),
+        ("/run/first?page=x", 404, "page: &#39;x&#39; is no whole number"),
+        ("/run/first/item/agnews_json/i03", 200, "C4 says <mark>yes</mark> to number 3"),
         ("/run/first/item/agnews_json/nope", 404, "no item"),
         ("/run/first/prompt/agnews_json/i03", 200, "Classify i03 under C4"),
         ("/run/hostile/prompt/agnews_json/huge", 404, "not at hand"),
@@ -47,3 +52,145 @@ def test_effects_follow_the_filter(site):
     _, part = ask(site, "/run/first?only=fixed%3AC1")
     assert "+0.43" in whole  # 8.17 of 12 items less 3: replicates averaged within the item
     assert "+0.43" not in part
+
+
+@pytest.mark.parametrize("run", ["failures", "single", "unscored", "models", "hostile"])
+@pytest.mark.parametrize("end", ["", "/operators", "/figures", "/scatter", "/marks"])
+def test_no_state_of_a_run_breaks_a_page(site, run, end):
+    answer, text = ask(site, f"/run/{run}{end}")
+    assert answer.status == 200, text[-400:]
+    assert "nan" not in text.split("<main", 1)[1].split("</main>")[0].casefold().replace("nano", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/run/failures", "failed"),
+        ("/run/failures/item/agnews_json/i0", "failed: 503"),
+        ("/run/failures/figures", "has a score: there is nothing to draw"),
+        ("/run/failures/operators", "Nothing can be compared"),
+        ("/run/single/scatter", "Both are C0"),
+        ("/run/single/operators", "Nothing can be compared"),
+        ("/run/unscored", "no score"),
+        ("/run/unscored/item/agnews_json/i0", "no score"),
+        ("/run/hostile", "240 further columns"),
+        ("/run/hostile/figures", "Only the first 40 conditions are drawn; 260 more"),
+        ("/run/first?page=999", "page 1 of 1"),
+        ("/run/first?q=nowhere", "No item is left by these filters"),
+        ("/run/first?show=C0,+C4", "Only C0, C4 are shown"),
+        ("/?q=secon", "1 found"),
+        ("/?q=nowhere", "No run has"),
+        ("/?page=999", "page 1 of 1"),
+    ],
+)
+def test_odd_states_are_said_in_words(site, path, words):
+    answer, text = ask(site, path)
+    assert answer.status == 200
+    said = " ".join(text.split())
+    assert words in said or (words == "page 1 of 1" and "page 2" not in said), said[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/run/first?only=fixed%3AC9", "only=fixed: there is no &#39;C9&#39;"),
+        ("/run/first?only=nonsense", "only: there is no &#39;nonsense&#39;"),
+        ("/run/first?sort=score%3AC9", "sort=score: there is no &#39;C9&#39;"),
+        ("/run/first?sort=random", "sort: there is no &#39;random&#39;"),
+        ("/run/first?show=C9", "show: there is no &#39;C9&#39;"),
+        ("/run/first?marked=maybe", "marked: there is no &#39;maybe&#39;"),
+        ("/run/first?tokens_from=-3", "tokens_from: &#39;-3&#39; is no whole number"),
+        ("/run/first?page=%D9%A3", "is no whole number"),
+        ("/run/first?page=99999999999999999999", "is no whole number"),
+        ("/run/first/scatter?x=C9", "x: there is no &#39;C9&#39;"),
+        ("/run/first/prompt/agnews_json/i03?left=C9", "left: there is no &#39;C9&#39;"),
+        ("/run/first/operators?off=NOBODY", "off: there is no &#39;NOBODY&#39;"),
+        ("/across?runs=first,nope", "there is no run &#39;nope&#39;"),
+        ("/across?runs=first,second&condition=C9", "condition: there is no &#39;C9&#39;"),
+        ("/run/firts", "did you mean &#39;first&#39;?"),
+        ("/nowhere", "there is no such page"),
+        ("/run/first/label?at=x", "no answers of run"),
+    ],
+)
+def test_what_an_address_may_not_say_is_named_with_what_it_may(site, path, words):
+    answer, text = ask(site, path)
+    assert (answer.status, words in text) == (404, True), text[-1500:]
+    assert 'href="/"' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        # Other columns: what belonged to the old ones is dropped, and so are empty fields.
+        ("/run/models?of=agnews_json/condition&task=agnews_json&columns=model&base=C1&only=fixed%3AC1&model=m2&q=",
+         "/run/models?columns=model&model=m2&task=agnews_json"),
+        ("/run/models?of=agnews_json/condition&task=svamp&columns=condition&base=C1&model=m2&label=x&q=yes",
+         "/run/models?columns=condition&q=yes&task=svamp"),
+        # The same task and columns: all stays.
+        ("/run/models?of=agnews_json/condition&task=agnews_json&columns=condition&base=C1&only=&page=2",
+         "/run/models?base=C1&columns=condition&page=2&task=agnews_json"),
+    ],
+)  # fmt: skip
+def test_a_filter_form_leads_to_an_address_that_holds(site, path, place):
+    answer, _ = ask(site, path)
+    assert (answer.status, answer.headers["location"]) == (303, place)
+    assert ask(site, place)[0].status == 200
+
+
+def test_the_overview_says_what_came_out(site, folder):
+    _, text = ask(site, "/")
+    row = next(part for part in text.split("<tr") if 'href="/run/failures"' in part)
+    assert "6 failed" in row
+    row = next(part for part in text.split("<tr") if 'href="/run/single"' in part)
+    assert ">3</td>" in row
+    assert "0.33" in row
+
+
+def test_a_log_that_is_still_being_read_has_a_page_that_comes_back(tmp_path, monkeypatch):
+    from pcsuite.view.bundle import HOST, _get
+    from pcsuite.view.data import OpenRun, Viewer
+    from pcsuite.view.server import make_app
+
+    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    go_on = threading.Event()
+    aggregate = OpenRun._aggregate
+    monkeypatch.setattr(
+        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
+    )
+    viewer = Viewer(tmp_path, patience=0.01)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    status, text = asyncio.run(_get(app, "/run/one"))
+    assert (status, "is being read for the first time" in text) == (202, True)
+    assert asyncio.run(_get(app, "/run/one/live.json"))[0] == 202
+    assert asyncio.run(_get(app, "/"))[0] == 200  # the others are not kept waiting
+    go_on.set()
+    viewer.close()
+
+
+def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_when_asked(
+    tmp_path, monkeypatch
+):
+    from pcsuite.view import data
+    from pcsuite.view.bundle import HOST, _get
+    from pcsuite.view.server import make_app
+
+    row = make_row(item="a", attempts=2)
+    steps = [
+        {"step": 1, "type": "search", "text": "a long <b>thought</b>\nof two lines"},
+        {"step": 2, "type": "end"},
+    ]
+    row = msgspec.structs.replace(row, generation=msgspec.structs.replace(row.generation, transcript=steps))
+    write_log(tmp_path / "runs" / "one.jsonl", [row])
+    viewer = data.Viewer(tmp_path)
+    app = make_app(viewer, token=None, hosts=frozenset({HOST}))
+    place = "/run/one/item/agnews_json/a"
+    _, text = asyncio.run(_get(app, place))
+    assert "2 steps" in text
+    assert "a long &lt;b&gt;thought&lt;/b&gt;" in text
+    monkeypatch.setattr(data, "EASILY_READ", 0)
+    _, text = asyncio.run(_get(app, place))
+    assert "2 steps" not in text
+    assert f"steps={row.run_id}" in text
+    _, text = asyncio.run(_get(app, f"{place}?steps={row.run_id}"))
+    assert "2 steps" in text
+    viewer.close()

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pcsuite.view.slices import SliceScores, prompt_blocks, scatter_points, slice_effects, word_diff
+from pcsuite.view.slices import (
+    SliceScores,
+    prompt_blocks,
+    read_part,
+    scatter_points,
+    slice_effects,
+    word_diff,
+)
 
 
 def test_effects_are_paired_and_corrected_over_the_columns():
@@ -75,3 +82,84 @@ def test_many_items_agree_with_few_ways_of_counting():
     error = deltas.std(ddof=1) / 30
     assert found.low == pytest.approx(deltas.mean() - 1.9626 * error, abs=1e-4)
     assert found.high == pytest.approx(deltas.mean() + 1.9626 * error, abs=1e-4)
+
+
+def test_conditions_that_are_not_nested_tell_whose_a_piece_is():
+    head, ask, check, shown = "Be careful.", "Sort it.", "Check it.", "Example: a"
+    prompts = {
+        "C0": f"{ask}\n",
+        "C4": f"{head}\n\n{ask}\n{check}\n",
+        "C5": f"{head}\n\n{ask}\n{shown}\n\n{check}\n",
+        "C5-ROLE": f"{ask}\n{shown}\n\n{check}\n",
+    }
+    bundles = {
+        "C0": [],
+        "C4": ["ROLE", "CHECKS"],
+        "C5": ["ROLE", "CHECKS", "EXEMPLARS"],
+        "C5-ROLE": ["CHECKS", "EXEMPLARS"],
+    }
+    blocks = prompt_blocks(prompts, bundles, "C5")
+    assert [tuple(block) for block in blocks] == [
+        ("ROLE", f"{head}\n\n"),
+        ("", f"{ask}\n"),
+        ("EXEMPLARS", f"{shown}\n\n"),
+        ("CHECKS", f"{check}\n"),
+    ]
+    # The head came to C4 together with the check; who has it and who lacks it says that it is the role's.
+    assert [block.operator for block in prompt_blocks(prompts, bundles, "C4")] == ["ROLE", "", "CHECKS"]
+
+
+def test_a_line_that_changes_with_another_operator_is_named_after_what_the_nearest_lacks():
+    prompts = {"C0": "Sort.\n", "C1": "Answer in a word.\nSort.\n", "C2": "Answer in JSON.\nSort.\n"}
+    bundles = {"C0": [], "C1": ["FORM"], "C2": ["FORM", "SCHEMA"]}
+    assert [block.operator for block in prompt_blocks(prompts, bundles, "C2")] == ["SCHEMA", ""]
+    assert [block.operator for block in prompt_blocks(prompts, bundles, "C1")] == ["FORM", ""]
+
+
+def test_a_line_that_stands_twice_is_the_operators_the_second_time():
+    prompts = {"C0": "Problem:\nx\n", "C1": "Problem:\nx\nExample\nProblem:\ny\n"}
+    blocks = prompt_blocks(prompts, {"C0": [], "C1": ["EXEMPLARS"]}, "C1")
+    assert [tuple(block) for block in blocks] == [
+        ("", "Problem:\nx\n"),
+        ("EXEMPLARS", "Example\nProblem:\ny\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "fields", "marked"),
+    [
+        ('{"label": "World"}', "world", {"label": "World"}, "World"),
+        ("first 12, then 7, so 12", "12", {}, "12"),
+        ("nothing", "12", {}, None),
+        ("anything", None, {}, None),
+        ("", "x", {}, None),
+    ],
+)
+def test_the_part_that_was_read(text, answer, fields, marked):
+    pieces = read_part(text, answer, fields)
+    assert "".join(piece for _, piece in pieces) == text
+    assert [piece for is_read, piece in pieces if is_read] == ([marked] if marked else [])
+    if marked == "12":
+        assert pieces[-1] == (True, "12")
+
+
+def test_points_of_many_scores_are_gathered():
+    scores = SliceScores.of(
+        {"a": {f"i{n}": n / 1000 for n in range(1000)}, "b": {f"i{n}": 0.5 for n in range(1000)}}
+    )
+    assert len(scatter_points(scores, "a", "b")) == 101
+    assert sum(point["n"] for point in scatter_points(scores, "a", "b", digits=1)) == 1000
+    assert len(scatter_points(scores, "a", "b", digits=1)) == 11
+
+
+def test_signs_that_two_rewritten_passages_share_do_not_tear_them_apart():
+    spans = word_diff("16 + 18 = 34 red", "6 * 16 = 96 green")
+    assert [span.kind for span in spans] == ["gone", "new"]
+    spans = word_diff("keep this, drop that, keep end", "keep this, take it now, keep end")
+    assert [tuple(span) for span in spans] == [
+        ("same", "keep this, "), ("gone", "drop that"), ("new", "take it now"), ("same", ", keep end"),
+    ]  # fmt: skip
+    for old, new in (("", ""), ("a", ""), ("", "b"), ("x y z", "y"), ("same", "same")):
+        spans = word_diff(old, new)
+        assert "".join(span.text for span in spans if span.kind != "new") == old
+        assert "".join(span.text for span in spans if span.kind != "gone") == new

@@ -189,7 +189,10 @@ def try_lock(handle: int) -> bool | None:
 
 
 def lock_holder(handle: int) -> str:
-    """`` by process N`` for the process that holds the lock of an open file; empty where the system does not say."""
+    """`` by process N`` for the process that holds the lock of an open file; empty where the system does not say.
+
+    Linux lists locks in ``/proc/locks`` by inode; elsewhere nobody can say.
+    """
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):

@@ -34,13 +34,13 @@ def canonical_json(value: Any) -> str:
 
     Takes what JSON has and pydantic models; raises :class:`TypeError` on anything else.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
+    def plain(part: Any) -> Any:
+        if hasattr(part, "model_dump"):
+            return part.model_dump(mode="json")
+        raise TypeError(f"{type(part).__name__} has no canonical JSON form")
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no canonical JSON form")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=plain)
 
 
 def seed_from(text: str) -> int:

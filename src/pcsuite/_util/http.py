@@ -22,7 +22,7 @@ from pcsuite._util.text import describe, shorten
 from pcsuite.errors import EngineError
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientSession
 
 LARGEST_ANSWER = 16 << 20
 """Bytes of an answer that are read; a completion of a million tokens has a quarter of it."""
@@ -42,7 +42,11 @@ class Reply(NamedTuple):
 
 
 def is_retryable(status: int) -> bool:
-    """Whether another try can help: overload, conflicts, time-outs and server faults."""
+    """Whether another try can help: overload, conflicts, time-outs and server faults.
+
+    >>> is_retryable(429), is_retryable(503), is_retryable(404)
+    (True, True, False)
+    """
     return status in RETRYABLE_STATUSES or status >= 500
 
 
@@ -55,12 +59,17 @@ def new_session(
     """
     import aiohttp
 
+    try:  # read once: aiohttp's own way asks a thread at every call
+        parts = urlsplit(url)
+        proxy = None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    except ValueError:  # no address: the request says so
+        proxy = None
     session: ClientSession = aiohttp.ClientSession(
         headers={**(headers or {}), "Accept-Encoding": "identity"},
         auto_decompress=False,
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
         timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s),
-        proxy=_environment_proxy(url),
+        proxy=proxy,
     )
     return session
 
@@ -99,7 +108,13 @@ async def send(
             response.close()
             raise _too_long(most_bytes)
         else:
-            content = await _read_bounded(response, most_bytes)
+            blocks = bytearray()
+            async for block in response.content.iter_chunked(_BLOCK_BYTES):
+                blocks += block
+                if len(blocks) > most_bytes:
+                    response.close()
+                    raise _too_long(most_bytes)
+            content = bytes(blocks)
         encoding = response.headers.get("Content-Encoding")
         if encoding:
             content = _unpacked(content, encoding, most_bytes)
@@ -109,7 +124,11 @@ async def send(
 def post_blocking(
     url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float, most_bytes: int = LARGEST_ANSWER
 ) -> Reply:
-    """As :func:`send`, over a connection of its own, for callers outside an event loop or in a thread."""
+    """As :func:`send`, over a connection of its own, for callers outside an event loop or in a thread.
+
+    Works inside a running event loop too: the request runs in a loop of its own. ``timeout_s`` is for connecting and
+    for the whole answer alike.
+    """
 
     async def once() -> Reply:
         async with new_session(
@@ -194,16 +213,6 @@ async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
         ) from None
 
 
-async def _read_bounded(response: ClientResponse, most_bytes: int) -> bytes:
-    content = bytearray()
-    async for block in response.content.iter_chunked(_BLOCK_BYTES):
-        content += block
-        if len(content) > most_bytes:
-            response.close()
-            raise _too_long(most_bytes)
-    return bytes(content)
-
-
 def _unpacked(content: bytes, encoding: str, most_bytes: int) -> bytes:
     """A compressed body, which we do not ask for, unpacked no further than allowed."""
     kind = encoding.strip().casefold()
@@ -225,12 +234,3 @@ def _unpacked(content: bytes, encoding: str, most_bytes: int) -> bytes:
 
 def _too_long(most_bytes: int) -> EngineError:
     return EngineError(f"the server's answer has more than {most_bytes >> 20} MiB and was not read")
-
-
-def _environment_proxy(url: str) -> str | None:
-    """The proxy the environment names for a URL, read once: aiohttp's own way asks a thread at every call."""
-    try:
-        parts = urlsplit(url)
-        return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
-    except ValueError:  # no address: the request says so
-        return None

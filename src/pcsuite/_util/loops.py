@@ -73,18 +73,18 @@ class _LoopThread(threading.Thread, Generic[ResultT]):
         self._outcome: tuple[Any, BaseException | None] = (None, RuntimeError("it has not ended"))
 
     def run(self) -> None:
+        async def main() -> Any:
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            self._begun.set()
+            return await self._coroutine
+
         try:
-            self._outcome = (self._context.run(asyncio.run, self._main()), None)
+            self._outcome = (self._context.run(asyncio.run, main()), None)
         except BaseException as error:
             self._outcome = (None, error)
         finally:
             self._begun.set()
             self._ended()
-
-    async def _main(self) -> Any:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        self._begun.set()
-        return await self._coroutine
 
     def cancel(self) -> None:
         """Ask the coroutine to end; one that has ended already is left alone."""

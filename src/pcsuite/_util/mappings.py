@@ -1,4 +1,4 @@
-"""Dataclasses that can also be read as mappings."""
+"""Dataclasses that can also be read as mappings, and mappings in mappings under dotted names."""
 
 from __future__ import annotations
 
@@ -29,3 +29,16 @@ class FieldMapping(Mapping[str, Any]):
     def _names(cls) -> Mapping[str, Any]:
         names: Mapping[str, Any] = cls.__dict__["__dataclass_fields__"]
         return names
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested objects under dotted names; lists stay whole.
+
+    >>> dict(flatten({"site": {"area": 3}, "tags": [1]}))
+    {'site.area': 3, 'tags': [1]}
+    """
+    for name, child in value.items():
+        if isinstance(child, dict) and child:
+            yield from flatten(child, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", child

@@ -76,11 +76,19 @@ class Pattern:
     _compiled: re.Pattern[str] = field(repr=False, compare=False)
 
     def fullmatch(self, text: str) -> bool:
-        """Whether the whole of a text matches."""
+        """Whether the whole of a text matches.
+
+        >>> read_pattern(r"\\d+", "ecma").fullmatch("12"), read_pattern(r"\\d+", "ecma").fullmatch("a12")
+        (True, False)
+        """
         return self._compiled.fullmatch(text) is not None
 
     def search(self, text: str) -> bool:
-        """Whether any part of a text matches, as JSON Schema's ``pattern`` asks."""
+        """Whether any part of a text matches, as JSON Schema's ``pattern`` asks.
+
+        >>> read_pattern("^a|z$", "ecma").search("abc"), read_pattern("b", "ecma").search("xyz")
+        (True, False)
+        """
         return self._compiled.search(text) is not None
 
 
@@ -108,7 +116,11 @@ def read_pattern(text: str, dialect: Dialect) -> Pattern:
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """A pattern in quotes for a message, its middle left out where it is long."""
+    """A pattern in quotes for a message, its middle left out where it is long.
+
+    >>> shortened("a" * 9, most=4)
+    "'aa…aa'"
+    """
     return repr(text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}")
 
 

@@ -1,7 +1,8 @@
-"""Text from outside: reading its JSON within bounds, and showing it without letting it act on a terminal."""
+"""Text from outside: reading its JSON and tables within bounds, and showing it without letting it act on a terminal."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _STYLE = re.compile("(\x1b\\[[0-9;]*m)")
+csv.field_size_limit(1 << 24)  # a cell may hold a document; the module's own limit is 128 KiB
 
 
 def read_json(text: str | bytes) -> Any:
@@ -37,8 +39,23 @@ def read_json(text: str | bytes) -> Any:
     return value
 
 
+def table_delimiter(header: str) -> str:
+    """What parts the columns of a CSV file, by its first line: a comma, or the semicolon or tab it has more of.
+
+    Spreadsheets write semicolons where the comma is the decimal mark.
+
+    >>> table_delimiter("text;queue"), table_delimiter("text,queue"), table_delimiter("answer")
+    (';', ',', ',')
+    """
+    return max((",", ";", "\t"), key=header.count)
+
+
 def check_depth(text: str | bytes, value: Any) -> None:
-    """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels."""
+    """Raise :class:`ValueError` where the value of a JSON text is nested deeper than 200 levels.
+
+    ``text`` is what ``value`` was read from: a text with fewer brackets than that cannot be so deep, and is not
+    walked through.
+    """
     opened = (
         text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     )
@@ -56,7 +73,7 @@ def check_depth(text: str | bytes, value: Any) -> None:
 
 
 def shorten(text: str, most: int = 300) -> str:
-    """A message from elsewhere as part of one line: secrets out, blanks folded, at most ``most`` characters.
+    r"""A message from elsewhere as part of one line: secrets out, blanks folded, at most ``most`` characters.
 
     >>> shorten("key sk-0123456789abcdef is\n wrong")
     'key *** is wrong'
@@ -86,7 +103,14 @@ def visible(text: str) -> str:
     >>> print(visible("a\x1b[2Jb\rc"))
     a\x1b[2Jb\rc
     """
-    return _CONTROL.sub(_written_out, text)
+
+    def written_out(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if found[0] == "\r":
+            return "\\r"
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return _CONTROL.sub(written_out, text)
 
 
 def one_line(text: str) -> str:
@@ -96,13 +120,6 @@ def one_line(text: str) -> str:
     a\nb
     """
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if found[0] == "\r":
-        return "\\r"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class VisibleStream:
@@ -137,7 +154,11 @@ def behind(stream: TextIO) -> TextIO:
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Let standard output and standard error write control characters out while the block runs."""
+    """Let standard output and standard error write control characters out while the block runs.
+
+    What a command prints may come from a model or a file of others, and a terminal obeys control characters. The
+    streams are put back when the block ends, whatever ends it.
+    """
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (VisibleStream(stream) for stream in before)
     try:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from pcsuite.ablation.verdicts import (
     Scores,
     at_floor,
     find_interactions,
+    finite,
     flip_rate,
     judge_blocks,
     judge_looks,
@@ -39,9 +39,10 @@ from pcsuite.logging.log import RunLog, iter_newest_rows
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
-from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
+from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
@@ -213,24 +214,19 @@ def ablate(
         ablate(AblationRequest(Path("triage.md"), "tickets.csv", model="smollm2-135m")).trimmed
     """
     study = prepare(request)
-    _claim(study)
-    suite = study.write(study.design.first)
-    plan = build_plan(suite)
-    work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
-    chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))
-
-
-def _claim(study: Study) -> None:
-    """Refuse to mix two ablations under one name."""
     note, mine = study.folder / FINGERPRINT, study.fingerprint()
-    if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not study.request.overwrite:
+    if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not request.overwrite:
         raise ConfigError(
             f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
             hint="give this one a name of its own with --name, or start anew with --overwrite",
         )
     study.folder.mkdir(parents=True, exist_ok=True)
     note.write_text(mine + "\n", encoding="utf-8")
+    suite = study.write(study.design.first)
+    plan = build_plan(suite)
+    work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
+    chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
+    return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))
 
 
 class _Running:
@@ -426,7 +422,7 @@ class _Running:
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
         if AGAIN in scores:
-            drift = _finite(scores[AGAIN] - scores[FULL])
+            drift = finite(scores[AGAIN] - scores[FULL])
             if len(drift) > 1:
                 noise, noise_p = paired_bootstrap(drift, rng=rng), sign_flip_test(drift, rng=rng).p_value
                 flips = flip_rate(scores[AGAIN], scores[FULL])
@@ -548,8 +544,18 @@ def _table(
         arm, position = row.condition.id, index.get(row.task.item_id)
         if row.errors or position is None or arm not in sums["score"]:
             continue
-        for measure, value in _values(row).items():
-            if value is not None:
+        made, cost = row.generation, row.metrics.get("cost_usd")
+        usage = made.usage if made is not None else None
+        values = {
+            "score": row.metrics.get("task_score"),
+            "answered": row.metrics.get("answered"),
+            "prompt_tokens": usage.prompt_tokens if usage is not None else None,
+            "completion_tokens": usage.completion_tokens if usage is not None else None,
+            "latency_ms": made.latency_ms if made is not None else None,
+            "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
+        }
+        for measure, value in values.items():
+            if isinstance(value, (bool, int, float)):
                 sums[measure][arm][position] += value
                 counts[measure][arm][position] += 1
     with np.errstate(invalid="ignore"):
@@ -559,38 +565,16 @@ def _table(
         }
 
 
-def _values(row: RunRow) -> dict[str, float | None]:
-    made, metrics = row.generation, row.metrics
-    usage = made.usage if made is not None else None
-    cost = metrics.get("cost_usd")
-    return {
-        "score": _number(metrics.get("task_score")),
-        "answered": _number(metrics.get("answered")),
-        "prompt_tokens": float(usage.prompt_tokens) if usage is not None else None,
-        "completion_tokens": float(usage.completion_tokens) if usage is not None else None,
-        "latency_ms": made.latency_ms if made is not None else None,
-        "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
-    }
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (bool, int, float)) else None
-
-
-def _finite(values: Scores) -> Scores:
-    return values[np.isfinite(values)]
-
-
 def _mean(values: Scores) -> float:
-    finite = _finite(values)
-    return float(finite.mean()) if len(finite) else math.nan
+    known = finite(values)
+    return float(known.mean()) if len(known) else math.nan
 
 
 def _interval(values: Scores) -> Estimate:
-    finite = _finite(values)
-    if len(finite) < 2:
+    known = finite(values)
+    if len(known) < 2:
         return Estimate(math.nan, math.nan, math.nan)
-    return paired_t_interval(finite)
+    return paired_t_interval(known)
 
 
 def _flipped(full: Scores, other: Scores, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -11,21 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pcsuite.errors import ConfigError
 from pcsuite.prompts.blocks import PromptBlock, SplitPrompt, sham_text
 from pcsuite.prompts.verbatim import chat_piece
 
 DesignName = Literal["auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley"]
-DESIGNS: tuple[DesignName, ...] = (
-    "auto",
-    "leave-one-out",
-    "one-at-a-time",
-    "factorial",
-    "fractional",
-    "shapley",
-)
+DESIGNS: tuple[DesignName, ...] = get_args(DesignName)
 FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 AGAIN_OPERATOR = "AGAIN"
@@ -49,7 +42,11 @@ class Arm:
     """Block whose place a sham of the same length and layout takes."""
 
     def operators(self, prompt: SplitPrompt) -> list[str]:
-        """Names of its operators in the order of the text."""
+        """Names of its operators in the order of the text.
+
+        Blocks without text are none. The A/A arm has one more, :data:`AGAIN_OPERATOR`, where a further line end means
+        nothing; a sham stands where its block would.
+        """
         free = {block.name for block in prompt.free}
         names = []
         for block in prompt.blocks:
@@ -74,7 +71,10 @@ class Design:
 
     @property
     def first(self) -> tuple[Arm, ...]:
-        """Arms that are asked before anything is judged: all but the shams, which follow for blocks that matter."""
+        """Arms that are asked before anything is judged: all but the shams.
+
+        A sham is asked only where its block was found to help or to hurt: of no other block does it decide anything.
+        """
         return tuple(arm for arm in self.arms if arm.kind != "sham")
 
     @property
@@ -102,12 +102,20 @@ def arm_of(kept: Iterable[str], free: Sequence[str]) -> Arm:
 
 
 def without(block: str, free: Sequence[str]) -> Arm:
-    """The full prompt less one block."""
+    """The full prompt less one block.
+
+    >>> without("b", ["a", "b", "c"]).id
+    '-b'
+    """
     return arm_of([name for name in free if name != block], free)
 
 
 def controls(free: Sequence[str]) -> list[Arm]:
-    """The negative controls: the full prompt again with a meaning-free change, and a sham of every block."""
+    """The negative controls: the full prompt again with a meaning-free change, and a sham of every block.
+
+    The A/A arm shows what chance alone moves; a sham, neutral words of the same length and layout, what any text in
+    the block's place does.
+    """
     everything = frozenset(free)
     return [
         Arm(AGAIN, everything, "again"),
@@ -143,19 +151,17 @@ def make_design(
         return Design(name, (*arms, *held), f"{name}: {_describe(name, free)}, as asked for")
     fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(held)
     limit = "without a budget" if most_arms is None else f"with a budget of {most_arms} arms"
-    richest = "factorial" if len(free) <= MOST_FACTORIAL else "fractional"
     candidates: list[DesignName] = ["factorial"] if len(free) <= MOST_FACTORIAL else []
     if len(free) > 4:
         candidates += ["fractional"] if len(free) <= MOST_FRACTIONAL else ["shapley"]
     candidates += ["one-at-a-time", "leave-one-out"]
     for candidate in candidates:
         arms = _ARMS[candidate](free, Random(seed))
-        if len(arms) <= fitting or candidate == "leave-one-out":
+        if len(arms) <= fitting:
             why = f"{candidate}: {_describe(candidate, free)}, the richest that fits {limit}"
-            if candidate == "leave-one-out" and len(arms) > fitting:
-                why = f"leave-one-out: {_describe(candidate, free)}, the least there is, though {limit}"
             return Design(candidate, (*arms, *held), why)
-    raise AssertionError(f"no design for {len(free)} blocks beside {richest}")
+    why = f"leave-one-out: {_describe('leave-one-out', free)}, the least there is, though {limit}"
+    return Design("leave-one-out", (*arms, *held), why)
 
 
 def _describe(name: DesignName, free: Sequence[str]) -> str:
@@ -255,7 +261,11 @@ def in_prefix_order(arms: Iterable[Arm], prompt: SplitPrompt) -> list[Arm]:
 
 
 def shared_prefix(arms: Sequence[Arm], prompt: SplitPrompt) -> float:
-    """Share of the characters sent that the prompt before has at its beginning already, placeholders not filled."""
+    """Share of the characters sent that the prompt before has at its beginning already, placeholders not filled.
+
+    Servers that cache prompts by their beginning charge and compute only the rest, so the order of calls is chosen by
+    it. The arms are taken in the order given; 0 where nothing is sent.
+    """
     texts = operator_texts(prompt)
     sent = ["".join(texts[name] for name in arm.operators(prompt)) for arm in arms]
     total = sum(map(len, sent))
@@ -269,10 +279,17 @@ def shared_prefix(arms: Sequence[Arm], prompt: SplitPrompt) -> float:
 
 
 def operator_texts(prompt: SplitPrompt) -> dict[str, str]:
-    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change."""
+    """The text of every operator that an arm may name: blocks, their shams, and the meaning-free change.
+
+    The A/A arm's is one more line end, of the kind that the prompt uses, in the message of a chat where it stands.
+    """
     texts = {block.name: block.text for block in prompt.blocks if block.text}
     texts |= {SHAM_PREFIX + block.name: sham_text(block.text) for block in prompt.free}
-    texts[AGAIN_OPERATOR] = _again_text(prompt)
+    shown = [block for block in prompt.blocks if block.text]
+    before = shown[_again_position(prompt, [block.name for block in shown]) - 1].text
+    end = "\r\n" if before.endswith("\r\n") else "\n"
+    pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
+    texts[AGAIN_OPERATOR] = chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end
     return texts
 
 
@@ -283,12 +300,3 @@ def _again_position(prompt: SplitPrompt, names: Sequence[str]) -> int:
         if by_name[name].text.endswith(("\n", "\r")):
             return position
     return len(names)
-
-
-def _again_text(prompt: SplitPrompt) -> str:
-    names = [block.name for block in prompt.blocks if block.text]
-    position = _again_position(prompt, names)
-    before = {block.name: block for block in prompt.blocks}[names[position - 1]].text
-    end = "\r\n" if before.endswith("\r\n") else "\n"
-    pieces = re.findall(r"\x1e(\d+):(\w+)\n", before)
-    return chat_piece(int(pieces[-1][0]), pieces[-1][1], end) if pieces else end

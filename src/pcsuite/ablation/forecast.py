@@ -49,6 +49,13 @@ def forecast(
         raise ConfigError(f"--assume-flips {flips}: a share between 0 and 1 is needed")
     special = require("scipy.special", "stats")
     reach = float(special.ndtri(1 - alpha / 2 / blocks) + special.ndtri(POWER))
+
+    def enough(count: int) -> bool:
+        return _holds(count, 0, 0, margin, alpha)
+
+    most = 2
+    while not enough(most) and most <= 10**6:
+        most *= 2
     return Forecast(
         items,
         blocks,
@@ -56,7 +63,7 @@ def forecast(
         flips,
         detectable=min(1.0, reach * math.sqrt(max(flips, 1 / items) / items)),
         finds_nulls=_chance_to_find_a_null(items, margin, flips, alpha),
-        least_for_no_worse=_least(lambda count: _holds(count, 0, 0, margin, alpha)),
+        least_for_no_worse=_least(enough, most // 2, most),
     )
 
 
@@ -77,22 +84,12 @@ def _chance_to_find_a_null(items: int, margin: float, flips: float, alpha: float
         if not passes(moved):
             chances.append(0.0)
             continue
-        low, high = -1, moved
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if passes(middle) else (middle, high)
-        chances.append(float(binomial.sf(high - 1, moved, 0.5)))
+        chances.append(float(binomial.sf(_least(passes, -1, moved) - 1, moved, 0.5)))
     return sum(chances) / len(chances)
 
 
-def _least(passes: Callable[[int], bool]) -> int:
-    """The smallest number from 2 that passes, found by doubling and bisection."""
-    high = 2
-    while not passes(high):
-        if high > 10**6:
-            return high
-        high *= 2
-    low = high // 2
+def _least(passes: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number above ``low`` that passes, by bisection; ``high`` where none below it does."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if passes(middle) else (middle, high)

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from pcsuite import __version__
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
+from pcsuite.errors import require
 from pcsuite.report import drawing
 from pcsuite.report.page import shared_style
 from pcsuite.report.wording import figure_text, p_text
@@ -123,7 +124,11 @@ def write_png(result: AblationResult, path: Path) -> Path:
     Long blocks are cut to their first lines. Raises ``AnalysisError`` where the file cannot be written.
     """
     views = picture.block_views(result)
-    drawn = [_drawn_lines(view.text) for view in views]
+    drawn = []
+    for view in views:
+        wrapped = [part for line in view.text.splitlines() for part in textwrap.wrap(line, _WRAP)]
+        cut = len(wrapped) > _LINES_DRAWN
+        drawn.append([*wrapped[: _LINES_DRAWN - 1], "…"] if cut else wrapped)
     heights = [max(len(lines), 2) * 0.2 + 0.16 for lines in drawn]
     total = sum(heights) + 0.9
     with drawing.canvas(width=11, height=total) as (figure, axes):
@@ -145,16 +150,8 @@ def write_png(result: AblationResult, path: Path) -> Path:
     return path
 
 
-def _drawn_lines(text: str) -> list[str]:
-    lines = [
-        part for line in text.strip("\r\n").splitlines() for part in (textwrap.wrap(line, _WRAP) or [""])
-    ]
-    lines = [line for line in lines if line.strip()]
-    return lines if len(lines) <= _LINES_DRAWN else [*lines[: _LINES_DRAWN - 1], "…"]
-
-
 def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float, height: float) -> None:
-    patches = __import__("matplotlib.patches", fromlist=["Rectangle"])
+    patches = require("matplotlib.patches", "stats")
     hatch = "////" if view.hatched else None
     shade = 0.08 + 0.42 * view.strength if view.verdict != "pinned" else 0.0
     axes.add_patch(

@@ -90,7 +90,10 @@ class BlockView:
 
 
 def interval_words(estimate: Estimate, digits: int = 2) -> str:
-    """``+0.12 [+0.03, +0.21]``."""
+    """An estimate with its interval, signed: ``+0.12 [+0.03, +0.21]``.
+
+    ``n/a`` where nothing could be estimated.
+    """
     if not estimate.defined:
         return "n/a"
     return (
@@ -99,7 +102,11 @@ def interval_words(estimate: Estimate, digits: int = 2) -> str:
 
 
 def block_views(result: AblationResult) -> list[BlockView]:
-    """Every block of the prompt in order, with what is said of it."""
+    """Every block of the prompt in order, with what is said of it.
+
+    The tint is as strong as the effect is large beside the largest one seen (or 0.1, where all are smaller); blocks
+    that can go are grey, and what is undecided is never tinted strongly.
+    """
     verdicts = {entry.block: entry for entry in result.verdicts}
     largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
     dropped = result.trim.dropped if result.trim is not None else ()
@@ -191,7 +198,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def headline(result: AblationResult) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence.
+
+    Blocks are grouped by verdict, those that help first: ``rules helps; role and tone undecided.``
+    """
     groups: dict[str, list[str]] = {}
     for entry in result.verdicts:
         groups.setdefault(entry.verdict, []).append(entry.block)
@@ -216,7 +226,12 @@ def headline(result: AblationResult) -> str:
 
 
 def trim_sentence(result: AblationResult) -> str:
-    """What the trimmed prompt is, and how sure that is."""
+    """What the trimmed prompt is, and how sure that is.
+
+    Says the largest set of blocks that was confirmed on items which had no part in choosing it, with the 90 %
+    interval of the change in score (whose lower end is the one-sided 95 % limit), and what that saves per 1,000
+    calls.
+    """
     trim, margin = result.trim, result.study.request.margin
     if trim is None:
         return (
@@ -248,16 +263,23 @@ def trim_sentence(result: AblationResult) -> str:
 
 
 def at_floor(result: AblationResult) -> str:
-    """Why nothing was tested, where that is so."""
+    """Why nothing was tested, where that is so.
+
+    A full prompt whose own score lies within the margin of 0 cannot get worse by it: every block would seem to be
+    droppable. Empty where the blocks could be tested.
+    """
     return next((entry.note for entry in result.verdicts if entry.verdict == "not tested"), "")
 
 
 def noise_sentence(result: AblationResult) -> str:
-    """What the A/A arm says."""
+    """What the A/A arm says.
+
+    It differs from the full prompt in one line end, so an effect of it is a warning, not a finding.
+    """
     if result.noise is None or result.noise_p is None or result.noise_flips is None:
         return "There was no A/A arm: the noise floor is not known."
     verdict = (
-        "no effect"
+        "no effect shown"
         if result.noise_p > 0.05
         else "an effect, so something other than the blocks moves the score"
     )
@@ -268,7 +290,10 @@ def noise_sentence(result: AblationResult) -> str:
 
 
 def drop_rows(result: AblationResult) -> list[dict[str, Any]]:
-    """The dropped blocks with what each saves per 1,000 calls."""
+    """The dropped blocks with what each saves per 1,000 calls.
+
+    Savings are the block's own tokens; the price is that of prompt tokens, ``None`` where it is not known.
+    """
     price = price_of(result.study.model)
     verdicts = {entry.block: entry for entry in result.verdicts}
     return [
@@ -287,7 +312,11 @@ def drop_rows(result: AblationResult) -> list[dict[str, Any]]:
 
 
 def notices(result: AblationResult) -> list[str]:
-    """What a reader must know before anything else."""
+    """What a reader must know before anything else.
+
+    In this order: simulated answers, alarms about the full prompt's answers, a judge's scores, a score at the floor,
+    and a budget that ended the calls.
+    """
     found = []
     if result.study.model.provider == "simulated":
         found.append(
@@ -314,13 +343,14 @@ def notices(result: AblationResult) -> list[str]:
 def print_preview(shown: Preview, console: Console) -> None:
     """``--show``: blocks, arms, rows, tokens, cost and reach."""
     from rich.table import Table
+    from rich.text import Text
 
     study = shown.study
     console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     for number, block in enumerate(study.prompt.blocks, start=1):
         table.add_row(
-            str(number), block.name, str(shown.tokens[block.name]), block.pinned, _plain(block.first_words)
+            str(number), block.name, str(shown.tokens[block.name]), block.pinned, Text(block.first_words)
         )
     console.print(table)
     lines = [
@@ -330,9 +360,9 @@ def print_preview(shown: Preview, console: Console) -> None:
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
         + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
         f"rows: {shown.rows:,} ({len(study.design.first)} arms × {study.count} items),"
-        f"{f' {shown.done:,} of them done;' if shown.done else ''} at most {shown.max_tokens:,} tokens"
+        f"{f' {shown.done:,} of them done;' if shown.done else ''} about {shown.max_tokens:,} tokens"
         f" and {'an unknown cost' if shown.max_cost_usd is None else f'${shown.max_cost_usd:,.2f}'}"
-        f" ({price_words(study.model)}); looking for a shorter prompt adds up to"
+        f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
         f"order of calls: {shown.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({shown.prefix_as_listed:.0%} in the design's own order)",
@@ -352,7 +382,10 @@ def print_preview(shown: Preview, console: Console) -> None:
 
 
 def print_result(result: AblationResult, console: Console) -> None:
-    """The prompt in the terminal, each block tinted, and what follows from it."""
+    """The prompt in the terminal, each block tinted, and what follows from it.
+
+    Dropped blocks are struck through. Long texts are cut to 70 characters.
+    """
     from rich.style import Style
     from rich.table import Table
     from rich.text import Text
@@ -379,23 +412,23 @@ def sentences(result: AblationResult) -> list[str]:
 
 
 def undecided_lines(result: AblationResult) -> list[str]:
-    """What would decide each block that is undecided."""
+    """What would decide each block that is undecided.
+
+    That is a number of further items, were the effect as seen; none would do for an effect about the margin.
+    """
     return [
         f"{entry.block}: {_undecided(entry)}." for entry in result.verdicts if entry.verdict == "undecided"
     ]
-
-
-def _plain(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(text)
 
 
 # Files.
 
 
 def markdown(result: AblationResult) -> str:
-    """The picture for a pull request: a table of blocks, the sentences, and the trimmed prompt as a diff."""
+    """The picture for a pull request: a table of blocks, the sentences, and the trimmed prompt as a diff.
+
+    The diff is there only where blocks were confirmed to be droppable.
+    """
     study = result.study
     lines = [
         f"## What each part of `{study.request.prompt.name}` is worth",
@@ -429,7 +462,10 @@ def diff_lines(result: AblationResult) -> list[str]:
 
 
 def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
-    """One record a block, as ``blocks.csv`` and ``ablation.json`` have it."""
+    """One record a block, as ``blocks.csv`` and ``ablation.json`` have it.
+
+    Their keys are the columns of :data:`BLOCKS`; figures that could not be estimated are ``None``.
+    """
     records = []
     for entry in result.verdicts:
         record: dict[str, Any] = {
@@ -460,7 +496,10 @@ def _limits(name: str, estimate: Estimate | None) -> dict[str, float | None]:
 
 
 def document(result: AblationResult) -> dict[str, Any]:
-    """Everything an ablation found, as plain values."""
+    """Everything an ablation found, as plain values.
+
+    It is what ``ablation.json`` holds. Figures that are no number are ``None``, so that any JSON reader takes it.
+    """
     study = result.study
     return {
         "prompt": str(study.request.prompt),

@@ -1,4 +1,4 @@
-"""A folder of one's own: prompt, table, task and profile together, so that it runs from anywhere and can be sent on.
+"""A folder of one's own: prompt, table, scorer, task and profile together, so that it runs from anywhere and can be sent on.
 
 With a prompt its blocks become operators and the profile asks the prompt with and without each of them, as
 ``pcsuite ablate`` does; without one the table becomes a task and the profile asks the ladder of conditions.
@@ -11,41 +11,42 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pcsuite.ablation.study import ANSWER_NAMES, AblationRequest, prepare
+from pcsuite.ablation.study import AblationRequest, prepare
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import check_run_name
-from pcsuite.data.init_task import TaskRequest, init_task, likely_kind, read_table
-from pcsuite.data.task_recipes import Columns
-from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.data.init_task import (
+    TableRequest,
+    TaskRequest,
+    answer_column,
+    init_task,
+    input_columns,
+    likely_kind,
+    read_table,
+    task_name,
+)
+from pcsuite.errors import ConfigError
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan
 
 PROFILE = "profile.yaml"
 CACHE = ".cache"
+GIT_IGNORES = f"""\
+# Results and stored answers stay here; the items that the profile asks are part of it.
+outputs/
+{CACHE}/*
+!{CACHE}/datasets/
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class ScaffoldRequest:
+class ScaffoldRequest(TableRequest):
     """What ``pcsuite init`` is asked for; every field has the flag of its name."""
 
     folder: Path
     data: Path
     prompt: Path | None = None
-    inputs: tuple[str, ...] = ()
-    answer: str | None = None
-    kind: str | None = None
-    labels: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    id_column: str | None = None
-    scorer: str | None = None
-    model: str = "smollm2-135m"
     base_url: str | None = None
-    budget_tokens: int | None = None
-    budget_usd: float | None = None
-    limit: int | None = None
     append_input: bool = False
-    overwrite: bool = False
 
     @property
     def name(self) -> str:
@@ -93,32 +94,51 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
         suite, reading = _blocks(request, request.prompt)
     plan = build_plan(suite)
     (request.folder / "README.md").write_text(_readme(request, reading), encoding="utf-8")
+    ignores = request.folder / ".gitignore"
+    if not ignores.exists():
+        ignores.write_text(GIT_IGNORES, encoding="utf-8")
     tokens = sum(entry.max_tokens for entry in estimate_plan(plan))
     return Scaffold(request.folder, request.folder / PROFILE, reading, plan.calls, tokens)
 
 
 def _readme(request: ScaffoldRequest, reading: str) -> str:
     """What the folder is for and the commands that use it, as they are typed inside it."""
+    flags = _flags(request)
     commands = {
         f"pcsuite run --config {PROFILE}": "asks the model; after a stop the same command goes on",
         f"pcsuite report --config {PROFILE}": "tables, figures and verdicts, under outputs/",
         f"pcsuite view --config {PROFILE}": "the answers side by side, in a browser",
     }
     if request.prompt is not None:
-        words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name, *_flags(request)]
+        words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name, *flags]
         commands[shlex.join(words)] = "a verdict per block, and the shortest prompt that is no worse"
     lines = [f"# {about}\n{command}" for command, about in commands.items()]
     told = "In this folder, or from any other with the path of the profile:"
-    return "\n".join([f"# {request.name}", "", f"{reading}.", "", told, "", "```", *lines, "```", ""])
+    parts = [f"# {request.name}", f"{reading}.", told, "\n".join(["```", *lines, "```"])]
+    sources = [path.name for path in (request.prompt, request.data) if path is not None]
+    if request.prompt is not None:
+        parts.append(
+            "Conditions: `full` is the prompt and `again` the same once more; `-x` is without the block x, `+x` has no"
+            " other block, `none` has none; `~x` has filler of the same length in place of x."
+        )
+    renew = ["pcsuite", "init", ".", "--data", request.data.name]
+    renew += ["--prompt", request.prompt.name] if request.prompt is not None else []
+    parts += [
+        f"The profile asks what was read from {' and '.join(sources)} when this folder was made. After a change of"
+        f" {'one of them' if len(sources) > 1 else 'it'}, in this folder:",
+        "\n".join(["```", shlex.join([*renew, *flags, "--overwrite"]), "```"]),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _flags(request: ScaffoldRequest) -> list[str]:
-    """The flags by which ``ablate`` reads the table as this request does."""
+    """The flags by which a command in the folder reads the table as this request does; a scorer's file lies there too."""
+    scorer = request.scorer and Path(request.scorer).name
     words = []
     for flag, value in (
         ("--input", ",".join(request.inputs)), ("--answer", request.answer), ("--kind", request.kind),
         ("--labels", ",".join(request.labels)), ("--choices", ",".join(request.choices)),
-        ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", request.scorer),
+        ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", scorer),
         ("--model", request.model), ("--base-url", request.base_url), ("--limit", request.limit),
         ("--budget-tokens", request.budget_tokens), ("--budget-usd", request.budget_usd),
     ):  # fmt: skip
@@ -129,15 +149,24 @@ def _flags(request: ScaffoldRequest) -> list[str]:
 
 def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
     """The prompt's blocks as operators, with and without each as conditions."""
-    shared = {
-        name: getattr(request, name)
-        for name in ScaffoldRequest.__dataclass_fields__
-        if name in AblationRequest.__dataclass_fields__ and name not in ("data", "prompt")
-    }
-    study = prepare(AblationRequest(prompt=prompt, data=str(request.data), name=request.name, **shared))
+    study = prepare(
+        AblationRequest(
+            prompt,
+            str(request.data),
+            name=request.name,
+            base_url=request.base_url,
+            append_input=request.append_input,
+            **request.told(),
+        )
+    )
     run = study.base.profile.run.model_copy(update={"cache_dir": str(request.folder / CACHE)})
     base = replace(study.base, profile=study.base.profile.model_copy(update={"run": run}))
     study = replace(study, folder=request.folder, base=base, results="outputs")
+    if (own := study.task.scorer) is not None:
+        request.folder.mkdir(parents=True, exist_ok=True)
+        (request.folder / own.path.name).write_text(own.source, encoding="utf-8")
+        spec = study.task.spec.model_copy(update={"evaluator": f"{own.path.name}:{own.function}"})
+        study = replace(study, task=replace(study.task, spec=spec))
     suite = study.write(study.design.arms)
     _copy(request, prompt)
     return suite, f"{study.task.reading}; blocks: {', '.join(study.free)}"
@@ -147,49 +176,19 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
     """The table as a task of its own, under the ladder of bundled conditions."""
     rows = read_table(request.data)
     known = list(rows[0].values)
-    for flag, names in (
-        ("--answer", [request.answer]),
-        ("--input", request.inputs),
-        ("--fields", request.fields),
-    ):
-        for name in names:
-            if name is not None and name not in known:
-                raise DataError(
-                    f"{request.data}: no column '{name}' ({flag})", hint=did_you_mean(name, known)
-                )
-    folded = {name.casefold(): name for name in known if name not in request.inputs}
-    answer = request.answer
-    if answer is None and not request.fields:
-        answer = next((folded[name] for name in ANSWER_NAMES if name in folded), None)
-        left = [name for name in known if name not in {*request.inputs, *request.choices, request.id_column}]
-        if answer is None and request.inputs and len(left) == 1:
-            answer = left[0]
-        if answer is None:
-            hint = f"--answer, one of {', '.join(known)}"
-            raise DataError(f"{request.data}: which column is the right answer?", hint=hint)
-    taken = {answer, request.id_column, *request.choices, *request.fields}
-    inputs = request.inputs or tuple(name for name in known if name not in taken)
-    if not inputs:
-        raise DataError(f"{request.data}: no column is left for the input", hint="--input COLUMN")
-    columns = Columns(inputs, answer, request.labels, request.choices, request.fields)
-    kind = request.kind or ("own" if request.scorer else likely_kind(rows, columns))
-    task = "".join(c if c.isalnum() else "_" for c in request.name.casefold()).strip("_") or "task"
+    answer, _ = answer_column(request, known, request.data)
+    request = replace(request, answer=answer)
+    inputs = input_columns(request, known, request.data)
+    kind = request.kind or ("own" if request.scorer else likely_kind(rows, request))
     written = init_task(
         TaskRequest(
-            task if task[0].isalpha() else f"t_{task}",
+            task_name(request.name),
             request.data,
-            kind,
-            columns,
-            request.id_column,
-            scorer=request.scorer,
+            copy_scorer=True,
             out_dir=request.folder,
             cache_dir=request.folder / CACHE,
-            model=request.model,
-            budget_tokens=request.budget_tokens,
-            budget_usd=request.budget_usd,
-            limit=request.limit,
             prefix="",
-            overwrite=request.overwrite,
+            **request.told(kind=kind, inputs=inputs),
         )
     )
     _copy(request, None)

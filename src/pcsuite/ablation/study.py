@@ -36,51 +36,38 @@ from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.spellings import regime_id
-from pcsuite.data.init_task import TaskRequest, likely_kind, read_table, read_table_task
-from pcsuite.data.items import Item, Row, datasets_dir, dump_line, task_items
-from pcsuite.data.task_recipes import Columns
+from pcsuite.data.init_task import (
+    TableRequest,
+    TaskRequest,
+    answer_column,
+    input_columns,
+    likely_kind,
+    read_table,
+    read_table_task,
+    task_name,
+)
+from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
-from pcsuite.prompts.blocks import SplitMethod, SplitPrompt, read_prompt
+from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.prompts.verbatim import INPUT_NAMES, fill_placeholders, placeholders
+from pcsuite.prompts.splitting import SplitMethod
+from pcsuite.prompts.verbatim import fill_placeholders, placeholders
 
 SIMULATED = "simulated"
-ANSWER_NAMES = (
-    "answer",
-    "label",
-    "target",
-    "expected",
-    "expected_output",
-    "gold",
-    "output",
-    "class",
-    "category",
-)
-"""Columns taken for the right answer where none is named, the first that is there."""
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
 
 
 @dataclass(frozen=True, slots=True)
-class AblationRequest:
+class AblationRequest(TableRequest):
     """What ``pcsuite ablate`` is asked for; every field has the flag of its name."""
 
     prompt: Path
     data: str
     """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
-    inputs: tuple[str, ...] = ()
-    answer: str | None = None
-    kind: str | None = None
-    labels: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    id_column: str | None = None
-    scorer: str | None = None
-    """A registered evaluator, or a function of the user's: ``my_scorer.py:score``."""
-    model: str = "smollm2-135m"
     base_url: str | None = None
     effects: Mapping[str, float] = field(default_factory=dict)
     """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
@@ -94,14 +81,10 @@ class AblationRequest:
     margin: float = 0.02
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
-    limit: int | None = None
-    """At most so many items."""
     regime: str = "D0"
     seeds: int = 1
     """Seeds of a sampled regime."""
     max_tokens: int | None = None
-    budget_tokens: int | None = None
-    budget_usd: float | None = None
     assume_flips: float | None = None
     trim: bool = True
     name: str | None = None
@@ -110,14 +93,16 @@ class AblationRequest:
     output_dir: str = "outputs"
     cache_dir: str | None = None
     """Folder of items and responses, instead of the profile's."""
-    overwrite: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "regime", regime_id(self.regime))
 
     @property
     def run_name(self) -> str:
-        """The run's name: as given, else the prompt file's."""
+        """The run's name: as given, else the prompt file's.
+
+        Characters that no file name should have become hyphens.
+        """
         return self.name or "".join(c if c.isalnum() or c in "._-" else "-" for c in self.prompt.stem)
 
 
@@ -165,11 +150,18 @@ class Study:
 
     @property
     def chosen_on(self) -> int:
-        """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it."""
+        """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it.
+
+        With an odd number of items the first part has one more.
+        """
         return math.ceil(self.count / 2)
 
     def write(self, arms: Iterable[Arm]) -> Suite:
-        """Write the profile with these arms and load it as any profile is loaded."""
+        """Write the profile with these arms and load it as any profile is loaded.
+
+        The items of a table are written to the cache folder under a name made of their content, and only once. Raises
+        ``ConfigError`` where the profile that results is refused.
+        """
         ordered = in_prefix_order(arms, self.prompt)
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._files(ordered).items():
@@ -289,7 +281,11 @@ class Study:
 
 
 def bundled_example() -> tuple[Path, dict[str, Any]]:
-    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes."""
+    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes.
+
+    Returns the prompt's file, and the settings by the names of :class:`AblationRequest`; what a user sets goes
+    before.
+    """
     folder = Path(str(files("pcsuite.ablation"))) / "example"
     settings = {
         "data": str(folder / "reviews.csv"),
@@ -430,18 +426,20 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
     asserted = tuple(name for name in known if _ASSERTED.fullmatch(name)) if not request.fields else ()
     if request.kind == "assert" or (request.kind is None and asserted and not request.answer):
         request = replace(request, kind="assert", fields=asserted if not request.answer else ())
-    answer, how = _answer_column(request, known, named, path, needed=scorer is None)
-    placed = tuple(dict.fromkeys(name for name in named if name not in INPUT_NAMES or name in known))
-    taken = {answer, request.id_column, *request.choices, *request.fields}
-    inputs = request.inputs or placed or tuple(name for name in known if name not in taken)
+    answer, how = answer_column(request, known, path, placeholders=named, needed=scorer is None)
+    request = replace(request, answer=answer, placed=tuple(dict.fromkeys(named)))
     prompt = prompt.check_placeholders(known, forbidden=[*([answer] if answer else []), *request.fields])
-    if not inputs:
-        raise DataError(f"{path}: no column is left for the input", hint="--input COLUMN")
-    kind = "own" if scorer is not None else request.kind or _kind(request, rows, answer)
-    columns = Columns(inputs, answer, request.labels, request.choices, request.fields, placed)
-    task_id = "".join(c if c.isalnum() else "_" for c in path.stem.casefold()).strip("_") or "task"
-    task_id = task_id if task_id[0].isalpha() else f"t_{task_id}"
-    table = read_table_task(TaskRequest(task_id, path, kind, columns, request.id_column), least=2)
+    inputs = input_columns(request, known, path)
+    if scorer is not None:
+        kind = "own"
+    elif request.kind is not None:
+        kind = request.kind
+    elif request.scorer is not None and not (request.choices or request.fields or request.labels):
+        kind = request.scorer if request.scorer in ("classification", "number") else "short_answer"
+    else:
+        kind = likely_kind(rows, request)
+    task_id = task_name(path.stem)
+    table = read_table_task(TaskRequest(task_id, path, **request.told(kind=kind, inputs=inputs)), least=2)
     content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
     words = dict(table.words.task)
     # The prompt is the user's: whether it asks for JSON or for a word, both are read.
@@ -487,47 +485,6 @@ def _own_scorer(request: AblationRequest) -> ScorerFile | None:
             hint=f"{did_you_mean(request.scorer, EVALUATORS)} or a function of yours: my_scorer.py:score",
         )
     return own
-
-
-def _answer_column(
-    request: AblationRequest, known: Sequence[str], named: Sequence[str], path: Path, *, needed: bool = True
-) -> tuple[str | None, str]:
-    """The column of the right answer and, where it was not given, a word on how it was found.
-
-    Where it is not ``needed``, as for a function that judges the answer by itself, there may be none.
-    """
-    for flag, names in (
-        ("--answer", [request.answer]),
-        ("--input", request.inputs),
-        ("--fields", request.fields),
-    ):
-        for name in names:
-            if name is not None and name not in known:
-                raise DataError(f"{path}: no column '{name}' ({flag})", hint=did_you_mean(name, known))
-    if request.answer is not None or request.fields:
-        return request.answer, ""
-    folded = {name.casefold(): name for name in known}
-    for name in ANSWER_NAMES:
-        if name in folded and folded[name] not in (*named, *request.inputs):
-            return folded[name], " (by its name)"
-    left = [
-        name for name in known if name not in {*named, *request.inputs, *request.choices, request.id_column}
-    ]
-    if len(left) == 1:
-        return left[0], " (the only column left)"
-    if not needed:
-        return None, ""
-    raise DataError(
-        f"{path}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}"
-    )
-
-
-def _kind(request: AblationRequest, rows: Sequence[Row], answer: str | None) -> str:
-    """The kind of task that a table looks like; a scorer of one's own reads short answers."""
-    columns = Columns(request.inputs, answer, request.labels, request.choices, request.fields)
-    if request.scorer is not None and not (request.choices or request.fields or request.labels):
-        return request.scorer if request.scorer in ("classification", "number") else "short_answer"
-    return likely_kind(rows, columns)
 
 
 def _check_context(study: Study, items: Sequence[Item]) -> None:

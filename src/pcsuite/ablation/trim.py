@@ -14,9 +14,7 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from pcsuite.ablation.verdicts import ALPHA, Scores
+from pcsuite.ablation.verdicts import ALPHA, Scores, finite
 from pcsuite.stats import Estimate
 from pcsuite.stats.equivalence import noninferior_paired
 
@@ -46,7 +44,10 @@ class Trim:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Blocks of the last set that was confirmed; none where none was."""
+        """Blocks of the last set that was confirmed; none where none was.
+
+        Sets are nested and tested in turn, so the last one that was confirmed is the largest.
+        """
         return next((step.dropped for step in reversed(self.steps) if step.confirmed), ())
 
 
@@ -87,8 +88,7 @@ def confirm_drops(
     for size in sorted({1, math.ceil(count / 2), count} if count else ()):
         dropped = tuple(chosen[:size])
         scores = yield frozenset(dropped)
-        difference = scores - full
-        difference = difference[np.isfinite(difference)]
+        difference = finite(scores - full)
         if len(difference) < 2:
             break
         test = noninferior_paired(difference, margin=margin, alpha=alpha)
@@ -101,5 +101,5 @@ def confirm_drops(
 
 
 def _mean(values: Scores) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else -math.inf
+    known = finite(values)
+    return float(known.mean()) if len(known) else -math.inf

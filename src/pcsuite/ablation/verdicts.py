@@ -87,7 +87,7 @@ def judge_blocks(
     without it" is wrong in at most ``alpha`` of studies in which the block's true worth exceeds the margin.
     """
     floor = at_floor(full, margin)
-    deltas = {block: _paired(full, scores) for block, scores in without.items()}
+    deltas = {block: finite(full - scores) for block, scores in without.items()}
     tests = [sign_flip_test(delta, rng=rng).p_value if len(delta) else 1.0 for delta in deltas.values()]
     corrected = holm(
         [
@@ -99,7 +99,7 @@ def judge_blocks(
     for (block, delta), p_value in zip(deltas.items(), corrected, strict=True):
         effect = paired_bootstrap(delta, rng=rng, resamples=resamples) if len(delta) > 1 else undefined("", 0)
         no_worse = _no_worse(-delta, margin, alpha)
-        sham = _paired(full, shams[block]) if block in shams else None
+        sham = finite(full - shams[block]) if block in shams else None
         gold = (powered or {}).get(block)
         if gold is not None:
             effect, no_worse, sham = gold.estimate, gold.estimate.high < margin, None
@@ -149,7 +149,7 @@ def judge_looks(
         effect = Estimate(-look.mean, -look.high, -look.low, look.level, look.items, "confidence sequence")
         verdict = _LOOK_VERDICTS[look.verdict]
         no_worse, note, against = effect.high < margin, "", None
-        sham = _paired(full, shams[block]) if block in shams else None
+        sham = finite(full - shams[block]) if block in shams else None
         if sham is not None and len(sham) > 1:
             seen = confidence_sequence(sham, looks=[len(sham)])
             against = Estimate(float(sham.mean()), float(seen.low[-1]), float(seen.high[-1]), 0.95, len(sham))
@@ -183,9 +183,9 @@ def at_floor(full: Scores, margin: float) -> str:
     return f"the full prompt scores {score:.3f}, so nothing could be worse by {margin:g}"
 
 
-def _paired(first: Scores, second: Scores) -> Scores:
-    difference = first - second
-    return difference[np.isfinite(difference)]
+def finite(values: Scores) -> Scores:
+    """The values of the items that have one: an item that an arm did not answer is ``nan``."""
+    return values[np.isfinite(values)]
 
 
 def _no_worse(difference: Scores, margin: float, alpha: float) -> bool:
@@ -233,7 +233,7 @@ def find_interactions(
     pairs = list(without_both)
     every = math.comb(len(without), 2)
     contrasts = {
-        pair: _finite(full - without[pair[0]] - without[pair[1]] + without_both[pair]) for pair in pairs
+        pair: finite(full - without[pair[0]] - without[pair[1]] + without_both[pair]) for pair in pairs
     }
     tests = [sign_flip_test(delta, rng=rng).p_value if len(delta) else 1.0 for delta in contrasts.values()]
     corrected = holm([*tests, *[1.0] * (every - len(tests))])[: len(tests)]
@@ -260,9 +260,9 @@ def _words(
         return f"{first} and {second} need each other: together they do more than the sum of each"
     redundant = []
     for block, other in (pair, pair[::-1]):
-        where_missing = _paired(without[other], both)
+        where_missing = finite(without[other] - both)
         matters = sign_flip_test(where_missing, rng=rng).p_value <= alpha and where_missing.mean() > 0
-        beside = sign_flip_test(_paired(full, without[block]), rng=rng).p_value <= alpha
+        beside = sign_flip_test(finite(full - without[block]), rng=rng).p_value <= alpha
         if matters and not beside:
             redundant.append((block, other))
     if len(redundant) == 2:
@@ -271,10 +271,6 @@ def _words(
         block, other = redundant[0]
         return f"{block} matters only where {other} is missing"
     return f"{first} and {second} do less together than the sum of each"
-
-
-def _finite(values: Scores) -> Scores:
-    return values[np.isfinite(values)]
 
 
 def suspect_pairs(
@@ -314,6 +310,9 @@ def least_items(blocks: int, alpha: float = ALPHA) -> int:
 
 
 def flip_rate(first: Scores, second: Scores) -> float:
-    """Mean squared difference of two arms' item scores; of 0/1 scores the share of items that differ."""
-    delta = _paired(first, second)
+    """Mean squared difference of two arms' item scores; of 0/1 scores the share of items that differ.
+
+    Items that one of the arms did not answer are left out; ``nan`` where none is left.
+    """
+    delta = finite(first - second)
     return float((delta**2).mean()) if len(delta) else math.nan

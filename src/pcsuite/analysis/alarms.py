@@ -69,6 +69,7 @@ def find_alarms(
     # Where nobody controls the length of prompts, the task's band means nothing.
     told = [alarm for alarm in _shares(cells) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
     return [
+        *_simulated(scores),
         *told,
         *_constant(tables, manifest.tasks),
         *_levels(scores, manifest.tasks),
@@ -76,6 +77,17 @@ def find_alarms(
         *_unequal_failures(records),
         *_unchecked_judges(records),
     ]
+
+
+def _simulated(scores: ItemScores) -> list[Alarm]:
+    names = [name for name, model in scores.models.items() if model.provider == "simulated"]
+    if not names:
+        return []
+    what = "is not a language model" if len(names) == 1 else "are not language models"
+    text = (
+        "answers are drawn from effects that were set in the configuration and say nothing about real models"
+    )
+    return [Alarm("simulated", f"Simulated: {', '.join(names)} {what}; {text}.")]
 
 
 def _count(tables: RunTables) -> list[_Cell]:
@@ -103,7 +115,7 @@ _SAID = {
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
     "failed": "ended in an error and are left out of averages",
-    OUTSIDE: "have a prompt outside its length band: length differs beside the content",
+    OUTSIDE: "had a prompt outside the task's range of tokens: conditions differ in length, not only in content",
 }
 
 
@@ -144,17 +156,28 @@ def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
         f" GROUP BY {CELL_KEY} HAVING sum(times) >= ? AND share >= ? ORDER BY {CELL_KEY}",
         [CONSTANT_ITEMS, CONSTANT_SHARE],
     )
-    by_group: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
-    for task, model, _, _, condition, answer, share in found:
+    regimes: dict[tuple[str, str], set[str]] = {}
+    for task, model, decoding in tables.query(
+        "SELECT DISTINCT task_id, model_id, decoding_id FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
+    ):
+        regimes.setdefault((task, model), set()).add(decoding)
+    by_group: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
+    for task, model, decoding, _, condition, answer, share in found:
         note = tasks.get(task, TaskNote())
         if note.majority_share is None or note.majority_share < CONSTANT_SHARE:
-            by_group.setdefault((task, model, str(answer)), []).append((condition, float(share)))
+            constant = by_group.setdefault((task, model, str(answer)), {})
+            constant.setdefault(condition, {})[decoding] = float(share)
     alarms = []
     for (task, model, answer), constant in by_group.items():
-        names = ", ".join(dict.fromkeys(condition for condition, _ in constant))
-        least = min(share for _, share in constant)
+        names = ", ".join(
+            condition if set(shares) == regimes[task, model] else f"{condition} under {', '.join(shares)}"
+            for condition, shares in constant.items()
+        )
+        every = [share for shares in constant.values() for share in shares.values()]
+        least = "all" if min(every) == 1 else f"{'at least ' * (len(every) > 1)}{min(every):.0%}"
         note = tasks.get(task, TaskNote())
-        text = f"Nearly constant: {names} on {task} × {model} answer “{answer[:60]}” to {least:.0%} of items or more"
+        where = f"Nearly constant: {names} on {task} × {model}"
+        text = f"{where}: {least} of the answers that could be read are “{answer[:60]}”"
         if note.majority_share is not None:
             text += f"; always answering “{note.majority_label}” would score {note.majority_share:.2f}"
         alarms.append(Alarm("nearly constant", f"{text}."))

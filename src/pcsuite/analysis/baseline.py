@@ -54,18 +54,23 @@ class Baseline:
             cells.append(
                 key._asdict() | {"replicates": round(cell.replicates, 3), "items": ids, "metrics": columns}
             )
-        document = {
+        head = {
             "format": FORMAT,
             "run": self.name,
             "pcsuite": __version__,
             "pooled": sorted(self.scores.pooled),
             "digests": {task: dict(sorted(ids.items())) for task, ids in sorted(self.digests.items())},
-            "cells": cells,
         }
+        # A line for each cell, so that a diff shows which one changed.
+        lines = ",\n".join(
+            "  " + json.dumps(cell, ensure_ascii=False, separators=(", ", ": ")) for cell in cells
+        )
+        opened = json.dumps(head, ensure_ascii=False, indent=1)[:-2]
+        text = f'{opened},\n "cells": [\n{lines}\n ]\n}}\n'
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as partial:
-                partial.write_text(_compact(document), encoding="utf-8")
+                partial.write_text(text, encoding="utf-8")
         except OSError as error:
             raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         return path
@@ -107,16 +112,6 @@ class Baseline:
 def is_baseline(path: Path) -> bool:
     """Whether a file is a baseline, by its name: logs end in ``.jsonl``."""
     return path.suffix == ".json" and path.is_file()
-
-
-def _compact(document: Mapping[str, Any]) -> str:
-    """JSON with a line for each cell's list, so that a diff shows which cell changed."""
-    cells = ",\n".join(
-        "  " + json.dumps(cell, ensure_ascii=False, separators=(", ", ": ")) for cell in document["cells"]
-    )
-    head = {key: value for key, value in document.items() if key != "cells"}
-    text = json.dumps(head, ensure_ascii=False, indent=1)
-    return f'{text[:-2]},\n "cells": [\n{cells}\n ]\n}}\n'
 
 
 def _scores_of(document: Mapping[str, Any]) -> ItemScores:

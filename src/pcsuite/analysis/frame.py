@@ -109,9 +109,21 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     Numbers that are not finite are missing values. Raises ``MissingExtraError`` where DuckDB is not installed.
     """
     duckdb = require("duckdb", "stats")
-    kinds = [_column_type([row[index] for row in rows]) for index in range(len(columns))]
+    kinds = []
+    for index in range(len(columns)):
+        found = {type(row[index]) for row in rows if row[index] is not None}
+        if found == {int, float}:
+            kinds.append("DOUBLE")
+        else:
+            kinds.append(_TYPES.get(found.pop(), "VARCHAR") if len(found) == 1 else "VARCHAR")
+
+    def plain(value: Any, kind: str) -> Any:
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return None
+        return value if kind != "VARCHAR" or isinstance(value, str) else str(value)
+
     values = [
-        {name: _plain(value, kind) for name, value, kind in zip(columns, row, kinds, strict=True)}
+        {name: plain(value, kind) for name, value, kind in zip(columns, row, kinds, strict=True)}
         for row in rows
     ]
     structure = json.dumps([dict(zip(columns, kinds, strict=True))])
@@ -121,19 +133,6 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
         [json.dumps(values), structure],
     )
     return connection.table("frame")
-
-
-def _column_type(values: Sequence[Any]) -> str:
-    kinds = {type(value) for value in values if value is not None}
-    if kinds and kinds <= {int, float} and float in kinds:
-        return "DOUBLE"
-    return _TYPES.get(kinds.pop(), "VARCHAR") if len(kinds) == 1 else "VARCHAR"
-
-
-def _plain(value: Any, kind: str) -> Any:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return value if kind != "VARCHAR" or isinstance(value, str) else str(value)
 
 
 class RowsFrame(Frame):

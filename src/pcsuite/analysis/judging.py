@@ -314,7 +314,9 @@ def _agreed(
     judged = np.array([row.score for _, _, row in read], dtype=np.float64)
     gold = np.array([values[verdict] for _, verdict, _ in read])
     items = [row.item for _, _, row in read]
-    lengths = np.array([_length(row) for _, _, row in read], dtype=np.float64)
+    # Words of the answer; of a pair, those that it has more than the control's.
+    words = [len(row.answer.split()) - len(row.other.split()) for _, _, row in read]
+    lengths = np.array(words, dtype=np.float64)
     binary = scale == "pass_fail" and len(gold) > 0
     return Agreed(
         task,
@@ -332,11 +334,6 @@ def _agreed(
         float(np.mean(flips)) if flips else None,
         len(flips),
     )
-
-
-def _length(row: JudgedRow) -> int:
-    """Words of the answer; of a pair, those that it has more than the control's."""
-    return len(row.answer.split()) - len(row.other.split())
 
 
 def _over_items(values: FloatArray, items: Sequence[str], rng: np.random.Generator) -> Estimate:

@@ -47,16 +47,25 @@ class Ablation:
 
     @property
     def trimmed(self) -> str:
-        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself."""
+        """The prompt without the blocks that were confirmed to be droppable, or the prompt itself.
+
+        Write it back with its line ends as they are: it is the prompt's own text, block by block.
+        """
         return self.result.trimmed
 
     @property
     def sentence(self) -> str:
-        """The answer in two sentences."""
+        """The answer in two sentences.
+
+        First what the blocks are worth, then what can be dropped and how sure that is.
+        """
         return f"{headline(self.result)} {trim_sentence(self.result)}"
 
     def effects(self) -> Frame:
-        """Every block with its verdict, effect on the score, interval, tokens and cost."""
+        """Every block with its verdict, effect on the score, interval, tokens and cost.
+
+        One row per block that could be left out; the columns are those of ``blocks.csv`` (docs/reference/tables.md).
+        """
         return Table.of(BLOCKS, verdict_records(self.result))
 
     def rows(self) -> Frame:
@@ -72,7 +81,11 @@ class Ablation:
         return self.run.view(open_browser=open_browser)
 
     def write(self) -> list[Path]:
-        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files."""
+        """Write page, Markdown, trimmed prompt, JSON, CSV and PNG beside the log; returns the files.
+
+        They lie in ``<output_dir>/ablations/<run>/``; the page comes first. Raises ``AnalysisError`` where one cannot
+        be written.
+        """
         return write_result(self.result)
 
     def __repr__(self) -> str:
@@ -140,9 +153,8 @@ def request_of(
 
     Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
     """
-    known = [
-        entry.name for entry in fields(AblationRequest) if entry.name not in ("prompt", "data", "scorer")
-    ]
+    own = ("prompt", "data", "scorer", "placed")  # arguments of the call, and what the prompt itself says
+    known = [entry.name for entry in fields(AblationRequest) if entry.name not in own]
     for name in settings:
         if name not in known:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
@@ -153,7 +165,7 @@ def request_of(
     given |= {name: tuple(given[name]) for name in _SEVERAL if name in given}
     output_dir = Path(given.get("output_dir", "outputs"))
     given["output_dir"] = str(output_dir)
-    is_text = isinstance(prompt, str) and ("\n" in prompt or not Path(prompt).suffix)
+    is_text = isinstance(prompt, str) and ("\n" in prompt or "{{" in prompt or not Path(prompt).suffix)
     path = Path("prompt.md") if is_text else Path(prompt)
     request = AblationRequest(path, "", **given)
     try:
@@ -186,20 +198,30 @@ def _table(data: Rows, folder: Path) -> str:
     if hasattr(data, "to_dicts"):  # a polars frame
         rows = data.to_dicts()
     else:
-        rows = data.to_dict("records") if hasattr(data, "to_dict") else list(data)  # a pandas frame, or rows
+        listed = data if isinstance(data, Iterable) else ()
+        rows = (
+            data.to_dict("records") if hasattr(data, "to_dict") else list(listed)
+        )  # a pandas frame, or rows
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
-    try:
-        lines = [dump_line({str(key): _json(value) for key, value in row.items()}) for row in rows]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"data holds what a table cannot: {error}") from error
+    lines = [
+        dump_line(
+            {str(key): _json(value, f"data row {number}, column '{key}'") for key, value in row.items()}
+        )
+        for number, row in enumerate(rows, start=1)
+    ]
     return str(_written(folder / "data.jsonl", "".join(lines)))
 
 
-def _json(value: Any) -> Any:
+def _json(value: Any, where: str) -> Any:
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         value = value.item()
-    json.dumps(value, allow_nan=False)
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise DataError(f"{where} is {value}", hint="fill in or drop cells that are empty") from error
+    except TypeError as error:
+        raise DataError(f"{where}: a table cannot hold {type(value).__name__}") from error
     return value
 
 
@@ -222,15 +244,14 @@ def verify(
     truth: str | Path | bytes,
     record: str | Path | bytes | Mapping[str, Any],
     *,
-    mapping: Path | None = None,
+    mapping: str | Path | None = None,
     eval_id: str = "record",
 ) -> dict[str, Any]:
     """An extracted record against its truth, field by field: the document that ``pcsuite verify --json`` prints.
 
     ``truth`` is a ``ground_truth.csv`` or its bytes, ``record`` a JSON file, its bytes or the record itself;
     ``mapping`` says which fields exist and how they compare (default: the bundled one). Nothing is saved. Raises
-    ``DataError`` for
-    what cannot be read.
+    ``DataError`` for what cannot be read.
 
         pcs.verify("ground_truth.csv", {"project": …})["metrics"]["f1"]
     """
@@ -239,7 +260,7 @@ def verify(
     from pcsuite.verifier.mapping import load_mapping
     from pcsuite.verifier.truth import parse_truth
 
-    known = load_mapping(mapping)
+    known = load_mapping(None if mapping is None else Path(mapping))
     if isinstance(truth, bytes):
         rules = Rules(parse_truth(truth, known, "truth"), known)
         require_fields(rules, "truth")

@@ -32,11 +32,18 @@ class RegressionCheck:
 
     @property
     def standing(self) -> Standing:
-        """``worse``, ``no worse`` or ``undecided``."""
+        """``worse``, ``no worse`` or ``undecided``.
+
+        ``worse``: reliably lower, and the loss seen is over the margin. ``no worse``: non-inferior at the margin.
+        ``undecided``: neither is shown, which more items would change.
+        """
         return self.comparison.standing
 
     def sentence(self) -> str:
-        """The judgement in one line, with the figures it rests on."""
+        """The judgement in one line, with the figures it rests on.
+
+        Of several compared cells the figures are those of the largest loss.
+        """
         margin = self.comparison.margin
         scores = [record for record in self.comparison.table.records() if record["metric"] == SCORE]
         worst = min(scores, key=lambda record: record["delta"] or 0.0)
@@ -59,7 +66,10 @@ class RegressionCheck:
         return f"{self.run}: {said} ({figures}{left_out})"
 
     def details(self, most: int = 12) -> str:
-        """The compared cells, and the items that broke."""
+        """The compared cells, and the items that broke.
+
+        Of items that score lower than in the baseline the first ``most`` are named, with both scores.
+        """
         lines = [comparison_text(self.comparison, self.baseline.name, self.run)]
         broke = self.comparison.broke
         if broke:

@@ -35,8 +35,9 @@ from pcsuite.report.build import ReportFiles, build_report
 from pcsuite.report.results import Result, result_of
 from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.plan import Plan, build_plan, plan_task
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_suite, run_suite_async
+from pcsuite.runners.task_plan import plan_task
 
 if TYPE_CHECKING:
     from pcsuite.view.serving import Serving
@@ -185,16 +186,26 @@ class Planned:
 
     @property
     def rows(self) -> int:
-        """Rows of the whole plan, those that the log has already included."""
+        """Rows of the whole plan, those that the log has already included.
+
+        One row is one answer; further calls of a loop belong to the row they end in.
+        """
         return self.plan.calls
 
     @property
     def max_cost_usd(self) -> float | None:
-        """Price of the rows still to run if every answer is as long as it may be; ``None`` where it is not known."""
+        """Price of the rows still to run if every answer is as long as it may be; ``None`` where it is not known.
+
+        0 where nothing is left to run; embedded and self-hosted models cost nothing.
+        """
         return total_cost(self.estimates)
 
     def cells(self) -> Frame:
-        """Every cell with its rows, tokens and price at most."""
+        """Every cell with its rows, tokens and price at most.
+
+        One row per task, model, decoding regime and condition. Token figures are upper bounds, as ``pcsuite plan``
+        has them.
+        """
         return Table.of(
             PLANNED,
             [
@@ -271,17 +282,27 @@ class Run:
 
     @cached_property
     def manifest(self) -> MergedManifest:
-        """What the run is made of, as it was written down beside its log."""
+        """What the run is made of, as it was written down beside its log.
+
+        Tasks, models, conditions, regimes and metrics are known from it without the profile.
+        """
         return read_manifests([self.log])
 
     @property
     def metrics(self) -> Metrics:
-        """What is known of each metric: label, direction, range."""
+        """What is known of each metric: label, direction, range.
+
+        What the profile says goes before what the run wrote down, and both before the bundled file.
+        """
         return metrics_of(self.manifest.metrics, None if self.suite is None else self.suite.metrics)
 
     @cached_property
     def scores(self) -> ItemScores:
-        """Item scores of every cell, replicates averaged within the item: what all tables are made of."""
+        """Item scores of every cell, replicates averaged within the item: what all tables are made of.
+
+        Computed at first use and kept. Only usable rows count: failed ones are left out, and of several rows of one
+        id the newest.
+        """
         with self._tables() as tables:
             return item_scores(tables)
 
@@ -351,11 +372,17 @@ class Run:
         return found.tables
 
     def report(self, **options: Any) -> ReportFiles:
-        """Write tables, figures and the page of the run; ``options`` are those of :func:`report`."""
+        """Write tables, figures and the page of the run; ``options`` are those of :func:`report`.
+
+        pcs.read_log("outputs/runs/t.jsonl").report().result
+        """
         return report(self, **options)
 
     def compare(self, other: Run | str | Path, **options: Any) -> Comparison:
-        """This run against an earlier one; ``options`` are those of :func:`compare`."""
+        """This run against an earlier one; ``options`` are those of :func:`compare`.
+
+        ``other`` comes first in the tables: differences are this run less the other.
+        """
         return compare(other, self, **options)
 
     def view(self, *, open_browser: bool = False) -> Serving:
@@ -400,11 +427,17 @@ class Run:
         return given
 
     def baseline(self) -> Baseline:
-        """The run's item scores as a baseline to commit: ``run.baseline().write(path, run.metrics)``."""
+        """The run's item scores as a baseline to commit: ``run.baseline().write(path, run.metrics)``.
+
+        It holds scores and hashes of items, no texts.
+        """
         return Baseline(self.scores, self.name, self.digests())
 
     def digests(self) -> dict[str, dict[str, str]]:
-        """A hash of each item by task and id, where the profile is known; else nothing."""
+        """A hash of each item by task and id, where the profile is known; else nothing.
+
+        The hash is of text and truth: a baseline is held only against items that still read as they did.
+        """
         if self.suite is None:
             return {}
         return {
@@ -440,7 +473,7 @@ def report(
     *,
     profile: Profile | None = None,
     output_dir: str | Path = "outputs",
-    out: Path | None = None,
+    out: str | Path | None = None,
     title: str | None = None,
     plots: bool = True,
     formats: Sequence[str] = ("html",),
@@ -468,7 +501,7 @@ def report(
     folder = logs[0].parent
     return build_report(
         logs,
-        out or (folder.parent if folder.name == "runs" else folder),
+        Path(out) if out is not None else (folder.parent if folder.name == "runs" else folder),
         title=title,
         plots=plots,
         formats=formats,

@@ -93,7 +93,10 @@ def configure_completion(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_completion(args: argparse.Namespace) -> int:
-    """Print the script of a shell, or the candidates for a line, each with what it is about after a tab."""
+    """Print the script of a shell, or the candidates for a line, each with what it is about after a tab.
+
+    What completes as a file or folder of the shell's own is ``:files`` or ``:folders``.
+    """
     if args.action != "words":
         sys.stdout.write(SCRIPTS[args.action])
         return 0
@@ -143,7 +146,8 @@ def complete(line: str, known: KnownCommands) -> list[Candidate]:
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> [candidate.word for candidate in complete("pcsuite mod", known)]
+    >>> from pcsuite.cli import COMMANDS, Known, command_parser
+    >>> [candidate.word for candidate in complete("pcsuite mod", Known(COMMANDS, command_parser))]
     ['models']
     """
     try:
@@ -241,7 +245,11 @@ def _values(action: argparse.Action, current: str, line: list[str]) -> list[Cand
         )
         return found or [Candidate(FILES)]
     if action.dest in ("config", "file"):
-        return _beginning(_profiles(), current) or [Candidate(FILES)]
+        from pcsuite.config.load import bundled_profiles
+
+        known = [Candidate(name, "bundled profile") for name in bundled_profiles()]
+        known += [Candidate(name) for name in sorted(path.name for path in Path().glob("*.yaml"))]
+        return _beginning(known, current) or [Candidate(FILES)]
     if action.dest in IDS and action.type is not Path:
         known = _ids(IDS[action.dest], line)
         if action.dest not in LISTS:
@@ -271,15 +279,6 @@ def _said(line: list[str], *flags: str) -> str | None:
         if name in flags:
             return value if equals else line[index + 1]
     return None
-
-
-def _profiles() -> list[Candidate]:
-    from pcsuite.config.load import bundled_profiles
-
-    here = sorted(path.name for path in Path().glob("*.yaml"))
-    return [Candidate(name, "bundled profile") for name in bundled_profiles()] + [
-        Candidate(name) for name in here
-    ]
 
 
 def _ids(kind: str, line: list[str]) -> list[Candidate]:

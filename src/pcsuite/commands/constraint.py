@@ -16,7 +16,7 @@ from pcsuite.config.yaml_source import YamlSource
 from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_named
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, ModelAdapter, Request
 from pcsuite.engines.session import build_adapter, check_model
-from pcsuite.errors import ConfigError, ConstraintUnavailableError, PcsuiteError
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, Exit, PcsuiteError
 
 NATIVE_MODEL, STEERED_MODEL = "smollm2-135m", "smollm2-135m-hf"
 PROMPT = "Give a short example."
@@ -75,6 +75,9 @@ def execute_constraint(args: argparse.Namespace) -> int:
 
     What is no schema, pattern or grammar at all is a ``ConfigError``.
     """
+    from rich.markup import escape
+    from rich.table import Table
+
     kind, value = read_constraint(args.constraint, args.kind)
     warnings = []
     if kind == "json_schema":
@@ -98,12 +101,24 @@ def execute_constraint(args: argparse.Namespace) -> int:
     finally:
         for adapter in opened.values():
             adapter.close()
+    status = Exit.DONE if any(finding.enforced for finding in findings) else Exit.BELOW_GATE
     if args.json:
         document = {"kind": kind, "warnings": warnings, "backends": [asdict(finding) for finding in findings]}
         print(json.dumps(document, indent=1, ensure_ascii=False))
-    else:
-        _print(kind, warnings, findings)
-    return 0 if any(finding.enforced for finding in findings) else 1
+        return status
+    console = options.output_console()
+    for line in warnings:
+        console.print(f"[yellow]warning:[/yellow] {escape(line)}")
+    table = Table("backend", "enforces it", "reason", title=f"{kind} on the embedded model")
+    for finding in findings:
+        reason = finding.reason or (f"{finding.cut} of {len(finding.answers)} cut off" if finding.cut else "")
+        table.add_row(finding.backend, "yes" if finding.enforced else "no", escape(reason))
+    console.print(table)
+    for finding in findings:
+        for (temperature, _), answer in zip(SAMPLES, finding.answers, strict=False):
+            line = f"{finding.backend}  temperature {temperature:g}  {answer!r}"
+            console.print(line, markup=False, highlight=False)
+    return status
 
 
 def read_constraint(given: str, kind: ConstraintKind | None = None) -> tuple[ConstraintKind, str]:
@@ -169,22 +184,3 @@ def _checked(
     except PcsuiteError as error:
         return Finding(name, model, False, f"could not be tried: {error}")
     return found
-
-
-def _print(kind: ConstraintKind, warnings: list[str], findings: list[Finding]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = options.output_console()
-    for line in warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(line)}")
-    table = Table("backend", "enforces it", "reason", title=f"{kind} on the embedded model")
-    for finding in findings:
-        reason = finding.reason or (f"{finding.cut} of {len(finding.answers)} cut off" if finding.cut else "")
-        table.add_row(finding.backend, "yes" if finding.enforced else "no", escape(reason))
-    console.print(table)
-    for finding in findings:
-        for (temperature, _), answer in zip(SAMPLES, finding.answers, strict=False):
-            console.print(
-                f"{finding.backend}  temperature {temperature:g}  {answer!r}", markup=False, highlight=False
-            )

@@ -7,35 +7,34 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcsuite._util.text import behind, one_line
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import add_one, ask, listed, settings_from
+from pcsuite.commands.options import add_one, add_table_arguments, ask, listed, settings_from, table_from
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
-from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES, Columns
+from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
 
 if TYPE_CHECKING:
-    from pcsuite.importers.import_run import ImportedLog
+    pass
 
 
 def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite export-datasets``.
 
     examples:
-      pcsuite export-datasets                                   everything, from the Hugging Face hub
-      pcsuite export-datasets --from originals                  from original files in originals/<dataset>/
+      pcsuite export-datasets                                   # everything, from the Hugging Face hub
+      pcsuite export-datasets --from originals                  # from original files in originals/<dataset>/
       pcsuite export-datasets --from originals --only gsm8k,trec
-      pcsuite export-datasets --only conll,ag,csqa,truthfulqa   datasets have several names, and tasks' ids do too
-      pcsuite export-datasets --config profile_A --missing      what a profile needs and the cache has not
-      pcsuite export-datasets --hub-dir mirror                  from tables saved in the hub's layout, offline
-      pcsuite export-datasets --from originals --allow-partial  accept short files and say so in the manifest
+      pcsuite export-datasets --only conll,ag,csqa,truthfulqa   # datasets have several names, and tasks' ids do too
+      pcsuite export-datasets --config profile_A --missing      # what a profile needs and the cache has not
+      pcsuite export-datasets --hub-dir mirror                  # from tables saved in the hub's layout, offline
+      pcsuite export-datasets --from originals --allow-partial  # accept short files and say so in the manifest
 
     Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
     scripts/download_datasets.sh fetches the original files.
@@ -113,7 +112,7 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite init-task``.
 
     examples:
-      pcsuite init-task tickets --data tickets.csv             asks for what is not given
+      pcsuite init-task tickets --data tickets.csv             # asks for what is not given
       pcsuite init-task tickets --data tickets.csv --kind classification --input text --answer queue
       pcsuite init-task invoices --data invoices.jsonl --kind extraction --input body --fields total,currency,due
       pcsuite init-task quiz --data quiz.csv --kind choice --input question --choices a,b,c,d --answer right
@@ -127,21 +126,20 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", help="the task's id: small letters, digits and '_'")
     add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
-    about = "; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items())
-    add("--kind", metavar="KIND", help=about)
+    add_table_arguments(
+        parser,
+        kind="; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items()),
+        scorer="a scoring function of yours, with --kind own",
+        input="column of the input; several are shown as 'name: value' lines",
+        answer="column of the right answer (kind assert: of assertions)",
+        labels="classification: the labels, in order (default: those that occur)",
+        fields="extraction: columns of the record (default: JSON in --answer)",
+    )
     about = (
         "what the model answers with: text, json, number or label (default: as the kind is usually answered)"
     )
     add("--answer-as", choices=("text", "json", "number", "label"), help=about)
-    about = "a scoring function of yours, FILE.py:FUNCTION, with --kind own"
-    add("--scorer", metavar="FILE.py:FUNCTION", help=about)
-    add("--input", metavar="COL[,COL]", help="column of the input; several are shown as 'name: value' lines")
-    add("--answer", metavar="COL", help="column of the right answer (kind assert: of assertions)")
-    add("--labels", metavar="A,B", help="classification: the labels, in order (default: those that occur)")
-    add("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
-    add("--fields", metavar="COL[,COL]", help="extraction: columns of the record (default: JSON in --answer)")
     add("--schema", **FILE, help="JSON schema of the answer (default: made from the table)")
-    add("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
     add("--title", help="name shown in reports")
     add("--instruction", help="the bare instruction")
     add_one(parser, "model", "model of the profile (default: smollm2-135m)", default="smollm2-135m")
@@ -162,22 +160,20 @@ def execute_init_task(args: argparse.Namespace) -> int:
     from pcsuite.data.init_task import TaskRequest, init_task, read_table
 
     known = list(read_table(args.data)[0].values)
+    told = table_from(args)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
-    kind = kind or ask("kind of task", "--kind", list(RECIPES))
-    inputs = listed(args.input) or listed(ask("column of the input", "--input", known))
-    fields, answer, choices = listed(args.fields), args.answer, listed(args.choices)
-    if kind == "choice" and not choices:
-        choices = listed(ask("list of the option columns", "--choices", known))
-    if kind == "extraction" and not fields and answer is None:
-        fields = listed(ask("list of the record's columns", "--fields", known))
-    elif kind not in ("extraction", "own") and answer is None and not fields:
-        answer = ask("column of the right answer", "--answer", known)
-    labels = listed(args.labels)
-    if kind == "classification" and not labels and sys.stdin.isatty() and args.answer is None:
-        labels = listed(input("labels, parted by commas (empty: those that occur): "))
-    columns = Columns(tuple(inputs), answer, tuple(labels), tuple(choices), tuple(fields))
-    files = {"schema_file": args.schema, "out_dir": args.out}
-    result = init_task(settings_from(TaskRequest, args, kind=kind, columns=columns, **files))
+    kind = told["kind"] = kind or ask("kind of task", "--kind", list(RECIPES))
+    if not told["inputs"]:
+        told["inputs"] = tuple(listed(ask("column of the input", "--input", known)))
+    if kind == "choice" and not told["choices"]:
+        told["choices"] = tuple(listed(ask("list of the option columns", "--choices", known)))
+    if kind == "extraction" and not told["fields"] and args.answer is None:
+        told["fields"] = tuple(listed(ask("list of the record's columns", "--fields", known)))
+    elif kind not in ("extraction", "own") and args.answer is None and not told["fields"]:
+        told["answer"] = ask("column of the right answer", "--answer", known)
+    if kind == "classification" and not told["labels"] and sys.stdin.isatty() and args.answer is None:
+        told["labels"] = tuple(listed(input("labels, parted by commas (empty: those that occur): ")))
+    result = init_task(settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **told))
     print(f"task     {result.task_file}")
     if result.schema_file is not None:
         print(f"schema   {result.schema_file}")
@@ -305,45 +301,43 @@ def execute_import(args: argparse.Namespace) -> int:
     paths = RunPaths.of(args.output_dir, args.name)
     options = settings_from(ImportOptions, args, by_content=args.match_by == "content")
     for imported in import_logs(args.format, args.logs, paths, options):
-        print("\n".join(_lines(imported)))
+        about, header = imported.evaluation, imported.evaluation.header
+        print(
+            f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}\n"
+            f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
+            f" {imported.changed:,} changed, {imported.unchanged:,} already there"
+        )
+        if imported.mean is None:
+            mean = "no sample is scored"
+        elif imported.agrees is None:
+            mean = f"mean {imported.mean:.6g} ({header.tool} reports no mean to check it against)"
+        elif imported.agrees:
+            mean = f"mean {imported.mean:.6g}, as {header.tool} reports"
+        else:
+            mean = (
+                f"mean {imported.mean:.6g}, but {header.tool} reports {imported.reported:.6g}: its figure is not the"
+                " plain mean of the samples, or the log is not whole"
+            )
+        print(f"  score {about.measure}: {mean}")
+        if imported.missing:
+            print(f"  {imported.missing:,} of {header.expected:,} samples are not in the log")
+        if imported.errors:
+            print(f"  {imported.errors.total():,} samples without a score, kept as failed rows:")
+            _print_counts(imported.errors)
+        if imported.unmapped:
+            print(
+                f"  {imported.unmapped.total():,} values are no number and count as 0, as in {header.tool}:"
+            )
+            _print_counts(imported.unmapped)
+        _print_counts(imported.remarks, indent="  ")
+        for remark in header.remarks:
+            print(f"  note: {remark}")
     print(f"run     {paths.log}")
     return 0
 
 
-def _lines(imported: ImportedLog) -> Iterator[str]:
-    about, header = imported.evaluation, imported.evaluation.header
-    yield f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}"
-    yield (
-        f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
-        f" {imported.changed:,} changed, {imported.unchanged:,} already there"
-    )
-    if imported.mean is None:
-        mean = "no sample is scored"
-    elif imported.agrees is None:
-        mean = f"mean {imported.mean:.6g} ({header.tool} reports no mean to check it against)"
-    elif imported.agrees:
-        mean = f"mean {imported.mean:.6g}, as {header.tool} reports"
-    else:
-        mean = (
-            f"mean {imported.mean:.6g}, but {header.tool} reports {imported.reported:.6g}: its figure is not the"
-            " plain mean of the samples, or the log is not whole"
-        )
-    yield f"  score {about.measure}: {mean}"
-    if imported.missing:
-        yield f"  {imported.missing:,} of {header.expected:,} samples are not in the log"
-    if imported.errors:
-        yield f"  {imported.errors.total():,} samples without a score, kept as failed rows:"
-        yield from _counted(imported.errors)
-    if imported.unmapped:
-        yield f"  {imported.unmapped.total():,} values are no number and count as 0, as in {header.tool}:"
-        yield from _counted(imported.unmapped)
-    yield from _counted(imported.remarks, indent="  ")
-    for remark in header.remarks:
-        yield f"  note: {remark}"
-
-
-def _counted(counts: Counter[str], indent: str = "    ") -> Iterator[str]:
+def _print_counts(counts: Counter[str], indent: str = "    ") -> None:
     for text, count in counts.most_common(_MOST_REASONS):
-        yield f"{indent}{count:,} × {text}"
+        print(f"{indent}{count:,} × {text}")
     if len(counts) > _MOST_REASONS:
-        yield f"{indent}… and {len(counts) - _MOST_REASONS:,} more kinds"
+        print(f"{indent}… and {len(counts) - _MOST_REASONS:,} more kinds")

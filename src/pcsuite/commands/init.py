@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import add_one, ask, listed, settings_from
+from pcsuite.commands.options import add_one, add_table_arguments, ask, settings_from, table_from
 from pcsuite.errors import ConfigError, DataError
 
 
@@ -38,15 +38,7 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     add("--budget-usd", type=float, metavar="X", help="stop before so many dollars")
     add("--budget-tokens", type=int, metavar="N", help="stop before so many tokens")
     add("--limit", type=int, metavar="N", help="at most N items")
-    table = parser.add_argument_group("the table; what is left out is concluded and said").add_argument
-    table("--input", metavar="COL[,COL]", help="columns of the input")
-    table("--answer", metavar="COL", help="column of the right answer")
-    table("--kind", metavar="KIND", help="kind of task, as for init-task")
-    table("--labels", metavar="A,B", help="classification: the labels (default: those that occur)")
-    table("--choices", metavar="COL[,COL]", help="choice: columns of the options, or one that holds 'a|b|c'")
-    table("--fields", metavar="COL[,COL]", help="extraction: columns of the record")
-    table("--id", dest="id_column", metavar="COL", help="column of item ids (default: numbered)")
-    table("--scorer", metavar="FILE.py:FUNCTION", help="a scoring function of your own")
+    add_table_arguments(parser.add_argument_group("the table; what is left out is concluded and said"))
     add("--append-input", action="store_true", help="put the item after the prompt, which has no placeholder")
     add(
         "--overwrite",
@@ -84,12 +76,10 @@ def execute_init(args: argparse.Namespace) -> int:
         except ValueError:
             raise ConfigError(f"--budget-usd {given}: no number") from None
     args.model = args.model or "smollm2-135m"
-    lists = {key: tuple(listed(getattr(args, key), f"--{key}")) for key in ("labels", "choices", "fields")}
-    inputs = tuple(listed(args.input, "--input"))
-    made = scaffold(settings_from(ScaffoldRequest, args, inputs=inputs, **lists))
+    made = scaffold(settings_from(ScaffoldRequest, args, **table_from(args)))
     print(made.reading)
     print(f"folder   {made.folder}")
     print(f"profile  {made.profile}")
-    print(f"{made.rows:,} rows, at most about {made.max_tokens:,} tokens")
+    print(f"{made.rows:,} rows, about {made.max_tokens:,} tokens if every answer runs to its limit")
     print(f"next: {shlex.join(['pcsuite', 'run', '--config', str(made.profile)])}")
     return 0

@@ -105,6 +105,10 @@ def configure_integrations(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_integrations(args: argparse.Namespace) -> int:
+    """List the tools that need an environment of their own, or install one.
+
+    Raises ``ConfigError`` for an unknown tool, ``IntegrationError`` where a step of its installation fails.
+    """
     if args.action == "list":
         for tool in environments.INTEGRATIONS.values():
             state = f"not installed: {tool.command}"

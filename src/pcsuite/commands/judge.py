@@ -16,8 +16,8 @@ from pcsuite.logging.manifest import read_manifest
 def configure_judge(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite judge``.
 
-    A judge must earn its place. ``sample`` draws random items of a run's judged tasks and writes their answers to a
-    table, blind to condition and model; fill in its column 'label', or label them in pcsuite view. ``check`` holds the
+    A judge must earn its place. 'sample' draws random items of a run's judged tasks and writes their answers to a
+    table, blind to condition and model; fill in its column 'label', or label them in pcsuite view. 'check' holds the
     judge against the labels: agreement beyond chance, base rates, bias by condition and by length, order-swap flips,
     and whether it repeats itself. From then on the report says how good the judge is, and with labels of at least 10
     items its effects are prediction-powered: unbiased whatever the judge does.
@@ -27,7 +27,7 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
       pcsuite judge check --config my_profile.yaml --labels gold.csv
       pcsuite judge check --config my_profile.yaml --again 0      # labels of pcsuite view; no call
     """
-    actions = parser.add_subparsers(dest="action", required=True, metavar="{sample,check}")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="sample|check")
     drawing = actions.add_parser("sample", help="draw random answers to label, blind to condition")
     options.add_profile_arguments(drawing, selection=False)
     add = drawing.add_argument

@@ -36,7 +36,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
       pcsuite list runs --output-dir results --json
     """
     add = parser.add_argument
-    add("what", choices=tuple(SHOWN), help="what to list")
+    add("what", choices=tuple(SHOWN), metavar="|".join(SHOWN), help="what to list")
     about = "profile whose files are read; what it selects is marked (default: quickstart)"
     add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="override a profile key")
@@ -154,7 +154,7 @@ def _models(suite: Suite) -> list[Record]:
 
 def _runs(output_dir: Path) -> list[Record]:
     """Runs of an output folder, ablations among them, the newest first."""
-    from pcsuite.view.data import list_runs
+    from pcsuite.view.runs import list_runs
 
     return [
         {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pcsuite.commands import options
 from pcsuite.errors import Exit
-from pcsuite.logging.audit import LogAudit, audit_log, repair_log
+from pcsuite.logging.audit import audit_log, repair_log
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.segments import find_log
 
@@ -63,11 +63,6 @@ def execute_log(args: argparse.Namespace) -> int:
             _, aside = repair_log(paths)
             print(f"mended: {paths.log}; the old log is {aside.log}")
     audit = audit_log(paths, wanted)
-    _print(audit)
-    return Exit.BELOW_GATE if audit.problems else Exit.DONE
-
-
-def _print(audit: LogAudit) -> None:
     words = [f"{audit.lines} lines", f"{audit.rows} rows of {audit.run_ids} run ids"]
     if audit.failed:
         words.append(f"{audit.failed} failed")
@@ -80,3 +75,4 @@ def _print(audit: LogAudit) -> None:
         print(f"  {audit.rows_missing} rows of the plan are not there; the run goes on with them")
     if not audit.problems:
         print("  nothing is wrong with it")
+    return Exit.BELOW_GATE if audit.problems else Exit.DONE

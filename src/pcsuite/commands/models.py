@@ -33,10 +33,10 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
 
     examples:
       pcsuite models list
-      pcsuite models pull                      the embedded default
+      pcsuite models pull                      # the embedded default
       pcsuite models pull qwen2.5-coder-0.5b
       pcsuite models check smollm2-135m groq/llama-3.1-8b-instant
-      pcsuite models providers                 servers that PROVIDER/MODEL can name
+      pcsuite models providers                 # servers that PROVIDER/MODEL can name
       pcsuite models list --json
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check|providers")
@@ -259,14 +259,22 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
       pcsuite cache stats --cache-dir .cache --json
       pcsuite cache clear
     """
-    parser.add_argument("action", choices=("stats", "clear"), help="show the figures, or forget all answers")
+    parser.add_argument(
+        "action",
+        choices=("stats", "clear"),
+        metavar="stats|clear",
+        help="show the figures, or forget all answers",
+    )
     about = "the profile's run.cache_dir (default: .cache)"
     parser.add_argument("--cache-dir", **DIR, default=Path(".cache"), help=about)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def execute_cache(args: argparse.Namespace) -> int:
-    """Print what the response cache holds and how often it served, or forget its answers."""
+    """Print what the response cache holds and how often it served, or forget its answers.
+
+    A folder without a cache is no error.
+    """
     path = args.cache_dir / FILE_NAME
     if not path.is_file():
         print(f"no response cache at {path}")

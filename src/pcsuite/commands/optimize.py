@@ -8,13 +8,11 @@ import time
 from typing import Any
 
 from pcsuite.commands import options
-from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError
+from pcsuite.optimization import METHODS
 from pcsuite.optimization import run as search
 from pcsuite.optimization.development import DevProblem
 from pcsuite.optimization.problem import CandidateScore
-
-METHOD_NAMES = ("mipro", "gepa", "copro", "bootstrap", "ape", "blocks")
 
 
 def configure_optimize(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +38,7 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     options.add_profile_arguments(parser, selection=False)
     options.add_tasks(parser, "tasks (default: every selected one, if the profile enables it)")
     options.add_models(parser, "models (default: every selected one, if the profile enables it)")
-    add("--method", metavar="NAME", help=f"{', '.join(METHOD_NAMES)} (default: the profile's)")
+    add("--method", metavar="NAME", help=f"{', '.join(METHODS)} (default: the profile's)")
     add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
     add("--limit", type=int, metavar="N", help="at most N development items")
     add("--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)")
@@ -69,7 +67,17 @@ def execute_optimize(args: argparse.Namespace) -> int:
         "use_cache": not args.no_cache,
         "executor": options.executor_from(args),
     }
-    chosen = [search.OptimizeSettings(task, model, **shared) for task, model in _pairs(suite, args)]
+    tasks = options.listed(args.tasks, "--tasks") or list(suite.profile.selection.tasks)
+    models = options.listed(args.models, "--models") or list(suite.profile.selection.models)
+    said = args.tasks is not None and args.models is not None
+    count = len(tasks) * len(models)
+    if not (section.enabled or said or args.dry_run or count == 1):
+        raise ConfigError(
+            f"{len(tasks)} tasks and {len(models)} models make {count} searches, and optimization.dspy.enabled is"
+            " false",
+            hint="name one pair with --task and --model, or set optimization.dspy.enabled",
+        )
+    chosen = [search.OptimizeSettings(task, model, **shared) for task in tasks for model in models]
     for settings in chosen:
         search.check_settings(suite, settings)
     for settings in chosen:
@@ -89,22 +97,6 @@ def execute_optimize(args: argparse.Namespace) -> int:
         shown = _Progress(settings, quiet=args.quiet)
         _print_outcome(args, search.optimize(suite, settings, on_score=shown.tell))
     return 0
-
-
-def _pairs(suite: Suite, args: argparse.Namespace) -> list[tuple[str, str]]:
-    """Pairs of task and model; more than one only where the profile or the user says so."""
-    selection = suite.profile.selection
-    tasks = options.listed(args.tasks, "--tasks") or list(selection.tasks)
-    models = options.listed(args.models, "--models") or list(selection.models)
-    said = args.tasks is not None and args.models is not None
-    single = len(tasks) * len(models) == 1
-    if not (suite.profile.optimization.dspy.enabled or said or args.dry_run or single):
-        raise ConfigError(
-            f"{len(tasks)} tasks and {len(models)} models make {len(tasks) * len(models)} searches, and"
-            " optimization.dspy.enabled is false",
-            hint="name one pair with --task and --model, or set optimization.dspy.enabled",
-        )
-    return [(task, model) for task in tasks for model in models]
 
 
 class _Progress:

@@ -84,7 +84,10 @@ def add_models(parser: argparse._ActionsContainer, about: str = MODELS_MEANT) ->
 def add_one(
     parser: argparse._ActionsContainer, what: str, about: str, default: str | None = None, metavar: str = "ID"
 ) -> None:
-    """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural."""
+    """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural.
+
+    Raises nothing itself: where the flag is given an empty name, or several, argparse says so in one line.
+    """
 
     def single(text: str) -> str:
         names = listed(text)
@@ -181,7 +184,10 @@ def suite_from(
 
 
 def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``."""
+    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``.
+
+    Read with :func:`stopping_overrides`.
+    """
     about = (
         "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
         " equivalent) or 'no-worse' (also not worse by more than --margin)"
@@ -209,6 +215,36 @@ def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
         flag = "--margin" if args.margin is not None else "--look-every"
         raise ConfigError(f"{flag} goes with --until", hint="pcsuite run --until decided --margin 0.02")
     return given
+
+
+TABLE_FLAGS = {
+    "input": ("COL[,COL]", "columns of the input"),
+    "answer": ("COL", "column of the right answer"),
+    "kind": ("KIND", "kind of task, as for init-task"),
+    "labels": ("A,B", "classification: the labels (default: those that occur)"),
+    "choices": ("COL[,COL]", "choice: columns of the options, or one that holds 'a|b|c'"),
+    "fields": ("COL[,COL]", "extraction: columns of the record"),
+    "id": ("COL", "column of item ids (default: numbered)"),
+    "scorer": ("FILE.py:FUNCTION", "a scoring function of your own"),
+}
+"""Flags of every command that takes a user's table: what follows each, and what is said of it."""
+
+
+def add_table_arguments(parser: argparse._ActionsContainer, **about: str) -> None:
+    """:data:`TABLE_FLAGS`; ``about`` is what a command says of some of them instead. Read with :func:`table_from`."""
+    for flag, (metavar, said) in TABLE_FLAGS.items():
+        dest = {"input": "inputs", "id": "id_column"}.get(flag, flag)
+        parser.add_argument(f"--{flag}", dest=dest, metavar=metavar, help=about.get(flag, said))
+
+
+def table_from(args: argparse.Namespace) -> dict[str, Any]:
+    """What the flags of :func:`add_table_arguments` say, by the fields of a ``TableRequest``.
+
+    Raises ``ConfigError`` for a list that was given and holds no name.
+    """
+    lists = {"inputs": "--input", "labels": "--labels", "choices": "--choices", "fields": "--fields"}
+    several = {key: tuple(listed(getattr(args, key), flag)) for key, flag in lists.items()}
+    return several | {key: getattr(args, key) for key in ("answer", "kind", "id_column", "scorer")}
 
 
 def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -> T:
@@ -263,7 +299,10 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null."""
+    """Print a document as JSON, for ``--json``; what JSON has no word for (NaN, infinity) becomes null.
+
+    Paths and whatever else JSON does not know are written as text.
+    """
     print(json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
 
 
@@ -278,12 +317,19 @@ def _plain(value: Any) -> Any:
 
 
 def add_call_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--no-cache`` and ``--quiet`` of the commands that call models."""
+    """``--no-cache`` and ``--quiet`` of the commands that call models.
+
+    The progress display goes to standard error, so that ``--quiet`` changes nothing of what a pipe gets.
+    """
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
 
 
 def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--executor``, ``--address`` and ``--workers``, of the commands that make many calls.
+
+    Read with :func:`executor_from`.
+    """
     add = parser.add_argument
     about = "who makes the calls: local (this process, the default) or ray (a cluster)"
     add("--executor", default="local", metavar="NAME", help=about)

@@ -21,8 +21,9 @@ from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
-from pcsuite.runners.plan import Plan, TaskPlan, check_components, plan_task, with_compiled_prompt
+from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
+from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
 def execute_plan(args: argparse.Namespace) -> int:
     """Print the grid with its size and cost, what is not applicable and, where asked, its statistical power.
 
-    Nothing is run. Token and cost figures are upper bounds: every answer is taken to be as long as it may be.
+    Nothing is run. Every answer is taken to be as long as it may be; prompts are estimated at four characters a token,
+    without what a chat template adds.
     """
     from rich.table import Table
 
@@ -224,7 +226,7 @@ def execute_plan(args: argparse.Namespace) -> int:
         console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
     table = Table("task", "model", *names, title="cells" if args.cells else "by task and model")
-    for column in ("rows", "done", "prompt tokens ≈", "tokens at most ≈", "USD at most ≈"):
+    for column in ("rows", "done", "tokens a prompt ≈", "tokens left ≈", "USD left ≈"):
         table.add_column(column, justify="right")
     grouped: dict[tuple[str, ...], list[CellEstimate]] = {}
     for entry in estimates:
@@ -252,7 +254,8 @@ def execute_plan(args: argparse.Namespace) -> int:
     unpriced = sorted({entry.cell.model_id for entry in estimates if entry.max_cost_usd is None})
     beyond = f" and what {', '.join(unpriced)} costs" if unpriced else ""
     console.print(
-        f"{plan.calls:,} rows, {left:,} to run, at most about {tokens:,} tokens and ${cost:,.2f}{beyond}"
+        f"{plan.calls:,} rows, {left:,} to run: about {tokens:,} tokens and ${cost:,.2f}{beyond}"
+        " if every answer runs to its limit (prompts at four characters a token)"
     )
     for model_id in plan.scope.models:
         console.print(f"  {model_id}: {price_words(plan.suite.models[model_id])}")

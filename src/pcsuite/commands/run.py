@@ -40,7 +40,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
-      pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     half the price, within a day
+      pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     # half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl
       pcsuite run --config quickstart --quiet --json | jq -r .result.sentence
@@ -99,7 +99,15 @@ def execute_run(args: argparse.Namespace) -> int:
     )
     summary, run = made.summary, suite.profile.run
     assert summary is not None, "a run that was made has a summary"
-    result = _result(summary, run.output_dir)
+    from pcsuite.report.results import results_at_end
+
+    try:
+        result = results_at_end(summary.paths.log, Path(run.output_dir))
+        unsaid = "the log is large, and pcsuite report reads it" if result is None else ""
+    except (PcsuiteError, OSError) as error:  # the run stands
+        result, unsaid = None, str(error)
+    if unsaid:
+        print(f"pcsuite: no result table: {unsaid}", file=sys.stderr)
     if args.json:
         options.print_json(_document(summary, run.name, result))
         return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
@@ -248,7 +256,10 @@ def _document(summary: RunSummary, name: str, result: Result | None) -> dict[str
 def print_summary(
     args: argparse.Namespace, summary: RunSummary, name: str, result: Result | None = None
 ) -> int:
-    """Say what the run ``name`` came to, its result, and how to report on it; returns the exit status."""
+    """Say what the run ``name`` came to, its result, and how to report on it; returns the exit status.
+
+    4 where rows failed, else 0. A log of pooled counts that was stopped early gets a line on what the looks judged.
+    """
     tally = summary.tally
     words = [f"{tally.done} rows in {summary.seconds:.1f} s", f"{tally.tokens:,} tokens"]
     if tally.cost_usd:
@@ -282,20 +293,6 @@ def print_summary(
         print_result(result, options.output_console())
     print(options.next_line(args, "report"))
     return Exit.FAILED_ROWS if tally.failed else Exit.DONE
-
-
-def _result(summary: RunSummary, output_dir: str) -> Result | None:
-    """What the run says by now; where it cannot be worked out, standard error says why and the run stands."""
-    from pcsuite.report.results import results_at_end
-
-    try:
-        found = results_at_end(summary.paths.log, Path(output_dir))
-    except (PcsuiteError, OSError) as error:
-        print(f"pcsuite: no result table: {error}", file=sys.stderr)
-        return None
-    if found is None:
-        print("pcsuite: no result table: the log is large, and pcsuite report reads it", file=sys.stderr)
-    return found
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
@@ -364,7 +361,10 @@ def configure_verifier_pass(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_verifier_pass(args: argparse.Namespace) -> int:
-    """Have the answers judged and print the contradiction rates by task, model and condition."""
+    """Have the answers judged and print the contradiction rates by task, model and condition.
+
+    Returns 4 where calls failed; the same command asks them again.
+    """
     summary = verifier_pass(options.suite_from(args), quiet=args.quiet, use_cache=not args.no_cache)
     words = [f"{summary.asked} verdicts in {summary.seconds:.1f} s", f"{summary.tokens:,} tokens"]
     if summary.done_before:

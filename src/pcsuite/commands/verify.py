@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import DIR, FILE
-from pcsuite.errors import Exit
+from pcsuite.errors import DataError, Exit
 
 if TYPE_CHECKING:
     from pcsuite.verifier.ci import Checked
@@ -49,7 +49,6 @@ def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> 
 def _instructions_version(args: argparse.Namespace) -> str | None:
     """What the user calls the extraction prompt: a version, or a file whose content says which it is."""
     from pcsuite._util.hashing import sha256_hex
-    from pcsuite.errors import DataError
     from pcsuite.verifier.cells import read_bytes
 
     if args.instructions is None:
@@ -60,8 +59,6 @@ def _instructions_version(args: argparse.Namespace) -> str | None:
 
 
 def _check_gate(value: float | None) -> None:
-    from pcsuite.errors import DataError
-
     if value is not None and not 0 <= value <= 1:  # NaN is neither
         hint = f"{value / 100:g} for {value:g} %" if 1 < value <= 100 else "0.9, say"
         raise DataError(f"--fail-under {value:g}: it must lie between 0 and 1", hint=hint)
@@ -73,7 +70,6 @@ def _ci_files(
 ) -> Iterator[None]:
     """Write what CI asked for; the files appear when the block ends well, and an error leaves none."""
     from pcsuite._util.files import replacing
-    from pcsuite.errors import DataError
     from pcsuite.verifier.ci import junit_xml, sarif_json
 
     with ExitStack() as stack:
@@ -115,7 +111,6 @@ def execute_verify(args: argparse.Namespace) -> int:
 
     Returns 1 below ``--fail-under``. Bad input is raised before anything is written.
     """
-    from pcsuite.errors import DataError
     from pcsuite.verifier.cells import read_bytes
     from pcsuite.verifier.ci import Checked
     from pcsuite.verifier.compare import Rules, read_rules, require_fields, results_document, score_bytes
@@ -242,7 +237,6 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     iteration so far. All evals are scored before anything is written.
     """
     from pcsuite._util.files import replacing
-    from pcsuite.errors import DataError
     from pcsuite.verifier.ci import Checked
     from pcsuite.verifier.compare import results_document
     from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, passed_over, score_evals
@@ -417,7 +411,11 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_verify_history(args: argparse.Namespace) -> int:
-    """Print an eval's scores over its iterations, the best of them, and the fields that moved."""
+    """Print an eval's scores over its iterations, the best of them, and the fields that moved.
+
+    Iterations recorded under other rules are scored again from their stored extractions, and the table says so.
+    Nothing is written.
+    """
     from pcsuite.verifier.store import field_trends, rebuild_aggregate, rules_for
 
     rules = rules_for(args.eval_dir, args.mapping)
@@ -505,7 +503,6 @@ def execute_improve(args: argparse.Namespace) -> int:
     Raises ``DataError`` for a number below its least, an empty instruction to start from, or evals that cannot be used.
     """
     from pcsuite.commands.options import listed, settings_from, suite_from
-    from pcsuite.errors import DataError
     from pcsuite.verifier.cells import read_text
     from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
 

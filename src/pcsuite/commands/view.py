@@ -42,7 +42,8 @@ def execute_view(args: argparse.Namespace) -> int:
     require("uvicorn", "view")
     require("starlette", "view")
     from pcsuite.config.load import load_suite
-    from pcsuite.view.data import Viewer, list_runs
+    from pcsuite.view.data import Viewer
+    from pcsuite.view.runs import list_runs
     from pcsuite.view.serving import Serving
 
     suite = load_suite(args.config) if args.config else None

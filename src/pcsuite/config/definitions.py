@@ -213,7 +213,11 @@ class TaskSpec(Definition):
         return dumped
 
     def scoring_options(self) -> dict[str, Any]:
-        """What the task's evaluator is built with: its options, of a judged task the judge and what it is told."""
+        """What the task's evaluator is built with: its options, of a judged task the judge and what it is told.
+
+        The judge is told the instruction and the label of the input; whether the options fit is for the evaluator to
+        say.
+        """
         if self.judge is None:
             return self.evaluator_options
         told = {"instruction": self.instruction, "input_label": self.input_label}
@@ -283,11 +287,18 @@ class ModelSpec(Definition):
         return model_spelled_out(given) if isinstance(given, dict) else given
 
     def provider_options(self) -> dict[str, Any]:
-        """The provider's own keys, not yet checked against its ``Options``."""
+        """The provider's own keys, not yet checked against its ``Options``.
+
+        >>> ModelSpec(provider="hf", family="f", size="1B", path="org/name").provider_options()
+        {'path': 'org/name'}
+        """
         return dict(self.model_extra or {})
 
     def written(self) -> dict[str, Any]:
-        """The entry as a models file would have it, only what was given: reading it back gives the same entry."""
+        """The entry as a models file would have it, only what was given: reading it back gives the same entry.
+
+        The provider's own keys stand beside the common ones; keys that were left out, or are null, are not in it.
+        """
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in (given | self.provider_options()).items() if value is not None}
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite._util.json_schema import misspelt_keywords, schema_problem
+from pcsuite._util.mappings import flatten
 from pcsuite.config.definitions import (
     ConditionsFile,
     ConditionSpec,
@@ -66,14 +67,22 @@ def profile_path(name: str) -> Path:
 
 
 def bundled_profiles() -> list[str]:
-    """Names of the profiles that come with the suite, sorted; its definition files are none."""
+    """Names of the profiles that come with the suite, sorted; its definition files are none.
+
+    >>> "quickstart" in bundled_profiles(), "tasks_v1" in bundled_profiles()
+    (True, False)
+    """
     files = sorted(bundled_configs().glob("*.yaml"))
     return [file.stem for file in files if "\nselection:" in file.read_text(encoding="utf-8")]
 
 
 @lru_cache(maxsize=1)
 def bundled_operators() -> Mapping[str, OperatorSpec]:
-    """Operators that come with the suite, in the order of the ladder; not to be changed."""
+    """Operators that come with the suite, in the order of the ladder; not to be changed.
+
+    >>> list(bundled_operators())[:3]
+    ['ROLE', 'GOAL', 'CONSTRAINTS']
+    """
     return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
 
 
@@ -112,7 +121,10 @@ class ScorerFile(NamedTuple):
 
     @property
     def stamp(self) -> str:
-        """File name, function and the beginning of the sha256 of its text: changes with every edit."""
+        """File name, function and the beginning of the sha256 of its text: changes with every edit.
+
+        It stands in the manifest, so that rows of two versions of a scorer are never mixed unseen.
+        """
         return f"{self.path.name}:{self.function} {sha256_hex(self.source)[:16]}"
 
     @classmethod
@@ -159,26 +171,44 @@ class Suite:
         Operators and conditions enter whole, since conditions refer to each other; scorers of one's own with the text
         of their files.
         """
+        return digest(self._configuration)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What ``config_hash`` is made of, to tell two configurations apart.
+
+        The profile's settings that are no defaults, by dotted key, and of each definition the beginning of its digest
+        (``operators.ROLE``).
+        """
+        parts = dict(self._configuration)
+        profile: Profile = parts.pop("profile")
+        found = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
+        for kind, definitions in parts.items():
+            found |= {f"{kind}.{name}": digest(one)[:12] for name, one in definitions.items()}
+        return found
+
+    @cached_property
+    def _configuration(self) -> dict[str, Any]:
         profile, selection = self.profile, self.profile.selection
         if profile.run.relative_to == "profile":  # the same study wherever its folder lies
             places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
             profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
         models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
-        return digest(
-            ({"scorers": scorers} if scorers else {})
-            | {
-                "profile": profile,
-                "tasks": {name: self.tasks[name] for name in selection.tasks},
-                "models": {name: self.models[name] for name in models},
-                "operators": dict(self.operators),
-                "conditions": dict(self.conditions),
-                "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
-            }
-        )
+        return ({"scorers": scorers} if scorers else {}) | {
+            "profile": profile,
+            "tasks": {name: self.tasks[name] for name in selection.tasks},
+            "models": {name: self.models[name] for name in models},
+            "operators": dict(self.operators),
+            "conditions": dict(self.conditions),
+            "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
+        }
 
     def judges(self, tasks: Iterable[str]) -> list[str]:
-        """Ids of the models that judge answers of some tasks, each once."""
+        """Ids of the models that judge answers of some tasks, each once.
+
+        They come in the order of the tasks; tasks without a judge add none.
+        """
         specs = [self.tasks[name].judge for name in tasks]
         return list(dict.fromkeys(judge.model for judge in specs if judge is not None))
 
@@ -202,7 +232,10 @@ class Suite:
         return schema
 
     def schema_warnings(self) -> list[str]:
-        """What the schemas of the selected tasks say and nobody will heed: misspelt keywords, one line each."""
+        """What the schemas of the selected tasks say and nobody will heed: misspelt keywords, one line each.
+
+        Each line names the schema's file. Empty where there is nothing to say.
+        """
         return [
             f"{self._companion(task_id, 'schema_ref')}: {problem}"
             for task_id in self.profile.selection.tasks
@@ -210,7 +243,10 @@ class Suite:
         ]
 
     def grammar(self, task_id: str) -> str | None:
-        """The answer's Lark grammar, read from the task's ``grammar_ref``; ``None`` where it names none."""
+        """The answer's Lark grammar, read from the task's ``grammar_ref``; ``None`` where it names none.
+
+        A file that is missing is a ``ConfigError`` with the key's line.
+        """
         path = self._companion(task_id, "grammar_ref")
         return None if path is None else path.read_text(encoding="utf-8")
 
@@ -298,8 +334,10 @@ def load_suite(
     profile = source.parse(Profile)
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
-    if profile.run.relative_to == "profile":
-        profile = _beside_profile(profile, source)
+    if profile.run.relative_to == "profile":  # what flags name lies in the working folder
+        own = [key for key in _PLACES if f"run.{key}" not in source.given]
+        places = {key: os.path.normpath(source.path.parent / getattr(profile.run, key)) for key in own}
+        profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
     for key, model in REFERENCED.items():
@@ -330,7 +368,10 @@ def load_suite(
 
 
 def models_beside(folder: Path) -> NamedModels:
-    """The models that a profile in a folder can select without naming a models file: its own, else the bundled ones."""
+    """The models that a profile in a folder can select without naming a models file: its own, else the bundled ones.
+
+    Raises :class:`ConfigError` where the folder's models file cannot be read.
+    """
     found = _referenced(YamlSource(folder / "profile.yaml", "", {}), "models_ref", SuiteSection().models_ref)
     return NamedModels(YamlSource.read(found).parse(ModelsFile).models)
 
@@ -354,17 +395,6 @@ def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping
         # Two names of one regime are one key: an override replaces it, however the file spells it.
         node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
     return YamlSource(source.path, source.text, data, given)
-
-
-def _beside_profile(profile: Profile, source: YamlSource) -> Profile:
-    """The profile with the folders of its results and caches resolved against its own; flags mean the working one."""
-    folder = source.path.parent
-    places = {
-        key: os.path.normpath(folder / getattr(profile.run, key))
-        for key in _PLACES
-        if f"run.{key}" not in source.given
-    }
-    return profile.model_copy(update={"run": profile.run.model_copy(update=places)})
 
 
 def _referenced(source: YamlSource, key: str, reference: str) -> Path:

@@ -77,7 +77,11 @@ def model_by_name(name: str) -> ModelSpec | None:
     provider, _, model = name.partition("/")
     if not provider or not model.strip():
         return None
-    about = _about(model)
+    last = model.rstrip("/").split("/")[-1].casefold()
+    family, size = _FAMILY.search(last), _SIZE.search(last)
+    about: dict[str, Any] = {"family": family[0] if family else last, "size": "unknown"}
+    if size is not None:
+        about |= {"size": f"{size[1]}B", "params_b": float(size[1]) or None}
     if provider in _FROM_FILES:
         return ModelSpec(provider=provider, path=model, **about)
     preset = provider_presets().get(provider)
@@ -89,7 +93,11 @@ def model_by_name(name: str) -> ModelSpec | None:
 
 
 def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
-    """The keys of an entry for a model on a declared server: address, key variable and what the model takes."""
+    """The keys of an entry for a model on a declared server: address, key variable and what the model takes.
+
+    The address is that of the provider's variable (``OPENAI_BASE_URL``), else the declared one; what is declared for
+    models of a name pattern goes over what holds for all of the provider's.
+    """
     keys: dict[str, Any] = {"model": model}
     elsewhere = os.environ.get(preset.url_env, "").strip()
     keys["base_url"] = (_address(elsewhere, preset) if elsewhere else preset.base_url).rstrip("/")
@@ -111,17 +119,6 @@ def _address(given: str, preset: ProviderPreset) -> str:
     if parts.hostname == "0.0.0.0":  # a server that listens everywhere is asked here
         where = where.replace("0.0.0.0", "127.0.0.1", 1)
     return f"{parts.scheme}://{where}{parts.path.rstrip('/') or own.path}"
-
-
-def _about(model: str) -> dict[str, Any]:
-    """Family and size as the model's name gives them away."""
-    last = model.rstrip("/").split("/")[-1].casefold()
-    family = _FAMILY.search(last)
-    about: dict[str, Any] = {"family": family[0] if family else last, "size": "unknown"}
-    size = _SIZE.search(last)
-    if size is not None:
-        about |= {"size": f"{size[1]}B", "params_b": float(size[1]) or None}
-    return about
 
 
 def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> ModelSpec:
@@ -157,10 +154,14 @@ class NamedModels(Mapping[str, ModelSpec]):
 
     def __getitem__(self, name: str) -> ModelSpec:
         if name not in self._resolved:
-            spec = self._entries.get(name)
-            spec = self._completed(spec) if spec is not None else model_by_name(name)
+            spec = self._entries.get(name) or model_by_name(name)
             if spec is None:
                 raise KeyError(name)
+            preset, own = provider_presets().get(spec.provider), spec.provider_options()
+            if preset is not None and "base_url" not in own and "model" in own:
+                # An entry that names a declared server without an address gets what is declared of it.
+                declared = preset_options(preset, str(own["model"]))
+                spec = ModelSpec.model_validate({**declared, **spec.written()})
             changes = {**self._changes.get("*", {}), **self._changes.get(name, {})}
             self._resolved[name] = changed_entry(name, spec, changes) if changes else spec
         return self._resolved[name]
@@ -187,11 +188,3 @@ class NamedModels(Mapping[str, ModelSpec]):
         if provider in providers and not model.strip():
             return f"name the model after the slash: {provider}/MODEL"
         return f"{did_you_mean(provider, providers)} (a provider), or an id of the models file"
-
-    def _completed(self, spec: ModelSpec) -> ModelSpec:
-        """An entry that names a declared server without an address, with what is declared of it."""
-        preset = provider_presets().get(spec.provider)
-        own = spec.provider_options()
-        if preset is None or "base_url" in own or "model" not in own:
-            return spec
-        return ModelSpec.model_validate({**preset_options(preset, str(own["model"])), **spec.written()})

@@ -58,15 +58,27 @@ class Price:
     source: str
 
     def cost(
-        self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0, *, batch: bool = False
+        self,
+        prompt_tokens: int,
+        completion_tokens: int,
+        cached_tokens: int = 0,
+        total_tokens: int = 0,
+        *,
+        batch: bool = False,
     ) -> float:
-        """Price of a call in USD. ``cached_tokens`` are those of the prompt tokens that were cached.
+        """Price of a call in USD, from the counts of its usage.
+
+        ``cached_tokens`` are those of the prompt tokens that were cached. What of ``total_tokens`` is in neither of the
+        first two (reasoning, which is billed and not shown) costs as completion.
 
         >>> Price(2.0, 8.0, 0.5, 0.5, "").cost(1000, 500, 400)
         0.0054
         """
-        fresh = max(0, prompt_tokens - cached_tokens)
-        whole = fresh * self.price_in + cached_tokens * self.price_cached + completion_tokens * self.price_out
+        cached = min(cached_tokens, prompt_tokens)
+        billed = max(completion_tokens, total_tokens - prompt_tokens)
+        whole = (
+            (prompt_tokens - cached) * self.price_in + cached * self.price_cached + billed * self.price_out
+        )
         return whole * (self.batch if batch else 1.0) / 1e6
 
     def describe(self) -> str:
@@ -110,7 +122,11 @@ def price_of(spec: ModelSpec) -> Price | None:
 
 
 def price_words(spec: ModelSpec) -> str:
-    """What is assumed of a model's price, in words, also where nothing is known."""
+    """What is assumed of a model's price, in words, also where nothing is known.
+
+    >>> price_words(ModelSpec(provider="simulated", family="x", size="7B"))
+    'no price per token (computed here)'
+    """
     price = price_of(spec)
     return "price unknown: set price_in and price_out" if price is None else price.describe()
 

@@ -107,8 +107,9 @@ class ReproSection(Definition):
     seeds_per_task: dict[str, PositiveInt] = Field(default_factory=lambda: {"default": 3})
     """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
     num_workers: int = Field(default=8, gt=0)
-    """Worker processes that make prompts, ask servers and score answers on a cluster (``--executor ray``), at most; in
-    one process (``local``) preparing and scoring go on beside the calls."""
+    """Workers of preparation and evaluation, at most: on a cluster (``--executor ray``) processes that make prompts,
+    ask servers and score answers; in one process (``local``) threads that make prompts whose length a server has to
+    count. Other prompts are made, and answers scored, between the calls, one at a time."""
     max_inflight: int = Field(default=16, gt=0)
     """Calls in flight at once, over the whole run."""
 

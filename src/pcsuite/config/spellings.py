@@ -23,12 +23,20 @@ def regime_id(name: Any) -> Any:
 
 
 def hashed_regime_id(regime: str) -> str:
-    """The name by which a regime enters hashes: rows' ids were made of the long names, and an old log goes on."""
+    """The name by which a regime enters hashes: rows' ids were made of the long names, and an old log goes on.
+
+    >>> hashed_regime_id("D0"), hashed_regime_id("warm")
+    ('d0_greedy', 'warm')
+    """
     return next((long for long, short in LONG_REGIME_IDS.items() if short == regime), regime)
 
 
 def by_regime(value: Any) -> Any:
-    """A mapping by regime under the ids that count; raises :class:`ValueError` where two keys name one regime."""
+    """A mapping by regime under the ids that count; raises :class:`ValueError` where two keys name one regime.
+
+    >>> by_regime({"d0_greedy": [0], "warm": [1]})
+    {'D0': [0], 'warm': [1]}
+    """
     if not isinstance(value, dict):
         return value
     found: dict[Any, Any] = {}
@@ -144,21 +152,17 @@ def task_spelled_out(task: dict[str, Any]) -> dict[str, Any]:
         if key not in found:
             continue
         value = found.pop(key)
-        if (key == "labels" and evaluator in _OWN_LABELS) or (
-            key == "answer_extractor" and _read_anyhow(found, value)
-        ):
+        if key == "labels" and evaluator in _OWN_LABELS:
             continue
+        if key == "answer_extractor":
+            kind = "json" if task_kind(found.get("kind")) == "structured" else "final_number"
+            if value is None or value in _EXTRACTORS[kind]:
+                continue  # the way in which the task's answers are read without it
         options = dict(found.get("evaluator_options") or {})
         if options.setdefault(option, value) != value:
             raise ValueError(f"'{key}' and 'evaluator_options.{option}' disagree: give one of them")
         found["evaluator_options"] = options
     return found
-
-
-def _read_anyhow(task: Mapping[str, Any], extractor: Any) -> bool:
-    """Whether an ``answer_extractor`` names the way in which the task's answers are read without it."""
-    kind = "json" if task_kind(task.get("kind")) == "structured" else "final_number"
-    return extractor is None or extractor in _EXTRACTORS[kind]
 
 
 _MODEL_KEYS: Mapping[str, Mapping[str, str]] = {
@@ -223,7 +227,10 @@ HELM_SCENARIOS: Mapping[str, tuple[str, ...]] = {
 
 
 def helm_scenarios(value: Any) -> Any:
-    """A list of scenarios under the names that HELM has for them."""
+    """A list of scenarios under the names that HELM has for them.
+
+    One name may stand for several (``mmlu`` for five subjects); what is no list is left for the field to refuse.
+    """
     if not isinstance(value, (list, tuple)):
         return value
     return [name for entry in value for name in HELM_SCENARIOS.get(str(entry), (entry,))]

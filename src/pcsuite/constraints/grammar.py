@@ -46,7 +46,11 @@ def llguidance_grammar(constraint: Constraint) -> str:
 
 
 def is_gbnf(grammar: str) -> bool:
-    """Whether a grammar is written in llama.cpp's own notation (``root ::= …``), not Lark's."""
+    """Whether a grammar is written in llama.cpp's own notation (``root ::= …``), not Lark's.
+
+    >>> is_gbnf('root ::= "yes" | "no"'), is_gbnf('start: "yes" | "no"')
+    (True, False)
+    """
     return re.search(r"^\s*root\s*::=", grammar, re.MULTILINE) is not None
 
 

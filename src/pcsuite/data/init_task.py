@@ -8,20 +8,18 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from pcsuite._util.text import read_json, shorten
+from pcsuite._util.text import read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, worded_as
 from pcsuite.errors import ConfigError, DataError, did_you_mean
-
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_table(path: Path) -> list[Row]:
@@ -32,8 +30,8 @@ def read_table(path: Path) -> list[Row]:
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     suffix = path.suffix.lower()
-    if suffix in DELIMITERS:
-        rows = list(_csv_rows(path, DELIMITERS[suffix]))
+    if suffix in {".csv", ".tsv"}:
+        rows = list(_csv_rows(path))
     elif suffix in {".jsonl", ".ndjson"}:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
@@ -53,11 +51,13 @@ def read_table(path: Path) -> list[Row]:
     return rows
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
+def _csv_rows(path: Path) -> Iterator[Row]:
     header: list[str] | None = None
     line = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else table_delimiter(stream.readline())
+            stream.seek(0)
             reader = csv.reader(stream, delimiter=delimiter, strict=True)
             for cells in reader:
                 line = reader.line_num
@@ -75,7 +75,9 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[Row]:
                     row.values.update(zip(header, cells, strict=True))
                     yield row
     except csv.Error as error:
-        raise DataError(f"{path} after line {line}: {error}") from error
+        cut = str(error) == "unexpected end of data"
+        hint = "a quote is never closed, or the file was cut off" if cut else None
+        raise DataError(f"{path} after line {line}: {error}", hint=hint) from error
     except UnicodeDecodeError as error:
         problem = f"{path}: byte {error.start + 1} is not utf-8"
         raise DataError(problem, hint="save the table as UTF-8") from error
@@ -97,38 +99,64 @@ MIN_DEV = 8
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRequest:
-    """What ``init-task`` is asked for."""
+ANSWER_NAMES = (
+    "answer",
+    "label",
+    "target",
+    "expected",
+    "expected_output",
+    "gold",
+    "output",
+    "class",
+    "category",
+)
+"""Columns taken for the right answer where none is named, the first that is there."""
 
-    name: str
-    data: Path
-    kind: str
-    columns: Columns
-    id_column: str | None = None
-    schema_file: Path | None = None
-    answer_as: AnswerForm | None = None
-    """What an answer is to be, where it is not what the kind of task is usually answered with."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRequest(Columns):
+    """What every command that takes a user's table is told about it; every field has the flag of its name."""
+
+    kind: str | None = None
+    """Kind of task, one of :data:`~pcsuite.data.task_recipes.RECIPES`."""
     scorer: str | None = None
-    """A function of the user's, ``FILE.py:FUNCTION``, for a task of kind ``own``."""
-    title: str | None = None
-    instruction: str | None = None
-    out_dir: Path = Path()
-    cache_dir: Path = Path(".cache")
+    """A function of the user's, ``my_scorer.py:score``; where a command says so, also a registered evaluator."""
     model: str = "smollm2-135m"
-    train_share: float | None = None
-    """Share of rows for exemplars; by default as :func:`default_sizes` says."""
-    dev_share: float | None = None
-    """Share of rows for tuning."""
+    limit: int | None = None
+    """Items that are asked, at most."""
     budget_tokens: int | None = None
     """Tokens before which a run stops."""
     budget_usd: float | None = None
     """Dollars before which a run stops."""
-    limit: int | None = None
-    """Items that are tested, at most; by default 50."""
+    overwrite: bool = False
+    """Replace what an earlier command of that name wrote."""
+
+    def told(self, **changes: Any) -> dict[str, Any]:
+        """What is told about the table, by field, with ``changes``: another request on the same table is made of it."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(TableRequest)} | changes
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRequest(TableRequest):
+    """What ``init-task`` is asked for. Its ``limit`` is by default :data:`MOST_TESTED`."""
+
+    name: str
+    data: Path
+    schema_file: Path | None = None
+    answer_as: AnswerForm | None = None
+    """What an answer is to be, where it is not what the kind of task is usually answered with."""
+    title: str | None = None
+    instruction: str | None = None
+    out_dir: Path = Path()
+    cache_dir: Path = Path(".cache")
+    train_share: float | None = None
+    """Share of rows for exemplars; by default as :func:`default_sizes` says."""
+    dev_share: float | None = None
+    """Share of rows for tuning."""
     prefix: str | None = None
     """What the names of task, schema and profile begin with; by default the task's own and ``_``."""
-    overwrite: bool = False
+    copy_scorer: bool = False
+    """Whether the scorer's file is copied beside the task's, so that the folder can be sent on."""
 
     def file(self, name: str) -> Path:
         """Where a file of the task goes."""
@@ -187,6 +215,9 @@ def init_task(request: TaskRequest) -> InitResult:
     }
     if schema_file is not None:
         files[schema_file] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    own_scorer = ScorerFile.read(request.scorer, [Path()]) if request.scorer and request.copy_scorer else None
+    if own_scorer is not None:
+        files[request.out_dir / own_scorer.path.name] = own_scorer.source
     written = {}
     for split, part in splits.items():
         path = datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl"
@@ -214,11 +245,12 @@ def read_table_task(request: TaskRequest, *, least: int = MIN_ROWS) -> TableTask
     Raises :class:`DataError`, with the place in the table, on anything that cannot be used, and where there are fewer
     than ``least`` rows.
     """
-    if request.kind not in RECIPES:
-        raise DataError(f"unknown kind of task '{request.kind}'", hint=did_you_mean(request.kind, RECIPES))
-    recipe = RECIPES[request.kind]
+    kind = request.kind or ""
+    if kind not in RECIPES:
+        raise DataError(f"unknown kind of task '{kind}'", hint=did_you_mean(kind, RECIPES))
+    recipe = RECIPES[kind]
     items = _read_items(recipe, request, least)
-    words = worded_as(recipe.describe(items, request.columns), request.answer_as, request.kind)
+    words = worded_as(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
     return TableTask(items, words, schema)
 
@@ -235,6 +267,67 @@ def scorer_reference(reference: str, folder: Path) -> str:
     path = found.path.resolve()
     inside = path.is_relative_to(folder.resolve())
     return f"{path.relative_to(folder.resolve()) if inside else path}:{found.function}"
+
+
+def answer_column(
+    told: Columns,
+    known: Sequence[str],
+    source: Path,
+    *,
+    placeholders: Sequence[str] = (),
+    needed: bool = True,
+) -> tuple[str | None, str]:
+    """The column of the right answer among a table's ``known`` ones, and how it was found where it was not told.
+
+    Columns that are told must be there. Where none is told for the answer, it is one that is called so
+    (:data:`ANSWER_NAMES`), or the only one that no other use is told of; columns that ``placeholders`` of a prompt
+    name are not meant. ``(None, "")`` for records of several fields, and where none is found and none is ``needed``, as
+    for a function that judges an answer by itself. Raises :class:`DataError` otherwise.
+
+    >>> answer_column(Columns(inputs=("mail",)), ["mail", "Label", "date"], Path("mails.csv"))
+    ('Label', ' (by its name)')
+    """
+    for flag, names in (("--answer", [told.answer]), ("--input", told.inputs), ("--fields", told.fields)):
+        for name in names:
+            if name is not None and name not in known:
+                raise DataError(f"{source}: no column '{name}' ({flag})", hint=did_you_mean(name, known))
+    if told.answer is not None or told.fields:
+        return told.answer, ""
+    used = {*placeholders, *told.inputs}
+    folded = {name.casefold(): name for name in known}
+    for name in ANSWER_NAMES:
+        if name in folded and folded[name] not in used:
+            return folded[name], " (by its name)"
+    left = [name for name in known if name not in {*used, *told.choices, told.id_column}]
+    if len(left) == 1:
+        return left[0], " (the only column left)"
+    if not needed:
+        return None, ""
+    raise DataError(
+        f"{source}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}"
+    )
+
+
+def input_columns(told: Columns, known: Sequence[str], source: Path) -> tuple[str, ...]:
+    """The columns of the input: those that are told, else all that have no other use.
+
+    Raises :class:`DataError` where none is left.
+    """
+    taken = {told.answer, told.id_column, *told.choices, *told.fields}
+    inputs = told.inputs or told.placed or tuple(name for name in known if name not in taken)
+    if not inputs:
+        raise DataError(f"{source}: no column is left for the input", hint="--input COLUMN")
+    return inputs
+
+
+def task_name(text: str) -> str:
+    """A task's id made of a file's or folder's name.
+
+    >>> task_name("Support tickets"), task_name("2026")
+    ('support_tickets', 't_2026')
+    """
+    name = "".join(c if c.isalnum() else "_" for c in text.casefold()).strip("_") or "task"
+    return name if name[0].isalpha() else f"t_{name}"
 
 
 def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
@@ -265,10 +358,14 @@ def _is_number(text: str) -> bool:
 def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
     rows = read_table(request.data)
-    columns = request.columns
-    several = {"--input": columns.inputs, "--choices": columns.choices, "--fields": columns.fields}
-    wanted = several | {"--answer": (columns.answer,), "--id": (request.id_column,)}
-    wanted["a placeholder"] = columns.placed
+    wanted: dict[str, tuple[str | None, ...]] = {
+        "--input": request.inputs,
+        "--choices": request.choices,
+        "--fields": request.fields,
+        "--answer": (request.answer,),
+        "--id": (request.id_column,),
+        "a placeholder": request.placed,
+    }
     for flag, names in wanted.items():  # in the first row; later rows are checked when read
         for name in names:
             if name is not None and name not in rows[0].values:
@@ -283,8 +380,8 @@ def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
-        shown = {name: cell_text(row, name) for name in columns.placed}
-        item = items[item_id] = Item(item_id, *recipe.read(row, columns), columns=shown)
+        shown = {name: cell_text(row, name) for name in request.placed}
+        item = items[item_id] = Item(item_id, *recipe.read(row, request), columns=shown)
         asked = tuple(" ".join(text.casefold().split()) for text in (item.input_text, *shown.values()))
         where, truth = seen.setdefault(asked, (row.where, item.truth))
         if truth != item.truth:
@@ -371,7 +468,8 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
         "evaluator": request.kind,
     }
     if request.scorer is not None:
-        task["evaluator"] = scorer_reference(request.scorer, request.out_dir)
+        named = scorer_reference(request.scorer, request.out_dir)
+        task["evaluator"] = Path(named).name if request.copy_scorer else named
     if schema is not None:
         task |= {"kind": "structured", "schema_ref": request.file("schema.json").name}
         task |= {"final_answer_format": None, "answer_regex": None}

@@ -45,7 +45,10 @@ class Item:
         return line | {"columns": dict(self.columns)} if self.columns else line
 
     def content(self) -> list[Any]:
-        """All that a prompt or a score can depend on, for hashing."""
+        """All that a prompt or a score can depend on, for hashing.
+
+        The id and the folder are left out: the same item under another id has the same content.
+        """
         return [self.input_text, self.truth, *([dict(self.columns)] if self.columns else [])]
 
 
@@ -201,7 +204,10 @@ def datasets_dir(cache_dir: Path) -> Path:
 
 
 def find_items(dataset: str, split: str, cache_dir: Path, samples: Path = SAMPLES) -> ItemSource | None:
-    """The items file of a split: exported to the cache under any of its names, else bundled, else ``None``."""
+    """The items file of a split: exported to the cache under any of its names, else bundled, else ``None``.
+
+    ``cache_dir`` is the profile's ``run.cache_dir``; exported files lie in its folder ``datasets``.
+    """
     stems = file_stems(dataset, split)
     exported = (ItemSource("cache", datasets_dir(cache_dir) / f"{stem}.jsonl") for stem in stems)
     bundled = (ItemSource("sample", samples / f"{stem}.jsonl") for stem in stems)
@@ -209,7 +215,10 @@ def find_items(dataset: str, split: str, cache_dir: Path, samples: Path = SAMPLE
 
 
 def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
-    """A file that goes with items, such as pages: exported to the cache, else bundled, else ``None``."""
+    """A file that goes with items, such as pages: exported to the cache, else bundled, else ``None``.
+
+    ``name`` is the file's, with its ending; what was exported goes before what came with the suite.
+    """
     exported = ItemSource("cache", datasets_dir(cache_dir) / name)
     places = (exported, ItemSource("sample", samples / name))
     return next((source for source in places if source.path.is_file()), None)
@@ -227,7 +236,11 @@ ITEM_LINES = ItemFields()
 
 
 def task_items(task: TaskSpec, split: str, cache_dir: Path) -> LoadedItems:
-    """The items of a task's split, lines of its own fields included; as :func:`load_items` otherwise."""
+    """The items of a task's split, lines of its own fields included; as :func:`load_items` otherwise.
+
+    A task may name the keys of its records (``input_fields``, ``truth_fields``). Raises :class:`DataError` where there
+    is no file, or a line is no item.
+    """
     return load_items(task.dataset, split, cache_dir, fields=ItemFields(task.input_fields, task.truth_fields))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -25,10 +26,11 @@ MAX_INFERRED_LABELS = 50
 Schema = dict[str, Any]
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
     """Which columns of the user's table mean what."""
 
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
     """Columns of the input; several are shown as ``name: value`` lines."""
     answer: str | None = None
     labels: tuple[str, ...] = ()
@@ -37,6 +39,8 @@ class Columns(NamedTuple):
     """Columns of a multiple choice's options, or one column that holds them as a list or ``|``-separated."""
     fields: tuple[str, ...] = ()
     """Columns that make the record to extract; without them the answer column holds a JSON object."""
+    id_column: str | None = None
+    """Column of item ids; without it items are numbered."""
     placed: tuple[str, ...] = ()
     """Columns that a prompt of the user's own puts in places of its own."""
 

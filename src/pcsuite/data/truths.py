@@ -8,7 +8,7 @@ What has the keys of a form and cannot be read is a :class:`~pcsuite.errors.Data
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pcsuite.errors import DataError
@@ -98,7 +98,15 @@ def _options(choices: Any, where: str) -> dict[str, str]:
         if all(isinstance(entry, str) for entry in choices):
             pairs = list(zip(string.ascii_uppercase, choices, strict=False))
         else:
-            pairs = [_pair(entry) for entry in choices]
+            pairs = []
+            for entry in choices:
+                if isinstance(entry, Mapping):
+                    pairs.append(
+                        (entry.get("label", entry.get("key")), entry.get("text", entry.get("value")))
+                    )
+                else:
+                    is_pair = isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2
+                    pairs.append((entry[0], entry[1]) if is_pair else (None, None))
     else:
         pairs = []
     if len(pairs) < 2 or not all(isinstance(name, str) and isinstance(text, str) for name, text in pairs):
@@ -107,14 +115,6 @@ def _options(choices: Any, where: str) -> dict[str, str]:
             hint='write {"A": "…", "B": "…"}, or [["A", "…"], ["B", "…"]]',
         )
     return dict(pairs)
-
-
-def _pair(entry: Any) -> tuple[Any, Any]:
-    if isinstance(entry, Mapping):
-        return entry.get("label", entry.get("key")), entry.get("text", entry.get("value"))
-    if isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
-        return entry[0], entry[1]
-    return None, None
 
 
 def _single_true(targets: Any, where: str) -> dict[str, Any]:
@@ -146,8 +146,11 @@ def _with_evidence_sets(truth: dict[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(evidence, list):
         raise _bad_evidence(where, evidence)
     sets: list[list[dict[str, Any]]] = []
-    nested = bool(evidence) and all(isinstance(entry, list) and _is_list_of_rows(entry) for entry in evidence)
-    if nested:
+    nested = (
+        isinstance(entry, list) and all(isinstance(row, (list, Mapping)) for row in entry)
+        for entry in evidence
+    )
+    if evidence and all(nested):
         sets = [[_sentence(row, where)[1] for row in entry] for entry in evidence]
     else:
         grouped: dict[Any, list[dict[str, Any]]] = {}
@@ -162,10 +165,6 @@ def _with_evidence_sets(truth: dict[str, Any], where: str) -> dict[str, Any]:
     return {**kept, "evidence_sets": [rows for rows in complete if rows]}
 
 
-def _is_list_of_rows(entry: list[Any]) -> bool:
-    return all(isinstance(row, (list, Mapping)) for row in entry)
-
-
 def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     """A cited sentence, and what says which set it belongs to (``None`` where nothing does).
 
@@ -176,7 +175,10 @@ def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
         page, number = row[-2:] if len(row) == 4 else row[:2]
         group, text = row[1] if len(row) == 4 else None, row[2] if len(row) == 3 else None
     elif isinstance(row, Mapping):
-        page, number, group = (_first(row, keys) for keys in (_PAGE_KEYS, _SENTENCE_KEYS, _SET_KEYS))
+        page, number, group = (
+            next((row[key] for key in keys if key in row), None)
+            for keys in (_PAGE_KEYS, _SENTENCE_KEYS, _SET_KEYS)
+        )
         text = row.get("text")
     else:
         raise _bad_evidence(where, row)
@@ -191,10 +193,6 @@ def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     ):
         raise _bad_evidence(where, row)
     return group, {"page": page or "", "sentence": number, "text": text}
-
-
-def _first(row: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    return next((row[key] for key in keys if key in row), None)
 
 
 def _bad_evidence(where: str, found: Any) -> DataError:

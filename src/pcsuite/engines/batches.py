@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -109,21 +109,15 @@ class BatchStore:
         self._results: dict[tuple[str, str], tuple[str, bytes]] = {}
         """Model and request id to the batch's id and the line of its newest result."""
         try:
-            for note in self._notes():
-                self._apply(note)
+            journal = folder / _JOURNAL
+            for line in journal.read_bytes().split(b"\n") if journal.is_file() else ():
+                # A torn line is the last of a process that died: what it said had not been relied on.
+                with suppress(msgspec.MsgspecError):
+                    self._apply(msgspec.json.decode(line, type=_Note))
             for batch in self.batches.values():
                 self._load(batch)
         except OSError as error:
             raise LogError(f"{folder}: cannot be read ({error.strerror or error})") from error
-
-    def _notes(self) -> Iterator[_Note]:
-        path = self.folder / _JOURNAL
-        if not path.is_file():
-            return
-        for line in path.read_bytes().split(b"\n"):
-            # A torn line is the last of a process that died: what it said had not been relied on.
-            with suppress(msgspec.MsgspecError):
-                yield msgspec.json.decode(line, type=_Note)
 
     def _apply(self, note: _Note) -> None:
         batch = self.batches.get(note.token)
@@ -155,7 +149,10 @@ class BatchStore:
         return self.path(batch, "requests").read_bytes()
 
     def plan(self, model: str, lines: Mapping[str, bytes]) -> Batch:
-        """Write down a batch that is to be sent: first its requests, then that there is one."""
+        """Write down a batch that is to be sent: first its requests, then that there is one.
+
+        ``lines`` are the requests by their ids. Raises :class:`LogError` where the folder cannot be written.
+        """
         batch = Batch(uuid4().hex[:16], model, datetime.now(timezone.utc), ids=frozenset(lines))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +164,10 @@ class BatchStore:
         return batch
 
     def note(self, batch: Batch, event: str, *, file_id: str = "", batch_id: str = "") -> None:
-        """Write down what has happened to a batch, on the disk before this returns."""
+        """Write down what has happened to a batch, on the disk before this returns.
+
+        A process that dies goes on from the last note. Raises :class:`LogError` where it cannot be written.
+        """
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         line = _Note(batch.token, event, at, batch.model, file_id, batch_id)
         path = self.folder / _JOURNAL
@@ -185,7 +185,10 @@ class BatchStore:
         self._apply(line)
 
     def collect(self, batch: Batch, content: bytes) -> None:
-        """Keep the results of a batch: first the file, then the note that makes it count."""
+        """Keep the results of a batch: first the file, then the note that makes it count.
+
+        ``content`` is empty for a batch that was refused. Raises :class:`LogError` where the folder cannot be written.
+        """
         try:
             replace_atomically(self.path(batch, "results"), content)
         except OSError as error:
@@ -218,7 +221,10 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def set_aside(folder: Path) -> None:
-    """Move the batches of a run that starts anew out of the way, as its log is."""
+    """Move the batches of a run that starts anew out of the way, as its log is.
+
+    The folder gets the next free name (``….old-1``); nothing happens where there is none.
+    """
     if not folder.exists():
         return
     number = 1
@@ -245,7 +251,10 @@ def batch_line(adapter: HttpAdapter, request: Request) -> BatchLine:
 
 
 def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: BatchResult) -> Generation:
-    """The answer that a batch brought for a request; raises :class:`EngineError` where it brought none."""
+    """The answer that a batch brought for a request; raises :class:`EngineError` where it brought none.
+
+    A request that never ran is retryable. Texts are freed of the key, should a server echo it.
+    """
     try:
         if not result.ok:
             raise result.error()
@@ -279,7 +288,10 @@ class BatchDesk:
         self._gathering: asyncio.Task[None] | None = None
 
     def known(self, request: Request) -> Generation | None:
-        """The answer that an earlier batch brought, or ``None``."""
+        """The answer that an earlier batch brought, or ``None``.
+
+        One that cannot be read is asked for again, and so is a request that failed.
+        """
         found = request_id(request)
         if found in self._unreadable:
             return None
@@ -312,7 +324,8 @@ class BatchDesk:
                 self._carried(batch)  # goes on with one that was given up
             if not under_way:
                 self._queue[key] = self.service.encode(batch_line(self.adapter, request))
-                self._gather()
+                if self._gathering is None or self._gathering.done():
+                    self._gathering = self._start(self._send_when_quiet())
         batch_id, line = await future
         try:
             return read_result(self.adapter, request, batch_id, self.service.read(line))
@@ -345,10 +358,6 @@ class BatchDesk:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _gather(self) -> None:
-        if self._gathering is None or self._gathering.done():
-            self._gathering = self._start(self._send_when_quiet())
 
     async def _send_when_quiet(self) -> None:
         """Wait until no further call comes, then send what there is, in batches of the configured size."""
@@ -505,7 +514,10 @@ class AnswerFile:
         self.store.keep(self.model_id, b"\n".join(lines) + b"\n")
 
     def answer(self, adapter: HttpAdapter, request: Request) -> Generation | None:
-        """The answer to a request, or ``None`` where no file had one; raises where the engine failed on it."""
+        """The answer to a request, or ``None`` where no file had one; raises where the engine failed on it.
+
+        The error is an :class:`EngineError` with the engine's own words.
+        """
         stored = self.store.result(self.model_id, request_id(request))
         if stored is None:
             return None

@@ -80,7 +80,18 @@ class SharedPlaces:
             limiter.record_success()
         holding = self._holdings.setdefault((worker, model_id), _Holding())
         holding.wanted, holding.held = report.wanted, 0
-        places = self._share(holding, model_id, limiter.limit)
+        places, limit = 0, limiter.limit
+        if holding.wanted:
+            same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.wanted]
+            even = -(-limit // len(same))
+            everyone = [entry for entry in self._holdings.values() if entry.wanted]
+            claim = -(-self._max_inflight // len(everyone))
+            # Others may come for their even part of the whole; what they do not want is free to use.
+            left_by_others = self._max_inflight - sum(
+                min(entry.wanted, claim) for entry in everyone if entry is not holding
+            )
+            free = min(limit - self.in_use(model_id), self._max_inflight - self.in_use())
+            places = max(0, min(holding.wanted, even, max(claim, left_by_others), free))
         holding.held = max(places, report.in_flight)
         return PlaceGrant(places, limiter.cut_count, limiter.pause_left())
 
@@ -98,20 +109,6 @@ class SharedPlaces:
         Counts what is granted or still in flight, whichever is more.
         """
         return sum(entry.held for key, entry in self._holdings.items() if model_id in (None, key[1]))
-
-    def _share(self, holding: _Holding, model_id: str, limit: int) -> int:
-        same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.wanted]
-        if not holding.wanted:
-            return 0
-        even = -(-limit // len(same))
-        everyone = [entry for entry in self._holdings.values() if entry.wanted]
-        claim = -(-self._max_inflight // len(everyone))
-        # Others may come for their even part of the whole; what they do not want is free to use.
-        left_by_others = self._max_inflight - sum(
-            min(entry.wanted, claim) for entry in everyone if entry is not holding
-        )
-        free = min(limit - self.in_use(model_id), self._max_inflight - self.in_use())
-        return max(0, min(holding.wanted, even, max(claim, left_by_others), free))
 
 
 class LeasedLimiter(AdaptiveLimiter):
@@ -145,7 +142,7 @@ class LeasedLimiter(AdaptiveLimiter):
         self._overloads.append((retry_after, began))
         if began == self.cut_count:
             self.limit = max(min(1, self.limit), self.limit // 2)
-        self._pause(retry_after)
+        self.pause(retry_after)
         self._call_for_exchange()
 
     def report(self) -> PlaceReport:
@@ -165,7 +162,7 @@ class LeasedLimiter(AdaptiveLimiter):
         """
         self.limit = grant.places
         self.cut_count = grant.cut_count
-        self._pause(grant.pause_s)
+        self.pause(grant.pause_s)
         self._wake()
 
 
@@ -256,7 +253,10 @@ class SharedBudget:
         return block
 
     def repay(self, worker: str, repayment: Repayment) -> None:
-        """Book what a worker spent and take back what it returns."""
+        """Book what a worker spent and take back what it returns.
+
+        A worker that was counted as lost owns nothing any more: what it says then is ignored.
+        """
         spent, returned = repayment.spent, repayment.returned
         lent = self._lent.pop(worker, None)
         if lent is None:
@@ -302,7 +302,10 @@ class LeasedBudget(Budget):
         self.hold(wanted)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
-        """Put what a call did not use back into the block; into the budget where somebody here waits."""
+        """Put what a call did not use back into the block; into the budget where somebody here waits.
+
+        ``tokens`` and ``cost_usd`` are what the call used.
+        """
         super().release(reservation, tokens, cost_usd)
         self._free = _plus(self._free, _minus(reservation, Reservation(tokens, cost_usd)))
         if self._borrowing.locked():

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
@@ -58,11 +58,13 @@ async def call_with_retries(
     policy: RetryPolicy,
     rng: Random,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    give_up: Callable[[EngineError], None] | None = None,
 ) -> tuple[Answered, int]:
     """Call until it succeeds; returns the value and how many attempts it took.
 
     Only :class:`EngineError` is tried again; :class:`RetriesExhaustedError` is raised, with the last error as its
-    cause, where another try cannot help or the policy ends.
+    cause, where another try cannot help or the policy ends. ``give_up`` is shown every error first, and raises what
+    ends more than this call.
     """
     attempt = 0
     while True:
@@ -70,6 +72,8 @@ async def call_with_retries(
         try:
             return await function(), attempt
         except EngineError as error:
+            if give_up is not None:
+                give_up(error)
             delay = policy.delay(attempt, error, rng)
             if delay is None:
                 raise RetriesExhaustedError(error, attempt) from error
@@ -159,7 +163,10 @@ class AdaptiveLimiter:
             self._wake()
 
     def record_success(self) -> None:
-        """Count a success; after as many as the limit, raise the limit by one."""
+        """Count a success; after as many as the limit, raise the limit by one.
+
+        Nothing is counted while the limit is at its maximum.
+        """
         if self.limit >= self.maximum:
             return
         self._successes += 1
@@ -177,7 +184,7 @@ class AdaptiveLimiter:
         if cuts_before is None or cuts_before == self.cut_count:
             self.cut_count += 1
             self.limit = max(1, self.limit // 2)
-        self._pause(retry_after)
+        self.pause(retry_after)
 
     def pause_left(self) -> float:
         """Seconds for which no call may begin; 0 where none is held.
@@ -188,7 +195,8 @@ class AdaptiveLimiter:
             return 0.0
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
 
-    def _pause(self, seconds: float | None) -> None:
+    def pause(self, seconds: float | None) -> None:
+        """Let no new call begin for so many seconds; a longer pause that is under way stays."""
         if seconds:
             now = asyncio.get_running_loop().time()
             self._paused_until = max(self._paused_until, now + seconds)
@@ -239,11 +247,17 @@ def calls_that_fit(wanted: int) -> int:
     return fitting
 
 
-def call_cost(price: Price, usage: Usage, *, batch: bool = False) -> float:
-    """What a call of that usage costs in USD; tokens that are billed and not shown (reasoning) cost as completion."""
-    hidden = max(0, usage["total_tokens"] - usage["prompt_tokens"] - usage["completion_tokens"])
-    cached = min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
-    return price.cost(usage["prompt_tokens"], usage["completion_tokens"] + hidden, cached, batch=batch)
+def calls_cost(price: Price, usages: Iterable[Usage], *, batch: bool = False) -> float:
+    """What calls of these usages cost in USD; tokens that are billed and not shown (reasoning) cost as completion.
+
+    Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
+    """
+    prompt = completion = cached = 0
+    for usage in usages:
+        prompt += usage["prompt_tokens"]
+        completion += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
+        cached += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
+    return price.cost(prompt, completion, cached, batch=batch)
 
 
 TEMPLATE_ALLOWANCE = 128
@@ -361,7 +375,7 @@ class Budget:
             usage = generation["usage"]
             tokens, cost_usd = usage["total_tokens"], 0.0
             if reservation.price is not None:
-                cost_usd = call_cost(reservation.price, usage, batch=reservation.batch)
+                cost_usd = reservation.price.cost(**usage, batch=reservation.batch)
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
@@ -377,7 +391,10 @@ class Budget:
             self.release(reservation, reservation.tokens, reservation.cost_usd)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
-        """Replace a reservation by an amount spent, and let those who wait for room look again."""
+        """Replace a reservation by an amount spent, and let those who wait for room look again.
+
+        ``tokens`` and ``cost_usd`` are what was used, 0 for a call that never ran.
+        """
         self.spent_tokens += tokens
         self.spent_cost_usd += cost_usd
         if self.unlimited:

@@ -247,7 +247,10 @@ class ResponseCache:
         return CacheStats(path=str(self.path), entries=entries, max_bytes=self.max_bytes, **counted)
 
     def clear(self) -> int:
-        """Forget all answers and counters; returns how many answers there were."""
+        """Forget all answers and counters; returns how many answers there were.
+
+        The file shrinks. Raises :class:`EngineError` where it cannot be written.
+        """
         with self._lock, self._translated():
             self.flush()
             self._database.execute("BEGIN IMMEDIATE")

@@ -37,6 +37,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
+    Usage,
 )
 from pcsuite.engines.batches import BatchDesk, service_of
 from pcsuite.engines.limits import (
@@ -44,8 +45,8 @@ from pcsuite.engines.limits import (
     AdaptiveLimiter,
     Budget,
     RetryPolicy,
-    call_cost,
     call_with_retries,
+    calls_cost,
     calls_that_fit,
     check_error_rate,
 )
@@ -96,7 +97,10 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
 
 
 def check_priced(suite: Suite, model_id: str) -> None:
-    """Refuse a cost budget that nobody could keep: raises :class:`ConfigError` where the model's price is not known."""
+    """Refuse a cost budget that nobody could keep: raises :class:`ConfigError` where the model's price is not known.
+
+    Without ``limits.max_cost_usd`` any model passes.
+    """
     most = suite.profile.limits.max_cost_usd
     if most is not None and price_of(suite.models[model_id]) is None:
         raise ConfigError(
@@ -179,7 +183,10 @@ class Session:
             client.concurrency = settings.max_requests
 
     async def recall(self, key: str) -> Generation | None:
-        """A stored answer, or ``None``; a cache that fails has none."""
+        """A stored answer, or ``None``; a cache that fails has none.
+
+        The first failure is warned of; from then on the run does without the cache.
+        """
         if self._cache_failed:
             return None
         assert self.cache is not None
@@ -190,7 +197,10 @@ class Session:
             return None
 
     async def keep(self, key: str, generation: Generation) -> None:
-        """Store an answer where that can be done: a cache that fails never costs the answer itself."""
+        """Store an answer where that can be done: a cache that fails never costs the answer itself.
+
+        The first failure is warned of; from then on nothing is kept.
+        """
         if self._cache_failed:
             return
         assert self.cache is not None
@@ -310,8 +320,10 @@ class ModelClient:
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
-        policy, attempt = self.session.policy, partial(self._attempt, request)
-        generation, attempts = await call_with_retries(partial(self._reach, attempt), policy, self._rng)
+        generation, attempts = await call_with_retries(
+            partial(self._attempt, request), self.session.policy, self._rng, give_up=self._give_up_if_down
+        )
+        self._reached = True
         if self._cache is not None:
             await self.session.keep(key, generation)
         generation["attempts"] = attempts
@@ -335,32 +347,33 @@ class ModelClient:
         return answer
 
     def cost(self, calls: Iterable[Generation]) -> float | None:
-        """What calls cost in USD when they were made; ``None`` where the model's price is not known."""
+        """What calls cost in USD when they were made; ``None`` where the model's price is not known.
+
+        Answers from the cache count as they did when they were paid for; calls of a batch at its own price.
+        """
         if self.price is None:
             return None
-        return sum(call_cost(self.price, call["usage"], batch="batch" in call) for call in calls)
+        usages: dict[bool, list[Usage]] = {False: [], True: []}
+        for call in calls:
+            usages["batch" in call].append(call["usage"])
+        return sum(calls_cost(self.price, made, batch=batch) for batch, made in usages.items())
 
     async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """What a function of this model's server returns, tried again as :meth:`ask` tries.
 
         For requests beside the calls, such as counting tokens. Raises :class:`RetriesExhaustedError`.
         """
-        return (await call_with_retries(partial(self._reach, function), self.session.policy, self._rng))[0]
-
-    async def _reach(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """One try; a server that nobody ever reached is not tried again.
-
-        Raises :class:`ServerDownError` for it, which ends a run at once: the next thousand rows would fail alike.
-        """
-        try:
-            answer = await function()
-        except EngineError as error:
-            if error.unreachable and not self._reached:
-                hint = "start it, or correct base_url of the model; finished rows are kept"
-                raise ServerDownError(error.message, hint=hint) from error
-            raise
+        value, _ = await call_with_retries(
+            function, self.session.policy, self._rng, give_up=self._give_up_if_down
+        )
         self._reached = True
-        return answer
+        return value
+
+    def _give_up_if_down(self, error: EngineError) -> None:
+        """A server that nobody ever reached ends a run at once: the next thousand rows would fail alike."""
+        if error.unreachable and not self._reached:
+            hint = "start it, or correct base_url of the model; finished rows are kept"
+            raise ServerDownError(error.message, hint=hint) from error
 
     async def _attempt(self, request: Request) -> Generation:
         """One try: its worst case is set aside first, and replaced by what it used."""

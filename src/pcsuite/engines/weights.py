@@ -132,7 +132,10 @@ def catalogue_entry(weights_id: str) -> WeightsEntry:
 
 
 def user_cache_dir() -> Path:
-    """``$PCS_CACHE_DIR``, or ``~/.cache/pcsuite``."""
+    """``$PCS_CACHE_DIR``, or ``~/.cache/pcsuite``.
+
+    It holds what is too large to be kept once a project: pulled models. Nothing is created.
+    """
     configured = os.environ.get("PCS_CACHE_DIR")
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "pcsuite"
 

@@ -44,7 +44,7 @@ def label_probability(
     if not answer or len(answer) > _LONGEST_LABEL:
         return None
     text = "".join(token for token, _ in logprobs)
-    span = _span(text, answer, fields)
+    span = answer_span(text, answer, fields)
     if span is None:
         return None
     begin, end = span
@@ -56,8 +56,12 @@ def label_probability(
     return math.exp(total)
 
 
-def _span(text: str, answer: str, fields: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Where the answer stands in the text."""
+def answer_span(text: str, answer: str, fields: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Where the answer stands in the text: as the value of its field, else as the last such word; ``None`` if nowhere.
+
+    >>> answer_span("Not 3 but 12.", "12", {})
+    (10, 12)
+    """
     for name, value in fields.items():
         if (
             isinstance(value, (str, int, float))

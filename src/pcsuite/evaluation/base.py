@@ -8,6 +8,7 @@ import string
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -211,7 +212,7 @@ def conclude(
     ``unsupported_rate`` is ``None`` where the task cannot have unsupported content; ``extra`` holds its own metrics.
     """
     truncated = answer.finish_reason == "length"
-    set_aside = reasoning_characters(answer.text)
+    set_aside = len(answer.text) - len(without_reasoning(answer.text))
     if set_aside:
         parsed.parse_errors.insert(0, f"reasoning block of {set_aside} characters set aside")
     if truncated:
@@ -258,7 +259,10 @@ def without_reasoning(text: str) -> str:
     if "<" not in text and "THINK]" not in text:
         return text
     tags = list(_REASONING_TAG.finditer(text))
-    if not tags or _is_json(text):
+    if not tags:
+        return text
+    with suppress(ValueError, RecursionError):
+        json.loads(text)
         return text
     kept: list[str] = []
     position, inside = 0, False
@@ -276,23 +280,13 @@ def without_reasoning(text: str) -> str:
     return "".join(kept).strip()
 
 
-def reasoning_characters(text: str) -> int:
-    """How many characters :func:`without_reasoning` sets aside; 0 for nearly every answer."""
-    kept = without_reasoning(text)
-    return 0 if kept is text else len(text) - len(kept)
-
-
 def without_reasoning_tags(text: str) -> str:
-    """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees."""
+    """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees.
+
+    >>> without_reasoning_tags("<think>It is 8.</think>")
+    ' It is 8. '
+    """
     return _REASONING_TAG.sub(" ", text)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def truth_of(item: Item, key: str) -> Any:
@@ -323,7 +317,11 @@ def harmonic_mean(precision: float, recall: float) -> float:
 
 
 def fold(text: str) -> str:
-    """Trim, fold case, and collapse blanks."""
+    """Trim, fold case, and collapse blanks.
+
+    >>> fold("  Sci/Tech   News ")
+    'sci/tech news'
+    """
     return " ".join(text.split()).casefold()
 
 
@@ -365,12 +363,20 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def is_present(value: object) -> bool:
-    """Whether a field was filled: not null, not blank."""
+    """Whether a field was filled: not null, not blank.
+
+    >>> is_present(0), is_present(" "), is_present(None), is_present([])
+    (True, False, False, True)
+    """
     return bool(value.strip()) if isinstance(value, str) else value is not None
 
 
 def field_completeness(fields: Mapping[str, Any], expected: Sequence[str]) -> float:
-    """Share (0..1) of the expected fields that are present and filled; 1 where none is expected."""
+    """Share (0..1) of the expected fields that are present and filled; 1 where none is expected.
+
+    >>> field_completeness({"label": "x", "reason": ""}, ["label", "reason"])
+    0.5
+    """
     if not expected:
         return 1.0
     return sum(is_present(fields.get(name)) for name in expected) / len(expected)

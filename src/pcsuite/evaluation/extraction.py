@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util.mappings import flatten
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -196,19 +197,6 @@ def _confusion(counts: tuple[int, int, int, int]) -> tuple[int, int, int]:
     """True positives, false positives and false negatives: a wrong field is both of the latter."""
     right, wrong, invented, omitted = counts
     return right, wrong + invented, wrong + omitted
-
-
-def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested objects under dotted names; lists stay whole.
-
-    >>> dict(flatten({"site": {"area": 3}, "tags": [1]}))
-    {'site.area': 3, 'tags': [1]}
-    """
-    for name, child in value.items():
-        if isinstance(child, dict) and child:
-            yield from flatten(child, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", child
 
 
 def _unflatten(fields: Mapping[str, Any]) -> dict[str, Any]:

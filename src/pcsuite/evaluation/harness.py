@@ -59,7 +59,7 @@ def helm_final_number_exact_match(text: str, gold: str) -> bool:
     (True, False)
     """
     given = _helm_number(text)
-    return bool(given) and given.strip() == _gold_number(gold)
+    return bool(given) and given.strip() == _helm_gold(gold).strip()
 
 
 def _helm_number(text: str) -> str:
@@ -74,12 +74,8 @@ def _helm_number(text: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=4096)
-def _gold_number(gold: str) -> str:
-    return _helm_number(gold).strip()
-
-
 _bare_gold = lru_cache(maxsize=4096)(_bare)
+_helm_gold = lru_cache(maxsize=4096)(_helm_number)
 
 
 def lm_eval_exact_match(text: str, references: Sequence[str]) -> bool:
@@ -115,13 +111,9 @@ def helm_f1_score(text: str, references: Sequence[str]) -> float:
     0.8
     """
     given = set(squad_normalise(text).split())
-    return max(
-        (_set_f1(given, set(squad_normalise(reference).split())) for reference in references), default=0.0
-    )
-
-
-def _set_f1(given: set[str], wanted: set[str]) -> float:
-    if not given or not wanted:
-        return 0.0
-    common = len(given & wanted)
-    return harmonic_mean(common / len(given), common / len(wanted))
+    best = 0.0
+    for wanted in (set(squad_normalise(reference).split()) for reference in references):
+        if given and wanted:
+            common = len(given & wanted)
+            best = max(best, harmonic_mean(common / len(given), common / len(wanted)))
+    return best

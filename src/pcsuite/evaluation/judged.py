@@ -74,7 +74,10 @@ class JudgedOptions(BaseModel):
 
 
 def reply_schema(judge: JudgeSpec) -> dict[str, Any]:
-    """The JSON schema of a judge's reply, enforced while decoding where the judge's engine can."""
+    """The JSON schema of a judge's reply, enforced while decoding where the judge's engine can.
+
+    One field holds the verdict, closed to the values of the scale; a reason stands before it where one is asked for.
+    """
     allowed: dict[JudgeScale, dict[str, Any]] = {
         "pass_fail": {"type": "string", "enum": ["pass", "fail"]},
         "one_to_five": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
@@ -240,17 +243,13 @@ def read_reply(judge: JudgeSpec, call: JudgeCall) -> JudgeCall:
         )
         words = {word.casefold() for word in line.findall(cleaned)}
         stated = words.pop() if len(words) == 1 else None if words else cleaned.strip(" \t\n.\"'*")
-    return _with_verdict(judge.scale, call, stated)
-
-
-def _with_verdict(scale: JudgeScale, call: JudgeCall, stated: object) -> JudgeCall:
     if isinstance(stated, bool) or not isinstance(stated, (str, int, float)):
         return msgspec.structs.replace(call, verdict=None)
     word = f"{stated:g}" if isinstance(stated, float) else str(stated).strip().casefold()
-    if scale == "pairwise" and word in ("a", "b"):
+    if judge.scale == "pairwise" and word in ("a", "b"):
         second = "control" if call.order == "answer" else "answer"
         word = call.order if word == "a" else second
-    return msgspec.structs.replace(call, verdict=word if word in VALUES[scale] else None)
+    return msgspec.structs.replace(call, verdict=word if word in VALUES[judge.scale] else None)
 
 
 def _judged_text(answer: Answer) -> str | None:
@@ -260,7 +259,10 @@ def _judged_text(answer: Answer) -> str | None:
 
 
 def has_reference(item: Item) -> bool:
-    """Whether an item says what a good answer is."""
+    """Whether an item says what a good answer is.
+
+    Items of free text may go without: they can be judged, but not shown as exemplars.
+    """
     return reference_of(item) is not None
 
 

@@ -207,9 +207,9 @@ def _keep_strings(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else ""
 
 
+_NEGATION = r"(?:not|\w+n['’]t|cannot|never|nor|neither|nothing|hardly|without|rather than|instead of|no)\b"
 _NEGATED = re.compile(
-    r"\b(?:not|isn['’]t|never|nor|neither|rather than|instead of|no)\b"
-    r"(?: (?:a|an|the|really|about|to|be|in|option|choice)\b)*"
+    rf"\b{_NEGATION}(?: (?:a|an|the|any|really|very|so|about|to|be|seem|sound|look|in|option|choice)\b)*"
     r"[ \"'*(]*$",
     re.IGNORECASE,
 )
@@ -219,7 +219,9 @@ _LONGEST_MENTION = 400
 def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> str | None:
     """The one label a short text names, as whole words and not denied; ``None`` for none or for several.
 
-    ``spellings`` map what a label may be called to the label; ``any_case`` compares without case.
+    ``spellings`` map what a label may be called to the label; ``any_case`` compares without case. Otherwise capitals
+    of a spelling must be capitals in the text, and others may be: "world" does not name World, "Positive" names
+    positive.
 
     >>> one_mention("The desk is Sports, I think.", {"Sports": "Sports", "World": "World"}, any_case=False)
     'Sports'
@@ -229,32 +231,61 @@ def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> s
     found: set[str] = set()
     longest_first = sorted(spellings, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
-    mentions = re.finditer(rf"(?<![\w/-])(?:{pattern})(?![\w/-])", text, re.IGNORECASE if any_case else 0)
-    lookup = {fold(name): label for name, label in spellings.items()} if any_case else spellings
-    for mention in mentions:
+    lookup = {fold(name): (name, label) for name, label in spellings.items()}
+    for mention in re.finditer(rf"(?<![\w/-])(?:{pattern})(?![\w/-])", text, re.IGNORECASE):
+        # The dotless i of Turkish matches an i without folding to one.
+        spelling, label = lookup.get(fold(mention[0]), (None, ""))
+        if spelling is None or not (any_case or _keeps_capitals(mention[0], spelling)):
+            continue
         if not _NEGATED.search(text[max(0, mention.start() - 24) : mention.start()]):
-            found.add(lookup[fold(mention[0]) if any_case else mention[0]])
+            found.add(label)
     return found.pop() if len(found) == 1 else None
+
+
+def _keeps_capitals(mention: str, spelling: str) -> bool:
+    if len(mention) != len(spelling):
+        return mention == spelling
+    return all(seen.isupper() for seen, wanted in zip(mention, spelling, strict=True) if wanted.isupper())
 
 
 _YES_NO_HEAD = re.compile(
     r"(?:^|[.!?;:\n])[\s*_\"'>(-]*(?:so|thus|therefore)?,?\s*\b(yes|no|true|false)\b(?!\s*(?:/|or\b|and\b))"
-    r"(?=\W*$|\s*[,.!;:*)\"'\n—–-]|\s+(?:it|they|he|she|the|this|that|there|these|those|because|since|as|you|we|i"
+    r"(?=\W*$|\s*[,.!;:*)\"'\n—–]|\s*-(?!\w)|\s+(?:it|they|he|she|the|this|that|there|these|those|because|since|as|you|we|i"
     r"|not|a|an|in|by|if|according|based)\b)",
     re.IGNORECASE,
 )
+# Anywhere in a text: "yes" always names the answer, "no", "true" and "false" at the end of a clause or of a pair;
+# "no limit" and "a true story" do not.
+_YES_NO_WORD = re.compile(
+    r"(?<![\w-])(?:(yes)(?![\w-])|(no|true|false)(?=\s*(?:$|[,.!?;:/|*)\"'”’\n—–]|-\s|(?:or|and|but)\b)))",
+    re.IGNORECASE,
+)
+_YES_NO_QUESTION = re.compile(r"\b(?:yes or no|yes/no|true or false|true/false) ?\?", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[,.!?;:\n]")
+_DENIAL = re.compile(rf"\b{_NEGATION}", re.IGNORECASE)
 
 
 def yes_or_no(text: str) -> str | None:
-    """``"yes"`` or ``"no"`` where the sentences of a text open with one of them and never with the other.
+    """``"yes"`` or ``"no"`` where a sentence of the text opens with one of them and the text never names the other.
 
-    >>> yes_or_no("Yes, birds have wings."), yes_or_no("No one knows."), yes_or_no("Yes. No.")
+    True and false name them too. What is denied in its own clause ("that is not true") names nothing.
+
+    >>> yes_or_no("Yes, birds have wings."), yes_or_no("No one knows."), yes_or_no("Yes, but also no.")
     ('yes', None, None)
     """
-    heads = {
-        "yes" if head.casefold() in ("yes", "true") else "no" for head in _YES_NO_HEAD.findall(text[:2000])
-    }
+    seen = _YES_NO_QUESTION.sub("?", text[:2000])
+    heads = {_as_yes_no(head) for head in _YES_NO_HEAD.findall(seen)}
+    if len(heads) != 1:
+        return None
+    for mention in _YES_NO_WORD.finditer(seen):
+        clause = _CLAUSE_END.split(seen[max(0, mention.start() - 80) : mention.start()])[-1]
+        if not _DENIAL.search(clause):
+            heads.add(_as_yes_no(mention[0]))
     return heads.pop() if len(heads) == 1 else None
+
+
+def _as_yes_no(word: str) -> str:
+    return "yes" if word.casefold() in ("yes", "true") else "no"
 
 
 _LETTER_ALONE = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])")

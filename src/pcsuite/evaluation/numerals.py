@@ -134,24 +134,23 @@ def marked_answer(text: str) -> str | None:
 
 
 def last_line(text: str) -> str:
-    """Last line with content, where a reasoned answer states its conclusion."""
+    """Last line with content, where a reasoned answer states its conclusion.
+
+    >>> last_line("2 + 2\\nis 4\\n\\n")
+    'is 4'
+    """
     return text.rstrip().rpartition("\n")[2]
 
 
 def _marks(text: str) -> Iterator[list[str]]:
     """What stands behind the marks of each kind, the strongest kind first."""
     yield _HASH_LINE.findall(text) if "####" in text else []
-    yield _answer_marks(text)
+    stated = [(match.start(1), match[1]) for match in _ANSWER_LINE.finditer(text)]
+    if " answer " in text:
+        stated += [(match.start(1), match[1]) for match in _ANSWER_WITHIN.finditer(text)]
+    yield [payload for _, payload in sorted(stated)]
     if "\\boxed" in text:
         yield [_box(text, match.end()) for match in _BOXED.finditer(text)]
-
-
-def _answer_marks(text: str) -> list[str]:
-    found = [(match.start(1), match[1]) for match in _ANSWER_LINE.finditer(text)]
-    if " answer " in text:
-        found += [(match.start(1), match[1]) for match in _ANSWER_WITHIN.finditer(text)]
-        found.sort()
-    return [payload for _, payload in found]
 
 
 def _box(text: str, start: int) -> str:

@@ -85,14 +85,10 @@ class Reply(str):
     def number(self) -> float | None:
         """The number that is marked as the answer, else the last one in the text, else ``None``."""
         found = final_number(str(self))[0]
-        return None if found is None else _as_float(found)
-
-
-def _as_float(text: str) -> float | None:
-    try:
-        return float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        return None
+        try:
+            return None if found is None else float(Fraction(found))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            return None
 
 
 class ScoredItem(Mapping[str, Any]):
@@ -181,7 +177,15 @@ class OwnScorer(Evaluator):
         function = load_scorer(scorer, self.options.settings) if target is None else target
         self._specified: Any = None
         if is_task_evaluator(function):
-            self._specified = self._made(function) if isinstance(function, type) else function
+            self._specified = function
+            if isinstance(function, type):
+                try:
+                    self._specified = function(**self.options.settings)
+                except Exception as error:
+                    raise ConfigError(
+                        f"{scorer.name} cannot be made: {describe(error)}",
+                        hint="it is made without arguments, or with those of evaluator_options: {settings: {…}}",
+                    ) from error
             function = self._by_parse_and_score
         self._function: Callable[..., Any] = function
 
@@ -195,16 +199,6 @@ class OwnScorer(Evaluator):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as text: the file need not be on another machine, and a function made by ``exec`` has no address."""
         return type(self), (self.scorer, self.options, self.schema, self._target)
-
-    def _made(self, kind: type) -> Any:
-        """An object of a user's class, with the task's ``settings`` where it takes any."""
-        try:
-            return kind(**self.options.settings)
-        except Exception as error:
-            raise ConfigError(
-                f"{self.scorer.name} cannot be made: {describe(error)}",
-                hint="it is made without arguments, or with those of evaluator_options: {settings: {…}}",
-            ) from error
 
     def _by_parse_and_score(self, reply: Reply, item: ScoredItem, **settings: Any) -> Any:
         """What a ``TaskEvaluator`` says, in the form in which functions say it."""
@@ -238,8 +232,11 @@ class OwnScorer(Evaluator):
         try:
             returned = self._function(reply, ScoredItem(item, self.options.expected), **self.options.settings)
         except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == str(self.scorer.path)]
+            at = f" (line {lines[-1]})" if lines else ""
             raise ConfigError(
-                f"{self._position(error)} fails on item '{item.item_id}': {describe(error)}",
+                f"{self.scorer.name}{at} fails on item '{item.item_id}': {describe(error)}",
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
         score, metrics, said = self._read(returned, item)
@@ -290,13 +287,6 @@ class OwnScorer(Evaluator):
         raise ConfigError(
             f"{where} returned {shorten(repr(value), 60)} as '{name}': metrics are finite numbers, True/False or text"
         )
-
-    def _position(self, error: Exception) -> str:
-        """The function, with the line of its own file where the error happened."""
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if frame.filename == str(self.scorer.path)]
-        line = f" (line {lines[-1]})" if lines else ""
-        return f"{self.scorer.name}{line}"
 
     def gold_answer(self, item: Item) -> str:
         """The expected answer as text, the first of several; ``DataError`` where the truth has none.

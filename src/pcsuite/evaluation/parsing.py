@@ -46,7 +46,11 @@ def clean_text(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is."""
+    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is.
+
+    >>> storable("a\\ud800b") == "a\\ufffdb"
+    True
+    """
     if text.isascii():
         return text
     try:

@@ -148,10 +148,14 @@ class RelationEvaluator(Evaluator):
         """Counts under the lenient rules, where they are kinder than the strict ones; else ``None``."""
         rule = "another spelling"
         if listed is None:
-            found = self._loose_relations(text)
-            if found is None:
+            # A list of relations in broken JSON, or a bare one.
+            names = (self.options.relations_field, "triples", "relation_list")
+            found = loose_lists(text, names, _HEAD_NAMES)
+            listed, rule = next(
+                ((inner, way) for inner, _, way in found if isinstance(inner, list)), (None, "")
+            )
+            if listed is None:
                 return None
-            listed, rule = found
         rows = [self._tidied(row) for row in listed][:_MOST_RELATIONS]
         wanted = {self._triple(triple._asdict(), any_case=True) for triple in gold}
         kinder = _counts([self._triple(row, any_case=True) for row in rows], len(listed), wanted)
@@ -177,12 +181,6 @@ class RelationEvaluator(Evaluator):
             "type": known.get(_bare(str(kind)), str(kind)),
             "tail": _text(loose_field(row, _TAIL_NAMES)),
         }
-
-    def _loose_relations(self, text: str) -> tuple[list[Any], str] | None:
-        """A list of relations in broken JSON or in a bare list, and the rule by which it was read."""
-        names = (self.options.relations_field, "triples", "relation_list")
-        found = loose_lists(text, names, _HEAD_NAMES)
-        return next(((inner, way) for inner, _, way in found if isinstance(inner, list)), None)
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> str:
         kept = [{name: row[name] for name in _FIELDS} for row in rows]

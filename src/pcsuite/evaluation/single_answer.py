@@ -97,7 +97,10 @@ class SingleAnswerEvaluator(Evaluator):
         """
 
     def is_correct(self, answer: str, item: Item) -> bool:
-        """Whether a canonical answer is right: by default whether it is the gold value."""
+        """Whether a canonical answer is right: by default whether it is the gold value.
+
+        Called only for answers that do not abstain, to items that can be answered.
+        """
         return answer == self.gold_value(item)
 
     def recognises(self, answer: str, item: Item) -> bool:
@@ -108,7 +111,10 @@ class SingleAnswerEvaluator(Evaluator):
         return True
 
     def gold_value(self, item: Item) -> str:
-        """The right answer as a model should write it: by default the truth's :attr:`gold_key`."""
+        """The right answer as a model should write it: by default the truth's :attr:`gold_key`.
+
+        Raises :class:`~pcsuite.errors.DataError` where the truth lacks it.
+        """
         return str(truth_of(item, self.gold_key))
 
     @abstractmethod
@@ -128,11 +134,17 @@ class SingleAnswerEvaluator(Evaluator):
         return f"{self.options.answer_prefix}{value}"
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
-        """Other fields a complete JSON answer has beside the value."""
+        """Other fields a complete JSON answer has beside the value.
+
+        By default none; what the schema requires besides is filled in with the smallest value it accepts.
+        """
         return {}
 
     def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
-        """Further metrics of one row; ``value`` is what was read as the answer, before its canonical form."""
+        """Further metrics of one row; ``value`` is what was read as the answer, before its canonical form.
+
+        ``value`` is ``None`` for an answer that could not be read or was cut off. By default there are none.
+        """
         return {}
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
@@ -163,7 +175,9 @@ class SingleAnswerEvaluator(Evaluator):
         truncated, lenient = answer.finish_reason == "length", None
         if not (correct or abstained or unanswerable or truncated):
             lenient = self._lenient_score(answer.text, item, parsed)
-        extra = word_limit_metrics(parsed.fields, self.options.word_limits)
+        extra: dict[str, MetricValue] = {}
+        if self.options.word_limits:
+            extra |= word_limit_metrics(parsed.fields, self.options.word_limits)
         if parsed.json_mode != "not_json":
             extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
         if self.options.confidence_field is not None:
@@ -231,11 +245,17 @@ class SingleAnswerEvaluator(Evaluator):
         return 1.0
 
     def settled(self, text: str) -> bool:
-        """Whether a text with a canonical answer leaves a lenient reader nothing to find: by default any does."""
+        """Whether a text with a canonical answer leaves a lenient reader nothing to find: by default any does.
+
+        Evaluators for which nearly any text has a canonical form look further.
+        """
         return True
 
     def check(self, item: Item) -> None:
-        """See that the truth's own answer would be right; :class:`~pcsuite.errors.DataError` where none could be."""
+        """See that the truth's own answer would be right; :class:`~pcsuite.errors.DataError` where none could be.
+
+        Items that are unanswerable need no answer. The error names what answers may be (:meth:`allowed`).
+        """
         if is_unanswerable(item):
             return
         gold = self.gold_value(item)

@@ -120,7 +120,12 @@ def _perturbed(tables: Sequence[_Table], gold_query: str, rng: Random) -> list[_
     numbers, texts = _constants(gold_query)
     done: dict[str, _Table] = {}
     for table in _parents_first(tables):
-        kept = [row for row in table.rows if rng.random() < (0.9 if _mentions(row, numbers, texts) else 0.6)]
+        asked_for = [any(value in texts or value in numbers for value in row) for row in table.rows]
+        kept = [
+            row
+            for row, named in zip(table.rows, asked_for, strict=True)
+            if rng.random() < (0.9 if named else 0.6)
+        ]
         if len(kept) < 2:
             kept = table.rows[:2]
         rows = [list(row) for row in kept]
@@ -238,10 +243,6 @@ def _constants(query: str) -> tuple[list[float], list[str]]:
         value = float(found) if "." in found else int(found)
         numbers += [value - 1, value, value + 1]
     return numbers, [text for text in texts if text]
-
-
-def _mentions(row: Sequence[Any], numbers: Sequence[float], texts: Sequence[str]) -> bool:
-    return any(value in texts or value in numbers for value in row)
 
 
 def _write(target: Path, ddl: Sequence[str], tables: Sequence[_Table]) -> None:

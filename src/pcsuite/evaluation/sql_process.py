@@ -63,12 +63,10 @@ def run_query(database: Path, query: str, limits: QueryLimits) -> tuple[Row, ...
     )
     if "rows" not in reply:
         raise QueryRefusedError(str(reply.get("refused", "the query's process gave no answer")))
-    return tuple(tuple(map(_value, row)) for row in reply["rows"])
-
-
-def _value(written: Any) -> Value:
-    value: Value = base64.b64decode(written["b"]) if isinstance(written, dict) else written
-    return value
+    return tuple(
+        tuple(base64.b64decode(value["b"]) if isinstance(value, dict) else value for value in row)
+        for row in reply["rows"]
+    )
 
 
 class QueryProcess:

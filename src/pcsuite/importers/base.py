@@ -152,5 +152,9 @@ def as_number(value: object) -> float | None:
 
 
 def quoted_names(names: Sequence[str]) -> str:
-    """Names for a message, the first dozen of them; they may hold commas themselves."""
+    """Names for a message, the first dozen of them; they may hold commas themselves.
+
+    >>> quoted_names(["exact_match,strict", "f1"])
+    "'exact_match,strict', 'f1'"
+    """
     return ", ".join(f"'{name}'" for name in names[:12]) + (", …" if len(names) > 12 else "")

@@ -147,7 +147,10 @@ class ZipMembers:
         return list(self._members)
 
     def check_together(self, names: list[str]) -> None:
-        """Raise :class:`DataError` where members that are to be read together are too large together."""
+        """Raise :class:`DataError` where members that are to be read together are too large together.
+
+        ``names`` are members of one sample; each may be small enough by itself.
+        """
         size = sum(self._members[name].file_size for name in names)
         if size > LARGEST_PIECE:
             raise _too_large(self.path, f"{names[0]} and what goes with it", size)

@@ -183,6 +183,7 @@ class ImportedLog:
 
     @property
     def reported(self) -> float | None:
+        """The mean that the tool itself reports for the score, ``None`` where it reports none."""
         return self.evaluation.header.reported.get(self.evaluation.measure)
 
     @property

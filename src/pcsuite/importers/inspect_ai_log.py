@@ -99,7 +99,16 @@ class _EvalFile:
         """Place, JSON text, and what lies beside a sample in chunks."""
         names = [name for name in self._members.names if name.startswith("samples/")]
         chunked = {match.group(1): name for name in names if (match := _SHELL.match(name))}
-        sequences = self._sequences(names) if chunked else {}
+        sequences: dict[
+            str, list[str]
+        ] = {}  # chunks of messages and attachments by sample, in order of their numbers
+        for name in names if chunked else ():
+            prefix, _, rest = name.rpartition("_epoch_")
+            epoch, kind, chunk, *_ = [*rest.split("/")[:3], "", ""]
+            if kind in ("messages", "attachments") and chunk.removesuffix(".json").isdigit():
+                sequences.setdefault(f"{prefix}_epoch_{epoch}", []).append(name)
+        for chunks in sequences.values():
+            chunks.sort(key=lambda name: int(name.rpartition("/")[2].removesuffix(".json")))
         for name in names:
             if not name.endswith(".json"):
                 continue
@@ -119,18 +128,6 @@ class _EvalFile:
 
     def close(self) -> None:
         self._members.close()
-
-    def _sequences(self, names: list[str]) -> dict[str, list[str]]:
-        """Names of message and attachment chunks by sample, in order of their numbers."""
-        found: dict[str, list[str]] = {}
-        for name in names:
-            prefix, _, rest = name.rpartition("_epoch_")
-            epoch, kind, *chunk = [*rest.split("/")[:3], "", ""]
-            if kind in ("messages", "attachments") and chunk[0].removesuffix(".json").isdigit():
-                found.setdefault(f"{prefix}_epoch_{epoch}", []).append(name)
-        for chunks in found.values():
-            chunks.sort(key=lambda name: int(name.rpartition("/")[2].removesuffix(".json")))
-        return found
 
 
 class _JsonFile:

@@ -52,6 +52,7 @@ class ScoreResult(msgspec.Struct):
 
     @property
     def measure(self) -> str:
+        """The name by which the score is chosen: the scorer's, with the key of its value where it has several."""
         return self.name if self.name == self.scorer else f"{self.scorer}.{self.name}"
 
 

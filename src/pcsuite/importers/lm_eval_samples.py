@@ -60,7 +60,15 @@ class LmEvalSamples:
         if named is None:
             raise DataError(f"{path}: not a samples file", hint="lm-eval names them samples_TASK_DATE.jsonl")
         self._task, self._date = named["task"], named["date"] or ""
-        self._results = self._read_results()
+        # The results file of the same date, whatever its name begins with.
+        beside = sorted(path.parent.glob(f"*_{self._date}.json")) if self._date else []
+        self._results: _Results | None = None
+        if beside:
+            problem = f"{beside[0]}: the results cannot be read"
+            try:
+                self._results = decode_json(beside[0].read_bytes(), _Results, problem)
+            except OSError as error:
+                raise DataError(f"{problem} ({error})") from error
         self.header = self._described(model)
 
     def samples(self, measure: str) -> Iterator[ImportedSample]:
@@ -83,17 +91,6 @@ class LmEvalSamples:
         for number, line in enumerate(read_lines(self.path), start=1):
             if line.strip():
                 yield number, decode_json(line, dict[str, Any], f"{self.path}:{number}: not JSON")
-
-    def _read_results(self) -> _Results | None:
-        """The results file of the same date, whatever its name begins with."""
-        beside = sorted(self.path.parent.glob(f"*_{self._date}.json")) if self._date else []
-        if not beside:
-            return None
-        problem = f"{beside[0]}: the results cannot be read"
-        try:
-            return decode_json(beside[0].read_bytes(), _Results, problem)
-        except OSError as error:
-            raise DataError(f"{problem} ({error})") from error
 
     def _described(self, model: str | None) -> LogHeader:
         # Every measure with a number in some sample; the tool makes others over the whole set only.
@@ -175,7 +172,10 @@ class LmEvalFormat:
     """lm-eval's samples files."""
 
     def find(self, path: Path) -> list[Path]:
-        """The file itself, or every samples file below a folder."""
+        """The file itself, or every samples file below a folder.
+
+        Sorted by path, so that logs are imported in the same order everywhere.
+        """
         return sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
 
     def open(self, path: Path, *, model: str | None) -> LmEvalSamples:
@@ -195,7 +195,12 @@ def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
     if isinstance(first, str):
         text, answer = first, _text(filtered[0]) if filtered else first
     else:
-        text, answer = _likelihoods(arguments, filtered)
+        # A task by log-likelihood: a line for every option, then the most likely one.
+        options = [str(request[1]).strip() if len(request) > 1 else "" for request in arguments]
+        values = [float(reply[0] if isinstance(reply, list) else reply) for reply in filtered]
+        lines = [f"{value:.6g}\t{option}" for option, value in zip(options, values, strict=False)]
+        best = max(range(len(values)), key=values.__getitem__) if len(values) > 1 else 0
+        text, answer = "\n".join(lines), options[best] if options else None
     scores = {
         f"{name},{wanted}": as_number(sample.get(name))
         for name in _metric_names(sample)
@@ -213,15 +218,6 @@ def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
         unscored="no number in the samples file",
         remarks=(f"{repeats} answers, scored together by the tool",) if repeats > 1 else (),
     )
-
-
-def _likelihoods(arguments: list[list[Any]], filtered: list[Any]) -> tuple[str, str | None]:
-    """What a task by log-likelihood answered: a line for every option, then the most likely option."""
-    options = [str(request[1]).strip() if len(request) > 1 else "" for request in arguments]
-    values = [float(reply[0] if isinstance(reply, list) else reply) for reply in filtered]
-    lines = [f"{value:.6g}\t{option}" for option, value in zip(options, values, strict=False)]
-    best = max(range(len(values)), key=values.__getitem__) if len(values) > 1 else None
-    return "\n".join(lines), options[best] if best is not None else (options[0] if options else None)
 
 
 def _prompt(sent: Any) -> str:

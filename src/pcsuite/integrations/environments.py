@@ -76,7 +76,10 @@ class Integration:
         return f"pcsuite integrations install {self.name}"
 
     def hashed_pins(self) -> str:
-        """Content of the pins file, as ``pip --require-hashes`` takes it, less what comes before the pins."""
+        """Content of the pins file, as ``pip --require-hashes`` takes it, less what comes before the pins.
+
+        Every block is a requirement with its hashes; pip refuses a file that has none of them.
+        """
         folder = files("pcsuite.integrations") / "pins"
         text = (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
         before = {requirement for step in self.steps if step.unpinned for requirement in step.requirements}
@@ -178,7 +181,10 @@ _HASHED = "hashed-pins.txt"
 
 
 def environment_dir(tool: Integration) -> Path:
-    """The folder of the tool's environment, one for all projects of a user, there or not."""
+    """The folder of the tool's environment, one for all projects of a user, there or not.
+
+    It lies in the user's cache folder, ``envs/<name>``, beside the models.
+    """
     return user_cache_dir() / "envs" / tool.name
 
 

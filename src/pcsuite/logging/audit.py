@@ -137,9 +137,8 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
     try:
         audit = audit_log(paths)
         aside = _free_name(paths)
-        fresh = RunPaths(
-            *(path.with_name(f"{paths.log.stem}~repair{_ending(path)}") for path in astuple(paths))
-        )
+        stem = f"{paths.log.stem}~repair"
+        fresh = RunPaths(paths.log.with_name(f"{stem}.jsonl"), paths.prompts.with_name(f"{stem}.prompts.z"))
         for path in astuple(fresh):
             path.unlink(missing_ok=True)  # of a repair that was broken off
         _write_sound(paths, fresh)
@@ -280,10 +279,6 @@ def _free_name(paths: RunPaths) -> RunPaths:
         ):
             return aside
         number += 1
-
-
-def _ending(path: Path) -> str:
-    return ".prompts.z" if path.name.endswith(".prompts.z") else ".jsonl"
 
 
 def _keep(path: Path, target: Path) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.text import table_delimiter
 from pcsuite.errors import DataError, LogError, did_you_mean
 from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
 
@@ -84,7 +85,10 @@ def check_path(log: Path) -> Path:
 
 
 def unit_id(task: str, item: str, answer: str, other: str = "") -> str:
-    """The name of what is labelled: a hash of the very texts (24 hexadecimal digits)."""
+    """The name of what is labelled: a hash of the very texts (24 hexadecimal digits).
+
+    Replicates that gave the same answer are one thing to label; another wording is another.
+    """
     return sha256_hex("\x1f".join((task, item, answer, other)))[:24]
 
 
@@ -99,7 +103,10 @@ def write_sample(log: Path, sample: JudgeSample) -> Path:
 
 
 def read_sample(log: Path) -> JudgeSample | None:
-    """The sample of a log, ``None`` where none was drawn; raises :class:`LogError` where it cannot be read."""
+    """The sample of a log, ``None`` where none was drawn; raises :class:`LogError` where it cannot be read.
+
+    ``pcsuite judge sample`` draws one; a sample stays the same however the run goes on.
+    """
     path = sample_path(log)
     try:
         return msgspec.json.decode(path.read_bytes(), type=JudgeSample)
@@ -127,7 +134,10 @@ class Labels:
         self._notes: NoteFile[str, GoldLabel] = NoteFile(self.path, GoldLabel)
 
     def read(self) -> dict[str, GoldLabel]:
-        """The newest label of each answer that has one; a line that cannot be read is passed over."""
+        """The newest label of each answer that has one; a line that cannot be read is passed over.
+
+        By the answers' ids (:func:`unit_id`).
+        """
         return self._notes.newest(lambda label: label.unit, lambda label: label.label)
 
     def add(self, unit: LabelUnit, scale: str, label: str, note: str = "") -> GoldLabel:
@@ -193,7 +203,9 @@ def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream))
+            delimiter = table_delimiter(stream.readline())
+            stream.seek(0)
+            rows = list(csv.DictReader(stream, delimiter=delimiter))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: not a readable CSV file ({error})") from error
     if not rows:

@@ -264,7 +264,10 @@ class RunPaths:
 
     @property
     def rescue(self) -> RunPaths:
-        """Where a run goes on whose files were deleted or replaced while it was writing them."""
+        """Where a run goes on whose files were deleted or replaced while it was writing them.
+
+        ``pcsuite log check --repair`` puts the rows back from there.
+        """
         stem = f"{self.log.stem}{segments.PART_MARK}rescue"
         return RunPaths(self.log.with_name(f"{stem}.jsonl"), self.log.with_name(f"{stem}.prompts.z"))
 
@@ -299,7 +302,10 @@ class RunLog:
 
     @classmethod
     def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
-        """The log of a profile's run, rotated as the profile says."""
+        """The log of a profile's run, rotated as the profile says.
+
+        It is opened, and locked, when it is entered. ``overwrite`` sets an earlier log of the name aside.
+        """
         paths, rotation = RunPaths.of(run.output_dir, run.name), segments.Rotation.of(run)
         return cls(paths, overwrite=overwrite, rotation=rotation)
 

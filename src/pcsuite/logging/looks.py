@@ -101,7 +101,10 @@ class LooksFile:
         self._file = AppendFile(path)
 
     def append(self, look: Look) -> None:
-        """Write a look to the disk."""
+        """Write a look to the disk.
+
+        It is there when this returns. Raises :class:`LogError` where it cannot be written.
+        """
         self._file.write(msgspec.json.encode(look) + b"\n")
         self._file.sync()
 

@@ -5,7 +5,8 @@ The runner and the importer build the value; this module alone reads and writes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,10 @@ class RegisteredPlan(msgspec.Struct):
         self.contrasts = [_named_now(contrast) for contrast in self.contrasts]
 
     def named_now(self) -> dict[str, Any]:
-        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then."""
+        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then.
+
+        For comparison with a plan of today: a registration by another name of the same regime is the same.
+        """
         now = dict(self.plan)
         if "contrasts" in now:
             now["contrasts"] = [_named_now(contrast) for contrast in now["contrasts"]]
@@ -149,6 +153,8 @@ class RunManifest(msgspec.Struct):
     not_applicable: list[NotApplicableNote] = msgspec.field(default_factory=list)
     blocks: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     """Further blocks of the same log (attacked prompts, say), each with its planned rows."""
+    configurations: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """``Suite.settings`` of every configuration that rows were written under, by config hash."""
 
     def __post_init__(self) -> None:
         self.regimes = {regime_id(name): regime for name, regime in self.regimes.items()}
@@ -168,7 +174,15 @@ class RunManifest(msgspec.Struct):
             "analysis",
         ):
             setattr(self, name, getattr(self, name) or getattr(other, name))
-        for name in ("tasks", "models", "conditions", "operator_types", "regimes", "metrics"):
+        for name in (
+            "tasks",
+            "models",
+            "conditions",
+            "operator_types",
+            "regimes",
+            "metrics",
+            "configurations",
+        ):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
         mine, theirs = self.preregistration, other.preregistration
         if mine is not None and theirs is not None and mine.hash == theirs.hash:  # parts of one plan
@@ -184,6 +198,40 @@ class RunManifest(msgspec.Struct):
         else:
             self.preregistration = mine or theirs
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
+
+
+def differing_settings(configurations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What some configurations (``Suite.settings``) differ in: keys, short values behind them where they have such.
+
+    A definition that only some of them select differs by ``selection``, and is not named again.
+
+    >>> differing_settings([{"limits.max_items_per_task": 2, "tasks.svamp": "1f"}, {"tasks.svamp": "2e"}])
+    ['limits.max_items_per_task (2; default)', 'the definition tasks.svamp']
+    """
+    found = []
+    for key in sorted({key for one in configurations for key in one}):
+        values = [one.get(key, _DEFAULT) for one in configurations]
+        given = {str(value) for value in values if value is not _DEFAULT}
+        kind, _, name = key.partition(".")
+        if kind in _DEFINITIONS:
+            if len(given) > 1:
+                found.append(f"the definition {kind}.{name}")
+        elif any(value != values[0] for value in values):
+            words = list(dict.fromkeys(_value_in_words(value) for value in values))
+            short = sum(map(len, words)) <= _LONGEST_VALUES
+            found.append(f"{key} ({'; '.join(words)})" if short else key)
+    return found
+
+
+_DEFINITIONS = ("tasks", "models", "operators", "conditions", "regimes", "scorers")
+_DEFAULT = object()
+_LONGEST_VALUES = 60
+
+
+def _value_in_words(value: Any) -> str:
+    if value is _DEFAULT:
+        return "default"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 class MergedManifest(RunManifest):
@@ -224,7 +272,7 @@ def read_manifest(log: Path) -> RunManifest | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise LogError(f"{path.name} could not be read ({error})") from error
+        raise LogError(f"{path} could not be read ({error})") from error
 
 
 def read_manifests(logs: Sequence[Path]) -> MergedManifest:
@@ -237,7 +285,10 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
         try:
             found = read_manifest(log)
         except LogError as error:
-            merged.problems.append(f"{error.message}; titles and sources are missing.")
+            said = (
+                f"{manifest_path(log).name} could not be read ({error.__cause__})"  # a page names no folder
+            )
+            merged.problems.append(f"{said}; titles and sources are missing.")
             continue
         if found is not None:
             merged.fill_from(found)

@@ -51,7 +51,10 @@ class NoteFile(Generic[Key, Note]):
         return found
 
     def append(self, fields: Mapping[str, Any]) -> None:
-        """Add a note, on the disk before this returns; raises :class:`LogError` where it cannot be written."""
+        """Add a note, on the disk before this returns; raises :class:`LogError` where it cannot be written.
+
+        Earlier notes stay in the file: what counts is the newest of each thing (:meth:`newest`).
+        """
         try:
             with self._lock, self.path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(fields, ensure_ascii=False) + "\n")

@@ -69,10 +69,6 @@ class DecodingRef(msgspec.Struct, frozen=True):
     top_p: float | None
     max_tokens: int | None
 
-    def __post_init__(self) -> None:
-        if self.id in LONG_REGIME_IDS:  # of a log that an earlier version wrote
-            msgspec.structs.force_setattr(self, "id", LONG_REGIME_IDS[self.id])
-
 
 _NO_LONGER_NAMED: Mapping[str, str | None] = {"none": None}
 
@@ -83,19 +79,22 @@ class PerturbationRef(msgspec.Struct, frozen=True):
     type: Annotated[str | None, Column(read_as=_NO_LONGER_NAMED)] = None
     id: Annotated[str | None, Column(read_as=_NO_LONGER_NAMED)] = None
 
-    def __post_init__(self) -> None:
-        if self.type == "none":  # of a log that an earlier version wrote
-            msgspec.structs.force_setattr(self, "type", None)
-            msgspec.structs.force_setattr(self, "id", None)
-
     @property
     def kind(self) -> str:
-        """The kind as tables and models' contexts name it: ``none`` for the clean prompt."""
+        """The kind as tables and models' contexts name it: ``none`` for the clean prompt.
+
+        >>> PerturbationRef().kind, PerturbationRef("reorder", "reorder-2").kind
+        ('none', 'reorder')
+        """
         return self.type or "none"
 
     @property
     def variant(self) -> str:
-        """The id as it enters rows' ids and tables: ``none`` for the clean prompt."""
+        """The id as it enters rows' ids and tables: ``none`` for the clean prompt.
+
+        >>> PerturbationRef("reorder", "reorder-2").variant
+        'reorder-2'
+        """
         return self.id or "none"
 
 
@@ -203,13 +202,19 @@ def _checksum(body: bytes) -> bytes:
 def decode_row(line: bytes) -> RunRow:
     """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one, and nothing else.
 
-    Keys that this version does not know are passed over, and missing ones get their defaults where they have
-    one.
+    Keys that this version does not know are passed over, missing ones get their defaults where they have one, and
+    names that earlier versions wrote (of regimes, of the clean prompt) are read as today's.
     """
     try:
-        return _DECODER.decode(line)
+        row = _DECODER.decode(line)
     except (RecursionError, UnicodeDecodeError) as error:  # a line that no row's writer wrote
         raise msgspec.DecodeError(str(error)) from None
+    if row.decoding.id in LONG_REGIME_IDS:
+        regime = msgspec.structs.replace(row.decoding, id=LONG_REGIME_IDS[row.decoding.id])
+        row = msgspec.structs.replace(row, decoding=regime)
+    if row.perturbation.type == "none":
+        row = msgspec.structs.replace(row, perturbation=PerturbationRef())
+    return row
 
 
 def _without_surrogates(value: Any) -> Any:

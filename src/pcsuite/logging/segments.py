@@ -331,7 +331,10 @@ class Segment(NamedTuple):
         return self.path.open("rb")
 
     def raw_bytes(self) -> int:
-        """Bytes of log in it; a compressed segment says so in its last four bytes (RFC 1952)."""
+        """Bytes of log in it; a compressed segment says so in its last four bytes (RFC 1952).
+
+        Read without decompressing anything.
+        """
         return int.from_bytes(self.trailer()[4:], "little") if self.compressed else self.path.stat().st_size
 
     def trailer(self) -> bytes:
@@ -474,5 +477,8 @@ def find_log(given: str | Path, output_dir: str | Path = "outputs") -> Path:
 
 
 def run_names(output_dir: str | Path = "outputs") -> list[str]:
-    """Names of the runs below an output folder, sorted."""
+    """Names of the runs below an output folder, sorted.
+
+    A run is a ``.jsonl`` in its folder ``runs``; none where there is no such folder.
+    """
     return sorted(path.stem for path in (Path(output_dir) / "runs").glob("*.jsonl"))

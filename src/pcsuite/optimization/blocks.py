@@ -67,17 +67,28 @@ class Genome:
         return replace(self, genes=(*self.genes[:index], Gene(name), *self.genes[index:]))
 
     def with_gene(self, gene: Gene) -> Genome:
-        """With one operator in other words or with another option; the one of its name is replaced."""
+        """With one operator in other words or with another option; the one of its name is replaced.
+
+        Order and instruction stay; a gene of a name that the genome does not have changes nothing.
+        """
         return replace(self, genes=tuple(gene if old.name == gene.name else old for old in self.genes))
 
     def swapped(self, index: int) -> Genome:
-        """With the operator at an index after the one that followed it."""
+        """With the operator at an index after the one that followed it.
+
+        >>> genome_of(["ROLE", "GOAL", "RULES"]).swapped(1).names
+        ('ROLE', 'RULES', 'GOAL')
+        """
         first, second = self.genes[index : index + 2]
         return replace(self, genes=(*self.genes[:index], second, first, *self.genes[index + 2 :]))
 
 
 def genome_of(names: Sequence[str]) -> Genome:
-    """A genome of operators in their own words and with their own options."""
+    """A genome of operators in their own words and with their own options.
+
+    >>> genome_of(["ROLE", "GOAL"]).toggled("ROLE", ["ROLE", "GOAL"]).names
+    ('GOAL',)
+    """
     return Genome(tuple(Gene(name) for name in names))
 
 
@@ -94,7 +105,10 @@ def options_of(spec: OperatorSpec, exemplars: int) -> tuple[int | str, ...]:
 
 
 def wordings_of(name: str, spec: OperatorSpec) -> int:
-    """How many rewordings an operator has."""
+    """How many rewordings an operator has.
+
+    Wording 0 is the operator's own, so a search may choose among one more than that.
+    """
     return len(operator_paraphrases(name, spec))
 
 

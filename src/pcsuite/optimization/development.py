@@ -25,21 +25,13 @@ from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
 from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.prompt import fit
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
-from pcsuite.runners.pipeline import Work, git_commit, registered_perturbation
-from pcsuite.runners.plan import (
-    CLEAN,
-    MAX_EXEMPLARS,
-    Cell,
-    Plan,
-    Scope,
-    TaskPlan,
-    plan_cell,
-    plan_task,
-    why_not_applicable,
-)
+from pcsuite.runners.pipeline import Work, git_commit
+from pcsuite.runners.plan import CLEAN, Cell, Plan, Scope, plan_cell, why_not_applicable
 from pcsuite.runners.run_suite import LOCAL, run_into
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task
 from pcsuite.stats.objective import Objective, Replicate, item_parts
 
 TOP_P = 0.95
@@ -107,23 +99,19 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     gold = task.evaluator.gold_answer
     train = tuple(Exemplar(item.input_text, gold(item), item.item_id) for item in train_items)
     plan = replace(task, items=kept, prompting=replace(task.prompting, exemplars=train[:MAX_EXEMPLARS]))
-    return DevTask(inner, plan, train, train_items, *_sampled(suite, task_id), closed_answers(kept))
-
-
-def _sampled(suite: Suite, task_id: str) -> tuple[str, tuple[int, ...]]:
-    """The sampled regime and the seeds that entropy is measured with."""
+    # The sampled regime and the seeds that entropy is measured with.
     selected = [*suite.profile.selection.decoding_regimes, *suite.regimes]
     regime = next((name for name in selected if not suite.regimes[name].greedy), None)
     seeds = () if regime is None else suite.seeds(regime, task_id)
-    wanted = suite.profile.optimization.dspy.replicates
-    if regime is not None and wanted is not None:
-        seeds = suite.profile.repro.seeds.get(regime, ())[:wanted]
-    if regime is None or len(seeds) < (needed := max(2, wanted or 2)):
+    replicates = suite.profile.optimization.dspy.replicates
+    if regime is not None and replicates is not None:
+        seeds = suite.profile.repro.seeds.get(regime, ())[:replicates]
+    if regime is None or len(seeds) < (needed := max(2, replicates or 2)):
         why = f"has {len(seeds)} seeds of a sampled regime, and the objective's entropy needs {needed}"
         raise DataError(
             f"task '{task_id}' {why}", hint="give repro.seeds and repro.seeds_per_task more of them"
         )
-    return regime, seeds
+    return DevTask(inner, plan, train, train_items, regime, seeds, closed_answers(kept))
 
 
 class DevProblem:
@@ -186,11 +174,18 @@ class DevProblem:
 
     @property
     def tried(self) -> int:
-        """Different candidates measured so far, the baseline not counted."""
+        """Different candidates measured so far, the baseline not counted.
+
+        A candidate counts once, however many items it was measured on.
+        """
         return len(self.scores) - 1
 
     def evaluate(self, candidate: Candidate, items: Sequence[Item] | None = None) -> CandidateScore:
-        """Measure a candidate; see :class:`~pcsuite.optimization.problem.Problem`."""
+        """Measure a candidate; see :class:`~pcsuite.optimization.problem.Problem`.
+
+        Rows that the log has are not asked again, whichever search made them. Threads that measure the same candidate
+        on the same item wait for each other.
+        """
         started = time.monotonic()
         chosen = tuple(self.dev if items is None else items)
         with self._guard:
@@ -213,13 +208,20 @@ class DevProblem:
         return score
 
     def render(self, candidate: Candidate, item: Item) -> str:
-        """The exact text that is sent for an item."""
+        """The exact text that is sent for an item.
+
+        Raises :class:`~pcsuite.errors.PromptError` for a candidate that cannot be rendered.
+        """
         condition = apply_condition(self._condition(candidate), self.prompting.context(item.input_text))
         control = self._dev.suite.profile.length_control
         return fit(condition.tree, self._dev.plan.band, control, self._client.adapter.count_tokens).text
 
     def answer(self, candidate: Candidate, item: Item) -> str:
-        """The model's answer of the first replicate; asked once, then read back from the journal."""
+        """The model's answer of the first replicate; asked once, then read back from the journal.
+
+        A search that was killed finds its answers there. Raises what the client raises: a spent budget, a model that
+        is gone.
+        """
         cell = self._cell(candidate)
         seed = cell.seeds[0]
         key = digest(["answer", cell.fingerprint, item.item_id, item.input_text, seed])
@@ -240,7 +242,11 @@ class DevProblem:
         temperature: float = 0.9,
         max_tokens: int = 300,
     ) -> str:
-        """A text from the proposing model; asked once, then read back from the journal."""
+        """A text from the proposing model; asked once, then read back from the journal.
+
+        ``temperature`` and ``max_tokens`` (of the answer) are part of what is remembered: another value is another
+        question.
+        """
         model = self._proposer.model_id
         key = digest([model, self._proposer.identity, prompt, seed, role, temperature, max_tokens])
         decoding = Decoding(role, temperature, TOP_P, max_tokens)
@@ -292,7 +298,12 @@ class DevProblem:
         try:
             if self._choice.name == LOCAL.name:
                 local = LocalExecutor(work, LOCAL, quiet=True, session=self._client.session)
-                self._thread.call(self._carry_out(plan, local))
+
+                async def carry_out() -> None:
+                    async with local:
+                        await run_into(self._log, plan, local, quiet=True)
+
+                self._thread.call(carry_out())
             else:
                 with self._cluster_guard:  # one plan after the other, on workers that stay open between them
                     if self._cluster is None:
@@ -302,10 +313,6 @@ class DevProblem:
         except ErrorRateError as error:
             return str(error)
         return None
-
-    async def _carry_out(self, plan: Plan, executor: Executor) -> None:
-        async with executor:
-            await run_into(self._log, plan, executor, quiet=True)
 
     def close(self) -> None:
         """Give back the workers, where there are any."""

@@ -59,7 +59,10 @@ class Trials:
 
     @property
     def full(self) -> bool:
-        """Whether as many different candidates were measured as allowed, the baseline not counted."""
+        """Whether as many different candidates were measured as allowed, the baseline not counted.
+
+        The search ends at the next candidate that was never measured.
+        """
         return len(self._known) - 1 >= self._limit
 
     def candidate(self, predictor: dspy.Predict) -> Candidate:
@@ -104,12 +107,18 @@ class Trials:
             raise SearchEnded(error) from error
 
     def score(self, candidate: Candidate, item: Item) -> float:
-        """J of one item in 0..1, where 0 is a crash; the item is measured where it was not yet."""
+        """J of one item in 0..1, where 0 is a crash; the item is measured where it was not yet.
+
+        Raises :class:`SearchEnded` as :meth:`measure` does.
+        """
         self.measure(candidate, [item])
         return self._scores[candidate.id, item.item_id]
 
     def judged(self, item: Item, answer: str) -> tuple[float, list[str]]:
-        """The task score (0 to 1) of an answer to an item, and why it could not be read where it could not."""
+        """The task score (0 to 1) of an answer to an item, and why it could not be read where it could not.
+
+        No model is called. An answer that the evaluator leaves unscored counts as 0.
+        """
         scored = self.problem.evaluator.evaluate(item, Answer(answer))
         return float(scored.metrics["task_score"] or 0.0), scored.parsed.parse_errors
 
@@ -193,7 +202,10 @@ class MeasureBatches(BaseCallback):  # type: ignore[misc]
         self._examples = examples
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Called by DSPy before an evaluation of ``inputs["program"]``."""
+        """Called by DSPy before an evaluation of ``inputs["program"]``.
+
+        All its items go to the model at once, as many as it takes; DSPy then finds every score measured.
+        """
         devset = inputs["devset"] if inputs.get("devset") is not None else instance.devset
         items = [self._examples.item(example) for example in devset]
         self._trials.measure(self._trials.candidate(inputs["program"].predict), items)

@@ -25,14 +25,20 @@ FOLDER = "optimization"
 
 
 def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunPaths:
-    """Files of the log of candidates for a task and a model, under ``<output_dir>/optimization``."""
+    """Files of the log of candidates for a task and a model, under ``<output_dir>/optimization``.
+
+    The names are those of the compiled prompt's file, so ids with slashes are no folders.
+    """
     stem = compiled_path(output_dir, task_id, model_id).stem
     folder = Path(output_dir) / FOLDER
     return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z")
 
 
 def replicate_of(row: RunRow) -> Replicate | None:
-    """What the objective reads of a row; ``None`` for a row that failed."""
+    """What the objective reads of a row; ``None`` for a row that failed.
+
+    An answer without a score counts 0; what a task has no measure of (unsupported claims, counts) is ``None``.
+    """
     if row.errors or row.generation is None or row.generation.usage is None:
         return None
     metrics = row.metrics
@@ -71,11 +77,17 @@ class CandidateLog(RunLog):
         self._note(decode_row(line))
 
     def replicate(self, run_id: str) -> Replicate | None:
-        """A finished row, ``None`` where it failed or was not run."""
+        """A finished row, ``None`` where it failed or was not run.
+
+        Rows of earlier searches count as those of this one.
+        """
         return self._records.get(run_id)
 
     def error(self, run_id: str) -> str | None:
-        """The error of a row that failed, ``None`` where it did not."""
+        """The error of a row that failed, ``None`` where it did not.
+
+        Of several errors of a row the first. A row that was tried again and finished has none any more.
+        """
         return self._errors.get(run_id)
 
     def _note(self, row: RunRow) -> None:
@@ -122,7 +134,10 @@ class Journal:
         return self._answers.get(key)
 
     def add_answer(self, key: str, text: str, facts: dict[str, Any]) -> None:
-        """Keep what a model answered; ``facts`` (role, model, seed, …) are written for people to read."""
+        """Keep what a model answered; ``facts`` (role, model, seed, …) are written for people to read.
+
+        It is on its way to the disk when this returns, and found by :meth:`answer` at once.
+        """
         with self._lock:
             self._answers[key] = text
             self._write({"kind": "ask", "key": key, **facts, "text": text})

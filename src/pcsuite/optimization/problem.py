@@ -35,7 +35,10 @@ class Candidate:
 
     @property
     def id(self) -> str:
-        """The first twelve digits of the prompt's hash."""
+        """The first twelve digits of the prompt's hash.
+
+        It names the candidate in logs, files and conditions (``C8:3f2a…``).
+        """
         return self.prompt.hash[:12]
 
     @classmethod
@@ -117,12 +120,18 @@ class CandidateScore:
 
     @property
     def item_values(self) -> FloatArray:
-        """J of each item on its own, in the order of ``item_parts.items``."""
+        """J of each item on its own, in the order of ``item_parts.items``.
+
+        Items are weighed alike; of a crashed candidate these are the worst values there are.
+        """
         return self.item_parts.values(self.objective)
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Sorts scores from bad to good; a crash is below everything."""
+        """Sorts scores from bad to good; a crash is below everything.
+
+        Compare two with ``<``: first whether it did not crash, then J.
+        """
         return (not self.crashed, self.value)
 
     def facts(self) -> dict[str, Any]:
@@ -170,7 +179,11 @@ class Problem(Protocol):
         """
 
     def render(self, candidate: Candidate, item: Item) -> str:
-        """The exact text that :meth:`evaluate` sends for an item (length control included)."""
+        """The exact text that :meth:`evaluate` sends for an item (length control included).
+
+        Raises :class:`~pcsuite.errors.PromptError` for a candidate that cannot be rendered, which :meth:`evaluate`
+        never does.
+        """
 
     def answer(self, candidate: Candidate, item: Item) -> str:
         """The measured model's answer to a development or training item, of the first replicate.

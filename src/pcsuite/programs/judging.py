@@ -59,7 +59,11 @@ class Judge:
         ]
 
     async def ask(self, question: JudgeQuestion, context: CallContext, seed: int = 0) -> JudgeCall:
-        """One question asked and its reply read; ``seed`` other than 0 asks the same anew."""
+        """One question asked and its reply read; ``seed`` other than 0 asks the same anew.
+
+        The verdict is ``None`` where the reply holds none. Raises :class:`~pcsuite.errors.EngineError` where the call
+        failed for good.
+        """
         constraint = await self._enforced()
         made = await self.client.ask(Request(question.prompt, self.decoding, seed, constraint, context))
         usage = made["usage"]

@@ -124,7 +124,15 @@ def _read_call(text: str, start: int, tools: frozenset[str]) -> tuple[ToolCall, 
     close = _closing_bracket(text, head.end(), line_end, head["open"])
     if close is None:
         return ToolCall(tool, text[head.end() : line_end].strip(), "malformed"), line_end
-    argument = _unquoted(text[head.end() : close])
+    argument = text[head.end() : close].strip()
+    quote = argument[:1]
+    if (
+        len(argument) >= 2
+        and quote in _QUOTES
+        and argument[-1] == _QUOTES[quote]
+        and quote not in argument[1:-1]
+    ):
+        argument = argument[1:-1].strip()
     end = close + 1
     if tool not in tools:
         return ToolCall(tool, argument, "unknown_tool"), end
@@ -150,15 +158,6 @@ def _closing_bracket(text: str, start: int, end: int, opening: str) -> int | Non
                 return place
             depth -= 1
     return None
-
-
-def _unquoted(argument: str) -> str:
-    stripped = argument.strip()
-    if len(stripped) >= 2 and stripped[0] in _QUOTES and stripped[-1] == _QUOTES[stripped[0]]:
-        inner = stripped[1:-1]
-        if stripped[0] not in inner:
-            return inner.strip()
-    return stripped
 
 
 SEARCH = Tool("search", "Find passages of the encyclopedia.", "query", "What to look for.")
@@ -220,7 +219,8 @@ class _Loop:
                 "not_read": turn.cut,
             }
         )
-        self.lines.append(_tail(turn.read))
+        said = turn.read
+        self.lines.append(said if len(said) <= TURN_CHARACTERS else "…" + said[-TURN_CHARACTERS:])
 
     def tell(self, text: str) -> None:
         """Tell the model something about its turn."""
@@ -229,7 +229,12 @@ class _Loop:
 
     def repeated(self, turn: Turn) -> bool:
         """Whether this turn did the same as an earlier one; counts it."""
-        key: object = turn.read if not turn.calls else frozenset(_same(call) for call in turn.calls)
+        key: object = turn.read
+        if turn.calls:
+            words = (" ".join(call.argument.casefold().split()) for call in turn.calls)
+            key = frozenset(
+                (call.tool, word, call.problem) for call, word in zip(turn.calls, words, strict=True)
+            )
         if key not in self.seen:
             self.seen.add(key)
             return False
@@ -256,7 +261,10 @@ class _Loop:
             if (passage.page, passage.sentence) in self.shown:
                 continue
             cited = json.dumps({"page": passage.page, "sentence": passage.sentence}, ensure_ascii=False)
-            line = f"{len(self.shown) + 1}. {cited} {_head(passage.text, PASSAGE_CHARACTERS)}"
+            said = " ".join(passage.text.split())
+            if len(said) > PASSAGE_CHARACTERS:
+                said = said[: PASSAGE_CHARACTERS - 1].rstrip() + "…"
+            line = f"{len(self.shown) + 1}. {cited} {said}"
             if listed and sum(map(len, listed)) + len(line) > room:
                 break
             listed.append(line)
@@ -317,11 +325,24 @@ class ReactLoop(Program):
             reply = await ask(job.request.then(f"react-{number}", loop.prompt(last=last), tools=(SEARCH,)))
             turn = read_turn(reply["text"], TOOLS)
             loop.hear(reply, turn)
-            outcome = _answer(loop, reply, turn)
-            if outcome is None and not last:
-                outcome = await _go_on(loop, turn)
-            if outcome is not None:
-                return outcome
+            cut_off = reply["finish_reason"] == "length" and turn.cut == 0
+            reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
+            if turn.final:
+                return loop.end(turn.final, reason, marked=True)
+            if cut_off and all(made.problem is not None for made in turn.calls):
+                return loop.end("", "length")
+            if not turn.calls and turn.final is None and conforms(job.evaluator, job.item, turn.read):
+                return loop.end(turn.read, reason, marked=False)
+            if last:
+                break
+            if loop.repeated(turn):
+                if loop.repeats >= MOST_REPEATS:
+                    return loop.end("", "loop")
+                loop.tell(REPEATED if any(made.problem is None for made in turn.calls) else NO_ACTION)
+            elif turn.calls:
+                await loop.act(turn)
+            else:
+                loop.tell(EMPTY_FINAL if turn.final is not None else NO_ACTION)
         return loop.end("", "step_limit")
 
 
@@ -363,42 +384,3 @@ class ReviseLoop(Program):
             if not last:
                 loop.tell(CHECK if readable else NO_DRAFT)
         return loop.end("", "step_limit")
-
-
-def _answer(loop: _Loop, reply: Generation, turn: Turn) -> Outcome | None:
-    """The end of the loop, if this turn ends it by itself."""
-    cut_off = reply["finish_reason"] == "length" and turn.cut == 0
-    reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
-    if turn.final:
-        return loop.end(turn.final, reason, marked=True)
-    if cut_off and all(made.problem is not None for made in turn.calls):
-        return loop.end("", "length")
-    if not turn.calls and turn.final is None and conforms(loop.job.evaluator, loop.job.item, turn.read):
-        return loop.end(turn.read, reason, marked=False)
-    return None
-
-
-async def _go_on(loop: _Loop, turn: Turn) -> Outcome | None:
-    """Do what the turn asks; the end of the loop where it goes in circles."""
-    if loop.repeated(turn):
-        if loop.repeats >= MOST_REPEATS:
-            return loop.end("", "loop")
-        loop.tell(REPEATED if any(made.problem is None for made in turn.calls) else NO_ACTION)
-    elif turn.calls:
-        await loop.act(turn)
-    else:
-        loop.tell(EMPTY_FINAL if turn.final is not None else NO_ACTION)
-    return None
-
-
-def _same(call: ToolCall) -> tuple[str, str, str | None]:
-    return call.tool, " ".join(call.argument.casefold().split()), call.problem
-
-
-def _head(text: str, limit: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
-
-
-def _tail(text: str) -> str:
-    return text if len(text) <= TURN_CHARACTERS else "…" + text[-TURN_CHARACTERS:]

@@ -36,7 +36,10 @@ class RetryOnFail(Program):
         return WorstCase(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // 4)
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
-        """Ask until the answer can be read, the retries are used up, or the budget is."""
+        """Ask until the answer can be read, the retries are used up, or the budget is.
+
+        What keeps an answer from being read is said in the next prompt, in words; whether it is right plays no part.
+        """
         budget = job.request.decoding.max_tokens
         reply = await ask(job.request)
         replies, spent = [reply], _spent(reply, budget)

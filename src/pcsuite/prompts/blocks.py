@@ -1,46 +1,30 @@
 """A prompt as people have it, text or a chat, split into named blocks: the blocks joined are the file, byte for byte.
 
-Text is split at marks (``<!-- block: tone -->``), XML-like tags, Markdown headings, paragraphs or list items. Fenced
-code is never split. The white space between two blocks belongs to the first of them.
+How a text is split, :mod:`pcsuite.prompts.splitting` says; a chat is split at its messages and inside them.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import yaml
 
 from pcsuite.errors import PromptError, did_you_mean
+from pcsuite.prompts.splitting import Piece, SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.verbatim import INPUT_NAMES, ROLES, chat_piece, decode_chat, placeholders
 
-SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items"]
-SPLIT_METHODS: tuple[SplitMethod, ...] = ("auto", "headings", "tags", "paragraphs", "items")
+PromptForm = Literal["text", "yaml", "json"]
+"""A text, or the form of a chat's file."""
+_FORMS: Mapping[str, PromptForm] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 INPUT_BLOCK = "input"
 HOLDS_INPUT = "holds the input"
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
-_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
-_MARK = re.compile(r"[ \t]*<!--\s*block\s*:\s*([^,>]*?)\s*(,\s*keep\s*)?-->[ \t]*(?:\r\n|\n|\r)?\Z")
-_MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
-_HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*(?:\r\n|\n|\r)?\Z")
-_TAG = re.compile(r"[ \t]*<([A-Za-z_][\w.-]*)(?:\s[^<>]*)?>")
-_ITEM = re.compile(r"([ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _WORD = re.compile(r"\w+")
-
-
-class _Piece(NamedTuple):
-    """A stretch of text that the split made a block, and what to call it."""
-
-    text: str
-    title: str
-    kind: str
-    pinned: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +45,7 @@ class PromptBlock:
     @property
     def shown(self) -> str:
         """The block as its file has it, without the mark that names it: what a reader wants to see."""
-        return _without_marks(self.source)
+        return without_marks(self.source)
 
     @property
     def first_words(self) -> str:
@@ -77,7 +61,7 @@ class SplitPrompt:
     blocks: tuple[PromptBlock, ...]
     method: str
     """How it was split, in words."""
-    form: Literal["text", "yaml", "json"] = "text"
+    form: PromptForm = "text"
     """``text``, or the form of a chat's file."""
     original: str = ""
     """The file itself."""
@@ -96,11 +80,20 @@ class SplitPrompt:
         raise PromptError(f"the prompt has no block '{name}'", hint=did_you_mean(name, known))
 
     def sent(self, kept: Iterable[str] | None = None) -> str:
-        """What a model gets, placeholders not yet filled, with only the blocks ``kept`` (by default all)."""
+        """What a model gets, placeholders not yet filled, with only the blocks ``kept`` (by default all).
+
+        Of a chat it is the chat's text form (:mod:`pcsuite.prompts.verbatim`), messages without a block left out.
+
+        >>> split_prompt("Be kind.\\n\\n{{ input }}\\n").sent(["input"])
+        '{{ input }}\\n'
+        """
         return "".join(block.text for block in self._kept(kept))
 
     def written(self, kept: Iterable[str] | None = None) -> str:
-        """The prompt's file with only the blocks ``kept``; with all of them it is the file, byte for byte."""
+        """The prompt's file with only the blocks ``kept``; with all of them it is the file, byte for byte.
+
+        A chat with blocks left out is written anew in its own form, YAML or JSON.
+        """
         blocks = self._kept(kept)
         if len(blocks) == len(self.blocks):
             return self.original
@@ -109,14 +102,19 @@ class SplitPrompt:
         messages = decode_chat("".join(block.text for block in blocks)) or []
         if self.form == "json":
             return json.dumps(messages, indent=2, ensure_ascii=False) + "\n"
-        return yaml.safe_dump(messages, sort_keys=False, allow_unicode=_plain_lines(messages), width=100)
+        # YAML folds the rarer line ends of Unicode where it shows the contents as they are.
+        folded = any(mark in message["content"] for message in messages for mark in "\x85\u2028\u2029")
+        return yaml.safe_dump(messages, sort_keys=False, allow_unicode=not folded, width=100)
 
     def _kept(self, kept: Iterable[str] | None) -> list[PromptBlock]:
         names = None if kept is None else set(kept)
         return [block for block in self.blocks if names is None or block.name in names]
 
     def keep(self, names: Iterable[str]) -> SplitPrompt:
-        """The prompt with some blocks pinned, by name or number."""
+        """The prompt with some blocks pinned, by name or number.
+
+        A block that is pinned already keeps its own reason. Raises ``PromptError`` for a block that there is none of.
+        """
         pinned = {self.block(name).name for name in names}
         blocks = (
             replace(block, pinned=block.pinned or "kept on request") if block.name in pinned else block
@@ -125,7 +123,10 @@ class SplitPrompt:
         return replace(self, blocks=tuple(blocks))
 
     def rename(self, names: Mapping[str, str]) -> SplitPrompt:
-        """The prompt with some blocks renamed; keys are names or numbers, values become words of letters, digits, _."""
+        """The prompt with some blocks renamed; keys are names or numbers, values become words of letters, digits, _.
+
+        Raises ``PromptError`` for an unknown block, and where two blocks would have one name.
+        """
         given = {self.block(old).name: _slug(new) for old, new in names.items()}
         blocks = tuple(replace(block, name=given.get(block.name, block.name)) for block in self.blocks)
         twice = [name for name, count in Counter(block.name for block in blocks).items() if count > 1]
@@ -148,15 +149,15 @@ class SplitPrompt:
                 continue
             if self.form != "text" and len(decode_chat(block.text) or ()) > 1:
                 raise PromptError(f"block '{block.name}' is several messages and cannot be split further")
-            pieces = _inside(block.source, how)
+            pieces = split_inside(block.source, how)
             if sum(not piece.pinned for piece in pieces) < 2:
                 raise PromptError(
                     f"block '{block.name}' cannot be split further: it is one {block.kind}",
                     hint="part it with blank lines or with marks such as <!-- block: name -->",
                 )
-            wrap = _wrapper(block.text) if self.form != "text" else _plain
-            blocks += _named(pieces, wrap, block.line, prefix=f"{block.name}_")
-        blocks = _unique(blocks, {})
+            wrap = _wrapper(block.text) if self.form != "text" else str
+            blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_")
+        blocks = _unique(blocks)
         return replace(
             self, blocks=tuple(blocks), method=f"{self.method}; inside {', '.join(sorted(wanted))}"
         )
@@ -205,13 +206,17 @@ def read_prompt(path: Path, how: SplitMethod = "auto", *, append_input: bool = F
     Raises ``PromptError`` where it cannot be read or is empty.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        # Bytes, since reading as text would change the line ends; the mark that editors write first is no text.
+        text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise PromptError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise PromptError(f"{path} is a folder", hint="name the prompt's file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise PromptError(f"{path}: cannot be read as UTF-8 text ({error})") from error
+    form = _FORMS.get(path.suffix.lower(), "text")
     try:
-        return split_prompt(text, how, form=_form(path, text), append_input=append_input)
+        return split_prompt(text, how, form=form, append_input=append_input)
     except PromptError as error:
         raise PromptError(f"{path}: {error}") from error
 
@@ -220,7 +225,7 @@ def split_prompt(
     text: str,
     how: SplitMethod = "auto",
     *,
-    form: Literal["text", "yaml", "json"] = "text",
+    form: PromptForm = "text",
     append_input: bool = False,
 ) -> SplitPrompt:
     """Split a prompt into blocks whose sources joined are the text (of a chat: the contents of its messages).
@@ -233,15 +238,21 @@ def split_prompt(
     if not text.strip():
         raise PromptError("the prompt is empty")
     if form == "text":
-        pieces, method = _split_text(text.removeprefix("\ufeff"), how)
+        pieces, method = split_text(text.removeprefix("\ufeff"), how)
         if text.startswith("\ufeff"):
             pieces[0] = pieces[0]._replace(text="\ufeff" + pieces[0].text)
-        blocks = _named(pieces, _plain, 1)
+        blocks = _named(pieces, 1)
     else:
         blocks, method = _chat_blocks(_messages(text, form), how)
-    blocks = _unique(blocks, {})
-    if append_input:
-        blocks = _with_input(blocks, form)
+    blocks = _unique(blocks)
+    if append_input and form == "text":
+        end = blocks[-1].text
+        gap = "" if end.endswith("\n\n") else "\n" if end.endswith("\n") else "\n\n"
+        blocks.append(PromptBlock(INPUT_BLOCK, "", gap + "{{ input }}", "appended input", 0, HOLDS_INPUT))
+    elif append_input:
+        turn = 1 + max(int(found) for block in blocks for found in re.findall(r"\x1e(\d+):", block.text))
+        said = chat_piece(turn, "user", "{{ input }}")
+        blocks.append(PromptBlock(INPUT_BLOCK, "", said, "appended message", 0, HOLDS_INPUT))
     for block in blocks:
         if not block.text.strip():
             raise PromptError(
@@ -250,272 +261,7 @@ def split_prompt(
     return SplitPrompt(tuple(blocks), method, form, text)
 
 
-def _with_input(blocks: list[PromptBlock], form: str) -> list[PromptBlock]:
-    """The blocks, and a last one that holds the item; it is no part of the file."""
-    if form == "text":
-        end = blocks[-1].text
-        gap = "" if end.endswith("\n\n") else "\n" if end.endswith("\n") else "\n\n"
-        return [*blocks, PromptBlock(INPUT_BLOCK, "", gap + "{{ input }}", "appended input", 0, HOLDS_INPUT)]
-    turn = 1 + max(int(found) for block in blocks for found in re.findall(r"\x1e(\d+):", block.text))
-    text = chat_piece(turn, "user", "{{ input }}")
-    return [*blocks, PromptBlock(INPUT_BLOCK, "", text, "appended message", 0, HOLDS_INPUT)]
-
-
-def _form(path: Path, text: str) -> Literal["text", "yaml", "json"]:
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        return "json"
-    if suffix in (".yaml", ".yml"):
-        return "yaml"
-    return "text"
-
-
-# Text into pieces.
-
-
-def _split_text(text: str, how: SplitMethod) -> tuple[list[_Piece], str]:
-    """Pieces of a text, and how it was split in words; marks in the text go before any method."""
-    lines = _lines(text)
-    if any(_MARK.match(line) for line, fenced in lines if not fenced):
-        return _by_marks(lines), "at its marks <!-- block: … -->"
-    if how == "auto":
-        tagged = _by_tags(lines)
-        elements = sum(piece.kind == "tag" for piece in tagged)
-        sections = _by_headings(lines)
-        # One element among headed sections is an example or the input; two are the prompt's structure.
-        if elements > 1 or (elements == 1 and len(tagged) > 1 and len(sections) == 1):
-            return tagged, "at its tags"
-        for pieces, method in ((sections, "headings"), (_by_paragraphs(lines), "paragraphs")):
-            if len(pieces) > 1:
-                return pieces, f"at its {method}"
-        items = _by_items(lines)
-        return items, "at its items" if len(items) > 1 else "not at all: it is one paragraph"
-    return _METHODS[how](lines), f"at its {how}"
-
-
-def _lines(text: str) -> list[tuple[str, bool]]:
-    """Lines with their ends, each with whether it stands in fenced code."""
-    found: list[tuple[str, bool]] = []
-    fence = ""
-    for line in _LINE.findall(text):
-        match = _FENCE.match(line)
-        if fence:
-            found.append((line, True))
-            if match and match.group(1)[0] == fence[0] and len(match.group(1)) >= len(fence):
-                fence = ""
-        else:
-            fence = match.group(1) if match else ""
-            found.append((line, bool(match)))
-    if fence:  # never closed: a stray mark, not code
-        start = max(i for i, (line, _) in enumerate(found) if _FENCE.match(line) and found[i][1])
-        opened = next(
-            (i for i in range(start, -1, -1) if found[i][1] and (i == 0 or not found[i - 1][1])), start
-        )
-        found = found[:opened] + [(line, False) for line, _ in found[opened:]]
-    return found
-
-
-def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    current, title, pinned, kind = "", "", "", "paragraph"
-    for number, (line, fenced) in enumerate(lines, start=1):
-        mark, end = (None, None) if fenced else (_MARK.match(line), _MARK_END.match(line))
-        if mark is not None:
-            if kind == "marked block" and not _without_marks(current).strip():
-                raise PromptError(
-                    f"line {number}: block '{title}' is empty", hint="give it words or remove it"
-                )
-            if current.strip() or (pieces == [] and current):
-                pieces.append(_Piece(current, title, kind, pinned))
-                current = ""
-            title, pinned, kind = mark.group(1), "kept by its mark" if mark.group(2) else "", "marked block"
-            if not title:
-                raise PromptError(f"line {number}: a mark without a name", hint="write <!-- block: name -->")
-            current += line
-        elif end is not None and kind == "marked block":
-            pieces.append(_Piece(current + line, title, kind, pinned))
-            current, title, pinned, kind = "", "", "", "paragraph"
-        else:
-            current += line
-    if kind == "marked block" and not _without_marks(current).strip():
-        raise PromptError(f"line {len(lines)}: block '{title}' is empty", hint="give it words or remove it")
-    if current and (current.strip() or not pieces):
-        pieces.append(_Piece(current, title, kind, pinned))
-    elif current:
-        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text + current)
-    return _blank_ends(pieces)
-
-
-def _without_marks(text: str) -> str:
-    """The text as a model gets it: lines that are our marks are left out, unless they stand in fenced code."""
-    return "".join(
-        line for line, fenced in _lines(text) if fenced or not (_MARK.match(line) or _MARK_END.match(line))
-    )
-
-
-def _by_tags(lines: Sequence[tuple[str, bool]]) -> list[_Piece]:
-    """Elements that begin at the start of a line, with what stands between them as paragraphs."""
-    pieces: list[_Piece] = []
-    between: list[tuple[str, bool]] = []
-    index = 0
-    while index < len(lines):
-        line, fenced = lines[index]
-        opening = None if fenced else _TAG.match(line)
-        end = _closing(lines, index, opening.group(1)) if opening else None
-        if opening is None or end is None:
-            between.append(lines[index])
-            index += 1
-            continue
-        pieces += _by_paragraphs(between)
-        between = []
-        text = "".join(entry for entry, _ in lines[index : end + 1])
-        pieces.append(_Piece(text, opening.group(1), "tag"))
-        index = end + 1
-    elements = sum(piece.kind == "tag" for piece in pieces)
-    pieces += _by_paragraphs(between)
-    return _blank_ends(pieces) if elements else [_Piece("".join(line for line, _ in lines), "", "paragraph")]
-
-
-def _closing(lines: Sequence[tuple[str, bool]], start: int, name: str) -> int | None:
-    """The line on which the element that opens at ``start`` closes; nothing else may follow on that line."""
-    tag = re.compile(rf"<(/?){re.escape(name)}(?:\s[^<>]*)?>")
-    depth = 0
-    for index in range(start, len(lines)):
-        line, fenced = lines[index]
-        for match in () if fenced else tag.finditer(line):
-            depth += -1 if match.group(1) else 1
-            if depth == 0:
-                return index if not line[match.end() :].strip() else None
-    return None
-
-
-def _by_headings(lines: Sequence[tuple[str, bool]]) -> list[_Piece]:
-    """Sections of the highest level of heading that occurs twice (or at all); deeper headings stay inside."""
-    heads = {
-        index: match
-        for index, (line, fenced) in enumerate(lines)
-        if not fenced and (match := _HEADING.match(line))
-    }
-    levels = Counter(len(match.group(1)) for match in heads.values())
-    if not levels:
-        return [_Piece("".join(line for line, _ in lines), "", "paragraph")]
-    level = min((one for one, count in levels.items() if count > 1), default=max(levels))
-    starts = [index for index, match in heads.items() if len(match.group(1)) <= level]
-    edges = [0, *(index for index in starts if index), len(lines)]
-    pieces = []
-    for first, last in itertools.pairwise(edges):
-        text = "".join(line for line, _ in lines[first:last])
-        head = heads.get(first)
-        pieces.append(_Piece(text, (head.group(2) or "") if head else "", "heading" if head else "paragraph"))
-    return _blank_ends(pieces)
-
-
-def _by_paragraphs(lines: Sequence[tuple[str, bool]]) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    current, ended = "", False
-    for line, fenced in lines:
-        if ended and (line.strip() or fenced):
-            pieces.append(_Piece(current, "", "paragraph"))
-            current, ended = "", False
-        current += line
-        ended = ended or (not fenced and not line.strip() and bool(current.strip()))
-    if current:
-        pieces.append(_Piece(current, "", "paragraph"))
-    return _blank_ends(pieces)
-
-
-def _by_items(lines: Sequence[tuple[str, bool]]) -> list[_Piece]:
-    """List items of the least indentation, each with its further lines; other text as paragraphs."""
-    found = [_ITEM.match(line) if not fenced else None for line, fenced in lines]
-    indents = [len(match.group(1).expandtabs(4)) for match in found if match]
-    least = min(indents, default=0)
-    pieces: list[_Piece] = []
-    other: list[tuple[str, bool]] = []
-    index = 0
-    while index < len(lines):
-        match = found[index]
-        if match is None or len(match.group(1).expandtabs(4)) > least:
-            other.append(lines[index])
-            index += 1
-            continue
-        pieces += _by_paragraphs(other)
-        other = []
-        end = index + 1
-        while end < len(lines):
-            line, fenced = lines[end]
-            indented = line[:1] in (" ", "\t") and bool(line.strip())
-            begins = found[end] is not None and not indented
-            after_blank = not lines[end - 1][0].strip()
-            if begins or (
-                found[end] is not None and len(line) - len(line.lstrip()) <= least and line.strip()
-            ):
-                break
-            if not fenced and line.strip() and not indented and after_blank:
-                break
-            end += 1
-        pieces.append(_Piece("".join(line for line, _ in lines[index:end]), "", "item"))
-        index = end
-    return _blank_ends(pieces + _by_paragraphs(other))
-
-
-def _blank_ends(pieces: list[_Piece]) -> list[_Piece]:
-    """Pieces of white space only are joined to the piece before, or at the front to the one after."""
-    joined: list[_Piece] = []
-    for piece in pieces:
-        if joined and (not piece.text.strip() or not joined[-1].text.strip()):
-            before = joined.pop()
-            named = piece if piece.text.strip() else before
-            joined.append(named._replace(text=before.text + piece.text))
-        else:
-            joined.append(piece)
-    return joined
-
-
-_METHODS: Mapping[str, Callable[[Sequence[tuple[str, bool]]], list[_Piece]]] = {
-    "tags": _by_tags,
-    "headings": _by_headings,
-    "paragraphs": _by_paragraphs,
-    "items": _by_items,
-}
-
-
-def _inside(text: str, how: SplitMethod) -> list[_Piece]:
-    """Pieces of one block; its own heading, mark or tags are pinned pieces of their own."""
-    lines = _lines(text)
-    front: list[_Piece] = []
-    back: list[_Piece] = []
-    while lines and not lines[0][1] and (_MARK.match(lines[0][0]) or not lines[0][0].strip()):
-        front.append(_Piece(lines.pop(0)[0], "open", "mark", "opens the block"))
-    opening = _TAG.match(lines[0][0]) if lines and not lines[0][1] else None
-    end = _closing(lines, 0, opening.group(1)) if opening else None
-    if opening and end is not None and not lines[0][0][opening.end() :].strip() and end > 0:
-        front.append(_Piece(lines[0][0], "open", "tag", "opens the block"))
-        back = [_Piece("".join(line for line, _ in lines[end:]), "close", "tag", "closes the block")]
-        lines = lines[1:end]
-    elif lines and not lines[0][1] and _HEADING.match(lines[0][0]):
-        count = 1
-        while count < len(lines) and not lines[count][0].strip():
-            count += 1
-        front.append(
-            _Piece("".join(line for line, _ in lines[:count]), "heading", "heading", "opens the block")
-        )
-        lines = lines[count:]
-    body = "".join(line for line, _ in lines)
-    if not body.strip():
-        return _merged(front) + [_Piece(body, "", "paragraph")] * bool(body) + back
-    pieces, _ = _split_text(body, how)
-    return _merged(front) + pieces + back
-
-
-def _merged(pieces: list[_Piece]) -> list[_Piece]:
-    return [pieces[-1]._replace(text="".join(piece.text for piece in pieces))] if pieces else []
-
-
 # Names.
-
-
-def _plain(text: str) -> str:
-    return _without_marks(text)
 
 
 def _wrapper(text: str) -> Callable[[str], str]:
@@ -526,15 +272,16 @@ def _wrapper(text: str) -> Callable[[str], str]:
 
 
 def _named(
-    pieces: Sequence[_Piece], wrap: Callable[[str], str], line: int, prefix: str = ""
+    pieces: Sequence[Piece], line: int, wrap: Callable[[str], str] = str, prefix: str = ""
 ) -> list[PromptBlock]:
+    """Blocks of pieces that begin at a line of the file; ``wrap`` puts the text of each into its message."""
     blocks = []
     for piece in pieces:
-        sent = _plain(piece.text) if piece.kind != "mark" else ""
-        title = piece.title or _opening_words(sent)
-        pinned = piece.pinned
-        text = wrap(piece.text) if piece.kind != "mark" else ""
-        blocks.append(PromptBlock(_slug(prefix + title), piece.text, text, piece.kind, line, pinned))
+        sent = without_marks(piece.text) if piece.kind != "mark" else ""
+        name = _slug(prefix + (piece.title or _opening_words(sent)))
+        blocks.append(
+            PromptBlock(name, piece.text, wrap(sent) if sent else "", piece.kind, line, piece.pinned)
+        )
         line += len(re.findall(r"\r\n|\n|\r", piece.text))
     return blocks
 
@@ -557,9 +304,9 @@ def _slug(title: str) -> str:
     return words if not words[0].isdigit() else f"b{words}"
 
 
-def _unique(blocks: Sequence[PromptBlock], taken: Mapping[str, int]) -> list[PromptBlock]:
+def _unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
     """The blocks with names that differ: the second ``rule`` is ``rule_2``."""
-    used: set[str] = set(taken)
+    used: set[str] = set()
     named = []
     for block in blocks:
         name, number = block.name, 2
@@ -571,11 +318,6 @@ def _unique(blocks: Sequence[PromptBlock], taken: Mapping[str, int]) -> list[Pro
 
 
 # Chats.
-
-
-def _plain_lines(messages: Sequence[Mapping[str, str]]) -> bool:
-    """Whether YAML may show the contents as they are: it folds the rarer line ends of Unicode."""
-    return not any(mark in message["content"] for message in messages for mark in "\x85\u2028\u2029")
 
 
 def _messages(text: str, form: str) -> list[dict[str, str]]:
@@ -639,13 +381,13 @@ def _chat_blocks(messages: Sequence[Mapping[str, str]], how: SplitMethod) -> tup
             )
             turn += 2
             continue
-        pieces, _ = _split_text(content, how)
+        pieces, _ = split_text(content, how)
         wrap = _wrapper(chat_piece(turn, role, ""))
         if len(pieces) == 1:
             name = pieces[0].title or role
-            blocks.append(PromptBlock(_slug(name), content, wrap(_plain(content)), "message", 1))
+            blocks.append(PromptBlock(_slug(name), content, wrap(without_marks(content)), "message", 1))
         else:
-            blocks += _named(pieces, lambda piece, put=wrap: put(_plain(piece)), 1)  # type: ignore[misc]
+            blocks += _named(pieces, 1, wrap)
         turn += 1
     return blocks, f"at its {len(messages)} messages and inside them"
 

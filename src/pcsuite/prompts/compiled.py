@@ -144,7 +144,10 @@ class CompiledPrompt:
 
 
 def compiled_path(output_dir: str | Path, task_id: str, model_id: str) -> Path:
-    """``<output_dir>/compiled/<task>__<model>.json``."""
+    """``<output_dir>/compiled/<task>__<model>.json``.
+
+    Characters that a file name cannot have become ``-``; a model of ``provider/name`` thus has a file too.
+    """
     name = "__".join(_UNSAFE.sub("-", part) for part in (task_id, model_id))
     return Path(output_dir) / FOLDER / f"{name}.json"
 
@@ -172,7 +175,10 @@ def read_compiled_file(path: Path) -> dict[str, Any]:
 
 
 def read_compiled(path: Path) -> CompiledPrompt:
-    """The prompt of a frozen file."""
+    """The prompt of a frozen file.
+
+    Raises ``PromptError`` where the file cannot be read or was edited by hand.
+    """
     return CompiledPrompt.from_dict(read_compiled_file(path)["prompt"])
 
 

@@ -48,6 +48,7 @@ class Lines(tuple[Any, ...]):
         return "\n".join(f"- {entry}" for entry in self)
 
 
+DEFAULT_GOAL = "Answer what is asked, correctly and completely."
 DEFAULT_CHECKLISTS: Mapping[TaskKind, tuple[str, ...]] = {
     "structured": (
         "Is the answer one JSON object with every required field?",
@@ -116,14 +117,19 @@ class PromptContext:
         known: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
         known["task_kind"] = kind
         for key in ("rules", "decompose", "verifier_checklist"):
-            if key in known:
-                known[key] = _listed(known[key])
+            if key in known:  # a list, or a text with an entry on each line
+                lines = known[key].splitlines() if isinstance(known[key], str) else known[key]
+                known[key] = tuple(
+                    str(line).strip().removeprefix("- ") for line in lines if str(line).strip()
+                )
         if not known.get("verifier_checklist"):
             known["verifier_checklist"] = DEFAULT_CHECKLISTS[kind]
         known["exemplars"] = tuple(Exemplar.of(entry) for entry in values.get("exemplars") or ())
         title = known.get("task_title") or str(values["task_id"]).replace("_", " ")
         known.setdefault("instruction", f"{title}: answer for the input below.")
         known.setdefault("role", f"a careful specialist in {title}")
+        if not known.get("task_goal"):  # else GOAL would be a heading over nothing
+            known["task_goal"] = DEFAULT_GOAL
         schema = known.get("schema_text")
         if isinstance(schema, Mapping):
             known["schema_text"] = schema_text(schema)
@@ -138,12 +144,6 @@ class PromptContext:
         return found
 
 
-def _listed(value: Any) -> tuple[str, ...]:
-    """Entries of a list, or the lines of a text that holds one."""
-    lines = value.splitlines() if isinstance(value, str) else value
-    return tuple(str(line).strip().removeprefix("- ") for line in lines if str(line).strip())
-
-
 @dataclass(frozen=True)
 class TaskPrompting:
     """A task's part of the context, made once; :meth:`context` adds the item."""
@@ -156,7 +156,10 @@ class TaskPrompting:
     lmql_query: str | None = None
 
     def context(self, input_text: str, columns: Mapping[str, str] | None = None) -> PromptContext:
-        """The context of one item; an empty ``input_text`` gives what all items of the task share."""
+        """The context of one item; an empty ``input_text`` gives what all items of the task share.
+
+        ``columns`` are those of the item that placeholders of a verbatim prompt name.
+        """
         return replace(self._without_input, input_text=input_text, columns=columns or {})
 
     @cached_property

@@ -87,7 +87,10 @@ class Operator:
 
     @property
     def slot(self) -> Slot:
-        """Where the operator's text stands in the prompt."""
+        """Where the operator's text stands in the prompt.
+
+        ``none`` for one without a text, such as a constraint.
+        """
         return _SLOTS[self.spec.type] if self.spec.template else "none"
 
     def __add__(self, other: Operator | Bundle) -> Bundle:
@@ -125,7 +128,10 @@ class Operator:
 
     @property
     def reads_input(self) -> bool:
-        """Whether the operator's text may depend on the item; else it is the same for all items of a task."""
+        """Whether the operator's text may depend on the item; else it is the same for all items of a task.
+
+        What does not is rendered once a cell. Where a template mentions the input in any way it counts as dependent.
+        """
         template = self.spec.template or ""
         if self.spec.type == "verbatim":
             return bool(placeholders(template))

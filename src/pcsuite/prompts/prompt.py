@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from jinja2 import TemplateError
 
@@ -62,7 +62,7 @@ class PromptTree:
         Of a verbatim prompt they are its pieces. They are what :meth:`reordered` permutes and what an attack may
         rewrite; filler is not among them.
         """
-        if self._in_roles:
+        if any(block.role is not None for block in self.blocks):
             return replace(self, blocks=self.spoken).parts(templates_dir)
         if exact := self.texts("verbatim"):
             return [*self.texts("prefix"), *exact, *self.texts("post")]
@@ -74,10 +74,6 @@ class PromptTree:
             shown_input = bare.assemble(templates_dir) + "\n" * trailing
         middle = [*self.texts("block"), *self.texts("fewshot")]
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
-
-    @property
-    def _in_roles(self) -> bool:
-        return any(block.role is not None for block in self.blocks)
 
     @property
     def spoken(self) -> tuple[Block, ...]:
@@ -103,22 +99,22 @@ class PromptTree:
         ``templates_dir`` is searched for the base template before the bundled ones; one that is missing or cannot be
         rendered is a ``PromptError``. Blocks with a role make it a chat (:mod:`pcsuite.prompts.verbatim`).
         """
-        if self._in_roles:
-            return self._assemble_chat(templates_dir)
+        texts: dict[Slot, list[str]] = {slot: [] for slot in get_args(Slot)}
+        for block in self.blocks:
+            if block.role is not None:
+                return self._assemble_chat(templates_dir)
+            texts[block.slot].append(block.text)
         filler = ["\n".join([FILLER_LINE] * self.filler)] if self.filler else []
         if self.order:
             parts = self.parts(templates_dir)
             return "\n\n".join(filler + [parts[index] for index in self.order]).strip("\n")
-        if exact := self.texts("verbatim"):
-            return "\n\n".join([*filler, *self.texts("prefix"), "".join(exact), *self.texts("post")])
+        if texts["verbatim"]:
+            return "\n\n".join([*filler, *texts["prefix"], "".join(texts["verbatim"]), *texts["post"]])
         if self.around is not None:
             # What a perturbation adds stands before or after; the compiled text itself stays as it was found.
             text = self.instruction + self.around[0] + self.input_text + self.around[1]
-            front = [*filler, *self.texts("prefix"), *self.texts("block"), *self.texts("fewshot")]
-            return "\n\n".join([*front, text, *self.texts("post")])
-        texts: dict[str, list[str]] = {"prefix": [], "block": [], "fewshot": [], "post": []}
-        for block in self.blocks:
-            texts.setdefault(block.slot, []).append(block.text)
+            front = [*filler, *texts["prefix"], *texts["block"], *texts["fewshot"]]
+            return "\n\n".join([*front, text, *texts["post"]])
         variables = {
             "filler": filler,
             "prefix": texts["prefix"],
@@ -198,15 +194,10 @@ class Prompt:
     tokens: int
     exact: bool
     """Whether the model's own tokenizer counted, not an estimate from the number of characters."""
-    band: Literal["inside", "below", "above"] = "inside"
+    band: Literal["inside", "below", "above"]
     """Where the length lies relative to the task's band."""
-    tree: PromptTree | None = None
-    """What the text was assembled from, filler included; none where it was not composed of blocks."""
-
-    @property
-    def padded(self) -> int:
-        """Filler lines added."""
-        return 0 if self.tree is None else self.tree.filler
+    tree: PromptTree
+    """What the text was assembled from, filler included."""
 
 
 def fit(

@@ -62,7 +62,9 @@ class ReportFolders:
         """
         try:
             for folder in (self.reports, self.tables, self.plots):
-                _remove_links(folder.parent)
+                for path in folder.parent.glob("*"):  # links of ours lead to a file of one of the runs below
+                    if path.is_symlink() and len(path.readlink().parts) == 2:
+                        path.unlink(missing_ok=True)
                 for path in sorted(folder.glob("*")):
                     if path.is_file() and path.name != INDEX_FILE and not path.name.endswith(PARTIAL):
                         _link(folder.parent / path.name, path)
@@ -84,7 +86,11 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
     if len(name) > LONGEST_NAME:
         name = f"{name[: LONGEST_NAME - 7]}-{mark}"
     folders = ReportFolders(output_dir, name)
-    owners = _owners(folders.tables)
+    try:
+        found = json.loads((folders.tables / ".parts" / OWNER_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = []
+    owners = [str(path) for path in found] if isinstance(found, list) else []
     if owners and owners != paths and any(Path(path).exists() for path in owners):
         folders = ReportFolders(output_dir, f"{name}-{mark}")
     return folders
@@ -98,21 +104,6 @@ def claim(folders: ReportFolders, logs: Sequence[Path]) -> None:
         note.write_text(json.dumps([str(log.resolve()) for log in logs]), encoding="utf-8")
     except OSError as error:
         raise AnalysisError(f"{folders.tables}: cannot be written ({error.strerror})") from error
-
-
-def _owners(tables: Path) -> list[str]:
-    try:
-        found = json.loads((tables / ".parts" / OWNER_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    return [str(path) for path in found] if isinstance(found, list) else []
-
-
-def _remove_links(folder: Path) -> None:
-    """Remove links of ours: those in a folder that lead to a file of one of the runs below it."""
-    for path in folder.glob("*"):
-        if path.is_symlink() and len(path.readlink().parts) == 2:
-            path.unlink(missing_ok=True)
 
 
 def _link(link: Path, target: Path) -> None:

@@ -50,7 +50,7 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
     """
     rows = [[str(cell) for cell in row] for row in _rows(comparison)]
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
-    lines = [*_head(comparison, first, second), ""]
+    lines = [*_head(comparison, first, second), *_standing(comparison, first, second), ""]
     for row in [list(_HEADINGS), *rows]:
         lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return "\n".join(lines)
@@ -58,7 +58,8 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     """A comparison of two named runs for a pull request: the judgement, then the cells as a Markdown table."""
-    head = [escape(line) for line in _head(comparison, first, second)]
+    head = [*_head(comparison, first, second), *_standing(comparison, first, second)]
+    head = [escape(line) for line in head]
     return "\n\n".join([f"**{head[0]}**", *head[1:], table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
 
 
@@ -67,10 +68,11 @@ MARKER = "<!-- pcsuite compare -->"
 _LONGEST_COMMENT = 60_000
 _LONGEST_ANSWER = 160
 _BROKE_SHOWN = 30
+_MARKS = {"worse": ":x:", "no worse": ":white_check_mark:", "undecided": ":grey_question:"}
 _STANDINGS = {
-    "worse": ":x: {second} is worse than {first}",
-    "no worse": ":white_check_mark: {second} is no worse than {first}",
-    "undecided": ":grey_question: {second} is neither worse nor shown to be no worse than {first}",
+    "worse": "{second} is worse than {first}",
+    "no worse": "{second} is no worse than {first}",
+    "undecided": "{second} is neither worse nor shown to be no worse than {first}",
 }
 
 
@@ -94,7 +96,7 @@ def comparison_github(
     others = [row for record, row in rows if record["metric"] != SCORE]
     parts = [
         MARKER,
-        f"### {_STANDINGS[comparison.standing].format(**names)}{margin}",
+        f"### {_MARKS[comparison.standing]} {_STANDINGS[comparison.standing].format(**names)}{margin}",
         *head,
         table(_HEADINGS, scores, (5, 6, 8, 9)),
         *_broken_items(comparison, answers or {}),
@@ -129,10 +131,28 @@ def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str
     return [f"<details open><summary>{summary}</summary>\n\n{shown}{more}\n\n</details>"]
 
 
+def _standing(comparison: Comparison, first: str, second: str) -> list[str]:
+    """Whether the second run is no worse, which only a margin gives a meaning to."""
+    if not comparison.margin:
+        return []
+    said = _STANDINGS[comparison.standing].format(first=first, second=second)
+    return [f"By its scores {said} (margin {comparison.margin:g})."]
+
+
 def _head(comparison: Comparison, first: str, second: str) -> list[str]:
     worse, better = comparison.regressions, comparison.improvements
     counts = f"{counted(len(worse), 'regression')}, {counted(len(better), 'improvement')}"
     lines = [f"{second} against {first}: {counts}."]
+    costs = [
+        record["outcome"]
+        for record in comparison.table.records()
+        if comparison.metrics.is_cost(record["metric"]) and record["outcome"] in ("worse", "better")
+    ]
+    if costs:
+        more, fewer = costs.count("worse"), costs.count("better")
+        lines.append(
+            f"Costs went up in {more} and down in {counted(fewer, 'cell')}: they are not counted as regressions."
+        )
     for record in worse:
         lines.append(
             f"Worse: {comparison.metrics.label(record['metric'])} of {record['condition']} on {record['task']} with"

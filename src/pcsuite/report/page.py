@@ -18,12 +18,16 @@ from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.tables.registration import registration_notices
 from pcsuite.analysis.twins import constraints
+from pcsuite.logging.manifest import MergedManifest, differing_settings
 from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.verdicts import Verdict, VerdictGroup, headline, overview, verdict_groups
 from pcsuite.report.wording import counted, join_words
+
+_MOST_SETTINGS = 6
+"""Settings named where rows were written under several configurations."""
 
 
 @dataclass(slots=True)
@@ -160,12 +164,6 @@ def build_page(
 def _notices(analysis: Analysis) -> list[str]:
     health, manifest = analysis.health, analysis.manifest
     notices = []
-    if health.simulated_models:
-        notices.append(
-            f"Simulated: {join_words(health.simulated_models)}"
-            f" {'is not a language model' if len(health.simulated_models) == 1 else 'are not language models'}."
-            " Answers are drawn from effects that were set in the configuration and say nothing about real models."
-        )
     if health.imported:
         notices.append(
             f"Imported from {join_words(health.imported)}: prompts, answers and scores are as that tool logged"
@@ -185,11 +183,26 @@ def _notices(analysis: Analysis) -> list[str]:
             f"The items of {join_words(samples)} are the small bundled sample, not the published dataset:"
             " good for trying things out, too few for a claim."
         )
-    if health.config_hashes > 1:
-        notices.append(
-            f"The log mixes {health.config_hashes} configurations; for each cell the newest row counts."
-        )
+    if len(health.config_hashes) > 1:
+        notices.append(_configurations(health.config_hashes, manifest))
     return notices + registration_notices(analysis.registered) + manifest.problems
+
+
+def _configurations(hashes: list[str], manifest: MergedManifest) -> str:
+    """What the configurations of the rows differ in, as far as manifests have kept them."""
+    kept = [manifest.configurations[one] for one in hashes if one in manifest.configurations]
+    differing = differing_settings(kept)
+    said = []
+    if differing:
+        named = differing[:_MOST_SETTINGS]
+        more = len(differing) - len(named)
+        said.append(f"they differ in {join_words([*named, *([f'{more} more'] if more else [])])}")
+    if missing := len(hashes) - len(kept):
+        said.append(f"what {missing} of them said was not kept when the rows were written")
+    about = "; ".join(said)
+    return (
+        f"Rows were written under {len(hashes)} configurations: {about}. For each cell the newest row counts."
+    )
 
 
 def _excluded(analysis: Analysis) -> list[str]:

@@ -228,7 +228,14 @@ def _group_verdicts(
     scores = _of(rows, SCORE)
     if scores:
         best = max(scores, key=lambda row: row["delta"])
-        evidence = _evidence(best) + _after_selection(best, selected)
+        evidence = _evidence(best)
+        # What selection takes off a judge's scores says nothing of corrected ones.
+        if selected is not None and selected["condition"] == best["condition"] and not best.get("judge"):
+            evidence += (
+                f"; as the best of {selected['n_conditions']} it is worth {signed(selected['adjusted'])} after"
+                f" selection, 95 % interval {figure_text(selected['adjusted_low'])} to"
+                f" {figure_text(selected['adjusted_high'])}"
+            )
         label = f"the {metrics.label(SCORE)}"
         if any(is_significant(row) and row["delta"] > 0 for row in scores):
             # What a judge says that nobody has checked is told, and praised by nothing.
@@ -260,16 +267,6 @@ def _group_verdicts(
         label = _capitalised(metrics.label(TOKENS))
         found.append(Verdict(f"{label}: {level}; {join_words(ratios)} that many"))
     return found
-
-
-def _after_selection(record: Record, selected: Record | None) -> str:
-    """What the best of several conditions gains with the selection taken off."""
-    if selected is None or selected["condition"] != record["condition"] or record.get("judge"):
-        return ""  # what selection takes off a judge's scores says nothing of corrected ones
-    return (
-        f"; as the best of {selected['n_conditions']} it is worth {signed(selected['adjusted'])} after selection, 95 %"
-        f" interval {figure_text(selected['adjusted_low'])} to {figure_text(selected['adjusted_high'])}"
-    )
 
 
 def _change(record: Record, what: str) -> str:

@@ -157,7 +157,10 @@ def index_root(cache_dir: Path, wiki_index_path: str | None = None) -> Path:
 
 
 def take_for(dataset: str, index: Path) -> None:
-    """Have loops on a dataset search this index, whatever pages the dataset has itself."""
+    """Have loops on a dataset search this index, whatever pages the dataset has itself.
+
+    A note beside the index says so; the next one for the dataset replaces it.
+    """
     replace_atomically(index.parent / f"{dataset}.json", json.dumps({"index": index.name}).encode() + b"\n")
 
 

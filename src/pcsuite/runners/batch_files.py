@@ -18,7 +18,8 @@ from pcsuite.engines.batches import AnswerFile, batches_folder, export_line, rea
 from pcsuite.engines.session import ModelClient, Session, open_models
 from pcsuite.errors import ConfigError, EngineError, LogError
 from pcsuite.logging.log import RunLog
-from pcsuite.runners.pipeline import Pipeline, Unanswered, Work, git_commit, registered_perturbation
+from pcsuite.runners.edits import registered_perturbation
+from pcsuite.runners.pipeline import Pipeline, Unanswered, Work, git_commit
 from pcsuite.runners.plan import NotApplicable, Plan, Unit, refuse_judges
 from pcsuite.runners.progress import Progress, RowSink, Tally
 from pcsuite.runners.registration import register

@@ -93,7 +93,10 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
 
 
 def total_cost(estimates: Iterable[CellEstimate]) -> float | None:
-    """The most that cells can cost together, in USD; ``None`` where the price of one of them is not known."""
+    """The most that cells can cost together, in USD; ``None`` where the price of one of them is not known.
+
+    Rows that are done already are left out; answers that the cache may have are not.
+    """
     costs = [entry.max_cost_usd for entry in estimates]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
@@ -193,7 +196,10 @@ class DesignPower:
 
     @property
     def can_hold(self) -> bool:
-        """Whether an effect that stands alone can hold at all."""
+        """Whether an effect that stands alone can hold at all.
+
+        An exact test of few items cannot give a p-value that survives the correction, however large the effect.
+        """
         return self.items >= self.items_to_hold
 
 

@@ -20,8 +20,8 @@ from pcsuite.logging.log import RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.programs.judging import Judge
-from pcsuite.runners.pipeline import judge_context
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.row_judges import judge_context
+from pcsuite.runners.task_plan import build_evaluator
 from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.proportions import wilson
 
@@ -62,9 +62,13 @@ def check_judge(
     sample = read_sample(log)
     if sample is None:
         raise AnalysisError(f"{log.stem}: no sample was drawn to be labelled", hint="pcsuite judge sample")
-    imported = 0
-    if labels is not None:
-        imported = _take_over(labels, sample, Labels(log))
+    given = {} if labels is None else read_sheet(labels, sample)
+    if given:
+        kept = Labels(log)
+        known, units = kept.read(), {unit.id: unit for unit in sample.units}
+        for name, label in given.items():
+            if name not in known or known[name].label != label:
+                kept.add(units[name], sample.scales[units[name].task], label)
     found = agreements(log, judges)
     if not found:
         raise AnalysisError(
@@ -86,18 +90,7 @@ def check_judge(
         {task: CheckedJudge(judges[task].model, judges[task].prompt_hash, counts[task]) for task in counts},
         records,
     )
-    return CheckResult(write_check(log, check), check, imported)
-
-
-def _take_over(table: Path, sample: JudgeSample, labels: Labels) -> int:
-    """Write the table's labels into the run's file, those that it does not have; returns how many there are."""
-    given = read_sheet(table, sample)
-    units = {unit.id: unit for unit in sample.units}
-    known = labels.read()
-    for name, label in given.items():
-        if name not in known or known[name].label != label:
-            labels.add(units[name], sample.scales[units[name].task], label)
-    return len(given)
+    return CheckResult(write_check(log, check), check, len(given))
 
 
 async def _ask_again(

@@ -6,11 +6,12 @@ import asyncio
 import subprocess
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,8 +20,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import check_depth, describe, shorten
-from pcsuite.data.items import Item
-from pcsuite.engines.adapters.base import PAIR, CallContext, Constraint, Generation, Request
+from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
@@ -36,14 +36,12 @@ from pcsuite.evaluation.answer_probability import (
     label_probability,
     perplexity,
 )
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, JudgeCall, JudgeQuestion, Parsed
-from pcsuite.evaluation.judged import has_reference, true_reply
+from pcsuite.evaluation.base import Evaluation, JudgeCall, Parsed
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
     GenerationRecord,
     ModelRef,
-    PerturbationRef,
     PromptRecord,
     RunRow,
     TaskRef,
@@ -51,11 +49,12 @@ from pcsuite.logging.row import (
     decode_row,
     encode_row,
 )
-from pcsuite.perturbations import Site, perturb, variant_of, variants
 from pcsuite.programs.base import Job, Outcome, Program
-from pcsuite.programs.judging import Judge
-from pcsuite.prompts.prompt import Prompt, PromptTree, fit
-from pcsuite.runners.plan import CLEAN, Plan, TaskRetrievers, Unit
+from pcsuite.prompts.prompt import Prompt, fit
+from pcsuite.runners.edits import Perturber
+from pcsuite.runners.plan import CLEAN, Plan, Unit
+from pcsuite.runners.retrievers import TaskRetrievers
+from pcsuite.runners.row_judges import RowJudges
 
 T = TypeVar("T")
 PROGRAM_METRIC = "program_"
@@ -163,11 +162,13 @@ class Pipeline:
         self._unproven = work.unproven
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, str], _Prepared] = OrderedDict()
-        self._judges: dict[str, Judge] = {}
-        self._controls: OrderedDict[str, asyncio.Task[Outcome]] = OrderedDict()
+        self._judges = RowJudges(session.clients, self._control_outcome)
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
-        """Open what the tasks search in, so that what is missing is told before the first model call."""
+        """Open what the tasks search in, so that what is missing is told before the first model call.
+
+        Raises what the search backend raises where an index or a server is not there.
+        """
         for task_id in task_ids:
             await self._retrievers.open(task_id)
 
@@ -191,14 +192,18 @@ class Pipeline:
             ready = await self._ready(unit, client)
             prompt, record = ready.prompt.text, ready.record
             stage = ASKING
-            outcome = await self._outcome(unit, ready, client)
+            judge, ask = task.evaluator.judge, partial(self._outcome, unit, ready, client)
+            if judge is not None and judge.scale == "pairwise" and cell.control is None:
+                outcome = await self._judges.shared(unit, ask)
+            else:
+                outcome = await ask()
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = client.cost(outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
-            if task.evaluator.judge is not None:
+            if judge is not None:
                 stage = JUDGING
-                judged = await self._verdicts(unit, outcome)
+                judged = await self._judges.verdicts(unit, outcome)
                 outcome = replace(outcome, verdicts=judged)
                 metrics["judge_tokens"] = sum(c.prompt_tokens + c.completion_tokens for c in judged)
                 costs = [call.cost_usd for call in judged if call.cost_usd is not None]
@@ -212,7 +217,11 @@ class Pipeline:
                 scored["retrieval"] = outcome.retrieved is not None
             for name, value in outcome.metrics.items():
                 scored[f"{PROGRAM_METRIC}{name}"] = value
-            scored |= _probabilities(outcome, evaluation)
+            last = outcome.calls[-1] if outcome.calls else None
+            if last is not None and "logprobs" in last and last["text"] == outcome.text:
+                tokens, read = last["logprobs"], evaluation.parsed
+                scored[PERPLEXITY] = perplexity(tokens)
+                scored[LABEL_PROBABILITY] = label_probability(tokens, read.answer, read.fields)
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
@@ -256,23 +265,7 @@ class Pipeline:
             return FinishedRow.of(bare, prompt)
 
     async def _outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
-        """The answer to a unit. What a judge compares others with is asked once, whoever needs it first."""
-        judge = unit.cell.task.evaluator.judge
-        if judge is None or judge.scale != "pairwise" or unit.cell.control is not None:
-            return await self._program_outcome(unit, ready, client)
-        asked = self._controls.get(unit.run_id)
-        if asked is None:
-            asked = asyncio.ensure_future(self._program_outcome(unit, ready, client))
-            self._controls[unit.run_id] = asked
-            if len(self._controls) > _PROMPTS_KEPT:
-                self._controls.popitem(last=False)
-        try:
-            return await asyncio.shield(asked)
-        except Exception:
-            self._controls.pop(unit.run_id, None)  # the next one who needs it tries again
-            raise
-
-    async def _program_outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
+        """The answer to a unit by its condition's program."""
         cell, item, task = unit.cell, unit.item, unit.cell.task
         constraint = cell.constraint
         request = Request(
@@ -291,31 +284,11 @@ class Pipeline:
             raise EngineError(self._unproven[cell.model_id, constraint])
         return await ready.program.run(job, partial(self._ask, client))
 
-    async def _verdicts(self, unit: Unit, outcome: Outcome) -> list[JudgeCall]:
-        """What the task's judge says of an answer; a judge of pairs is given the control's answer beside it."""
-        task, item, spec = unit.cell.task, unit.item, unit.cell.task.evaluator.judge
-        assert spec is not None
-        judge = self._judges.setdefault(task.id, Judge(spec, self.session.clients[spec.model]))
-        control: Outcome | None = None
-        if unit.cell.control is not None:
-            other = next(
-                one
-                for one in unit.cell.control.units(item)
-                if (one.seed, one.perturbation) == (unit.seed, unit.perturbation)
-            )
-            client = self.session.clients[unit.cell.model_id]
-            control = await self._outcome(other, await self._ready(other, client), client)
-        context = judge_context(
-            task.evaluator,
-            task.id,
-            unit.cell.condition.id,
-            item,
-            unit.perturbation.variant,
-            outcome,
-            control,
-            unit.seed,
-        )
-        return await judge.verdicts(task.evaluator, item, outcome, control, context)
+    async def _control_outcome(self, unit: Unit) -> Outcome:
+        """The answer to a control's unit, for a row that is compared with it."""
+        client = self.session.clients[unit.cell.model_id]
+        ready = await self._ready(unit, client)
+        return await self._judges.shared(unit, partial(self._outcome, unit, ready, client))
 
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
@@ -325,13 +298,22 @@ class Pipeline:
         if ready is None:
             if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
-                ready = await client.retried(lambda: asyncio.to_thread(self._prepare, unit, client))
+                ready = await client.retried(lambda: self._beside_calls(unit, client))
             else:
                 ready = self._prepare(unit, client)
             self._prepared[key] = ready
             if len(self._prepared) > _PROMPTS_KEPT:
                 self._prepared.popitem(last=False)
         return ready
+
+    async def _beside_calls(self, unit: Unit, client: ModelClient) -> _Prepared:
+        """A prompt prepared in a thread of its own pool: adapters that block hold up those of the loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._preparers, self._prepare, unit, client)
+
+    @cached_property
+    def _preparers(self) -> ThreadPoolExecutor:
+        """Made where it is needed; its threads end with the pipeline."""
+        return ThreadPoolExecutor(self._suite.profile.repro.num_workers, "prepare")
 
     def _prepare(self, unit: Unit, client: ModelClient) -> _Prepared:
         cell = unit.cell
@@ -349,65 +331,18 @@ class Pipeline:
             template=tree.template,
             rendered_chars=len(prompt.text),
             prompt_tokens=prompt.tokens,
-            padded=prompt.tree.filler if prompt.tree else 0,
+            padded=prompt.tree.filler,
             band=prompt.band,
             tokens_exact=prompt.exact,
         )
         return _Prepared(prompt, record, cell.program())
 
 
-def _probabilities(outcome: Outcome, evaluation: Evaluation) -> dict[str, object]:
-    """What the model's own log probabilities say of a row's final answer, where its server gave them."""
-    last = outcome.calls[-1] if outcome.calls else None
-    if last is None or "logprobs" not in last or last["text"] != outcome.text:
-        return {}
-    tokens, parsed = last["logprobs"], evaluation.parsed
-    return {
-        PERPLEXITY: perplexity(tokens),
-        LABEL_PROBABILITY: label_probability(tokens, parsed.answer, parsed.fields),
-    }
-
-
-def judge_context(
-    evaluator: Evaluator,
-    task_id: str,
-    condition_id: str,
-    item: Item,
-    perturbation_id: str,
-    outcome: Answer,
-    control: Answer | None,
-    seed: int,
-) -> Callable[[JudgeQuestion], CallContext]:
-    """What a judge's question is for: a simulated judge knows which answers are good, namely the references."""
-    judge = evaluator.judge
-    assert judge is not None
-    reference = evaluator.gold_answer(item).strip() if has_reference(item) else None
-    good = outcome.text.strip() == reference
-    other_good = control is not None and control.text.strip() == reference
-
-    def context(question: JudgeQuestion) -> CallContext:
-        true, false = (
-            true_reply(judge, question.order, good=good == right, other_good=other_good == right)
-            for right in (True, False)
-        )
-        if judge.scale == "pairwise" and good == other_good:
-            false = true_reply(judge, question.order, good=True, other_good=False)
-        return CallContext(
-            task_id=f"judge|{task_id}",
-            item_id=f"{item.item_id}|{seed}|{question.order}",
-            condition_id=condition_id,
-            operators=(),
-            perturbation=f"{PAIR}{perturbation_id}" if question.order else perturbation_id,
-            gold=lambda: true,
-            wrong=lambda rng: false,
-            judged_good=good if judge.scale != "pairwise" else True,
-        )
-
-    return context
-
-
 def bound_depth(text: str, parsed: Parsed) -> None:
-    """Leave out the fields of an answer that is nested deeper than a log can hold; the answer itself stays."""
+    """Leave out the fields of an answer that is nested deeper than a log can hold; the answer itself stays.
+
+    ``parsed`` is changed in place: without fields, and with a note of it among its parse errors.
+    """
     try:
         check_depth(text, parsed.fields)
     except ValueError as error:
@@ -538,55 +473,3 @@ async def in_lanes(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-
-
-Edit = Callable[[PromptTree], PromptTree]
-
-
-class Perturber(Protocol):
-    """Finds the edit of a unit's prompt; ``None`` for a clean one."""
-
-    def __call__(self, unit: Unit) -> Edit | None:
-        """The edit."""
-        ...
-
-
-def perturbation_refs(kinds: Iterable[str], most: int | None = None) -> tuple[PerturbationRef, ...]:
-    """The clean prompt and the variants of some kinds, as the log names them.
-
-    ``most`` limits the variants of each kind; the clean prompt always comes first.
-    """
-    return (CLEAN, *(PerturbationRef(entry.kind, entry.id) for entry in variants(kinds, most)))
-
-
-def registered_perturbation(unit: Unit) -> Edit | None:
-    """The edit of a unit whose perturbation is one of the registered kinds.
-
-    ``None`` for a clean unit. Raises :class:`ConfigError` for a kind or variant that there is none of.
-    """
-    if unit.perturbation == CLEAN:
-        return None
-    variant = variant_of(unit.perturbation.kind, unit.perturbation.variant)
-    site = site_of(unit)
-    return lambda tree: perturb(tree, site, variant)
-
-
-def site_of(unit: Unit) -> Site:
-    """Where a unit's perturbation is applied.
-
-    Holds what perturbations may ask: the right answer, a wrong one, and whether a text is right.
-    """
-    task, item = unit.cell.task, unit.item
-    ctx = task.prompting.context(item.input_text, item.columns)
-    bundle = unit.cell.condition.bundle(ctx)
-    assert bundle is not None, "cells are made of applicable conditions only"
-    evaluator = task.evaluator
-    return Site(
-        ctx=ctx,
-        bundle=bundle,
-        item_id=item.item_id,
-        gold=evaluator.gold_answer(item),
-        wrong=lambda rng: evaluator.wrong_answer(item, rng),
-        is_right=lambda text: float(evaluator.evaluate(item, Answer(text)).metrics["task_score"] or 0) >= 1,
-        salt=task.hash_seed,
-    )

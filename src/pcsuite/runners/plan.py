@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from pydantic import BaseModel
 
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.analysis.load.item_scores import control_among
-from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.constraints import choose_backend
-from pcsuite.data.items import Item, ItemSource, find_items, sample_items, task_items
-from pcsuite.data.items import exemplars as choose_exemplars
+from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
-from pcsuite.engines.limits import RetryPolicy, call_with_retries
 from pcsuite.engines.session import check_model, constraint_of
-from pcsuite.errors import ConfigError, ConstraintUnavailableError, DataError, PromptError
-from pcsuite.evaluation import EVALUATORS, checked_options
-from pcsuite.evaluation import build_evaluator as evaluator_of
-from pcsuite.evaluation.base import Evaluator
-from pcsuite.evaluation.judged import has_reference, judge_fingerprint
-from pcsuite.evaluation.own_scorer import OwnScorer
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError
+from pcsuite.evaluation.judged import judge_fingerprint
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Program, Search
+from pcsuite.programs.base import Program
 from pcsuite.prompts.compiled import compiled_path, read_compiled
 from pcsuite.prompts.conditions.conditions import (
     ConditionBundle,
@@ -40,30 +31,12 @@ from pcsuite.prompts.conditions.conditions import (
     apply_condition,
     expand_conditions,
 )
-from pcsuite.prompts.context import Exemplar, TaskPrompting
 from pcsuite.prompts.operators import Operator
-from pcsuite.prompts.prompt import BANDS, PromptTree
-from pcsuite.retrieval import RETRIEVERS
-from pcsuite.retrieval.base import Passage, Retriever
+from pcsuite.prompts.prompt import PromptTree
+from pcsuite.runners.retrievers import retrieval_version, retriever_type
+from pcsuite.runners.task_plan import TaskPlan, build_evaluator, plan_task
 
 CLEAN = PerturbationRef()
-MAX_EXEMPLARS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
-    """A task with its items and everything needed to prompt and score them."""
-
-    id: str
-    spec: TaskSpec
-    items: Sequence[Item]
-    source: ItemSource
-    prompting: TaskPrompting
-    evaluator: Evaluator
-    band: tuple[int, int]
-    item_digests: Mapping[str, str] = field(repr=False)
-    hash_seed: str = "pcsuite-v1"
-    """Salt of everything that is chosen by hash."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +90,10 @@ class Cell:
         return replace(self.applied.tree, input_text=item.input_text)
 
     def units(self, item: Item) -> Iterator[Unit]:
-        """The rows of an item in this cell: one for each perturbation and seed."""
+        """The rows of an item in this cell: one for each perturbation and seed.
+
+        Perturbation by perturbation, so that replicates, which share a prompt, follow one another.
+        """
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
         for perturbation in self.perturbations:
             for seed in self.seeds:
@@ -125,7 +101,11 @@ class Cell:
                 yield Unit(self, item, seed, perturbation, run_id)
 
     def context(self, item: Item, perturbation: str) -> CallContext:
-        """What a call for an item of this cell is for; a simulated model answers from it."""
+        """What a call for an item of this cell is for; a simulated model answers from it.
+
+        ``perturbation`` is the kind's name, ``none`` for a clean prompt. The answers in it are made only when asked
+        for.
+        """
         evaluator = self.task.evaluator
         return CallContext(
             self.task.id,
@@ -356,69 +336,6 @@ def with_compiled_prompt(
     return condition.with_prompt(read_compiled(path))
 
 
-def plan_task(suite: Suite, task_id: str) -> TaskPlan:
-    """A task ready to be prompted and scored: its sampled items, fixed exemplars, schema and evaluator.
-
-    Exemplars come from the training split and never equal a scored input. Raises :class:`DataError` where the
-    items cannot be read.
-    """
-    spec = suite.tasks[task_id]
-    repro = suite.profile.repro
-    cache_dir = Path(suite.profile.run.cache_dir)
-    loaded = task_items(spec, spec.split, cache_dir)
-    items = sample_items(
-        loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
-    )
-    evaluator = build_evaluator(suite, task_id)
-    check_items(evaluator, items, loaded.source.path)
-    prompting = TaskPrompting(
-        task_id,
-        spec,
-        suite.schema(task_id),
-        suite.grammar(task_id),
-        _exemplars(suite, spec, evaluator, scored=items),
-        suite.lmql_query(task_id),
-    )
-    digests = {item.item_id: digest(item.content())[:16] for item in items}
-    return TaskPlan(
-        task_id,
-        spec,
-        items,
-        loaded.source,
-        prompting,
-        evaluator,
-        spec.length_band or BANDS[spec.kind],
-        digests,
-        repro.deterministic_hash_seed,
-    )
-
-
-def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
-    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not."""
-    try:
-        evaluator.check_items(items)
-    except DataError as error:
-        raise DataError(f"{path}: {error.message}", hint=error.hint) from error
-
-
-def _exemplars(
-    suite: Suite, spec: TaskSpec, evaluator: Evaluator, *, scored: Sequence[Item]
-) -> tuple[Exemplar, ...]:
-    cache_dir = Path(suite.profile.run.cache_dir)
-    if find_items(spec.dataset, spec.train_split, cache_dir) is None:
-        return ()
-    train, source = task_items(spec, spec.train_split, cache_dir)
-    seen = {item.input_text for item in scored}
-    usable = [item for item in train if item.input_text not in seen]
-    wanted = min(MAX_EXEMPLARS, len(usable))
-    chosen = choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed)
-    if evaluator.judge is not None:
-        # Free text may come without references; conditions that show exemplars then say that there are none.
-        chosen = [item for item in chosen if has_reference(item)]
-    check_items(evaluator, chosen, source.path)
-    return tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in chosen)
-
-
 def why_not_applicable(
     suite: Suite,
     task: TaskPlan,
@@ -453,23 +370,17 @@ def why_not_applicable(
                     "retrieval is not enabled for the task (integrations.retrieval.enabled_for_tasks); C7L is the loop"
                     " without it"
                 )
-            if (reason := _why_no_corpus(suite, task)) is not None:
-                return reason
+            settings, cache_dir = suite.profile.integrations.retrieval, Path(suite.profile.run.cache_dir)
+            pages = retriever_type(suite).pages_of(settings, task.spec.dataset, cache_dir)
+            if pages is not None and pages.kind == "sample" and task.source.kind == "cache":
+                # Bundled pages know nothing of exported items.
+                return (
+                    "the items are exported and the only pages are the bundled sample's: pcsuite index build --dataset"
+                    f" {task.spec.dataset} --pages FILE takes pages of yours"
+                )
     for operator in bundle.of_type("fewshot"):
         if (operator.spec.k or 0) > len(ctx.exemplars):
             return f"the training split offers {len(ctx.exemplars)} exemplars, {operator.spec.k} are needed"
-    return None
-
-
-def _why_no_corpus(suite: Suite, task: TaskPlan) -> str | None:
-    """Why there is nothing to search for a task, or ``None``: bundled pages know nothing of exported items."""
-    settings, cache_dir = suite.profile.integrations.retrieval, Path(suite.profile.run.cache_dir)
-    source = retriever_type(suite).pages_of(settings, task.spec.dataset, cache_dir)
-    if source is not None and source.kind == "sample" and task.source.kind == "cache":
-        return (
-            f"the items are exported and the only pages are the bundled sample's: pcsuite index build --dataset"
-            f" {task.spec.dataset} --pages FILE takes pages of yours"
-        )
     return None
 
 
@@ -540,31 +451,6 @@ def plan_cell(
     )
 
 
-def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
-    """The task's evaluator with its options and schema: a named one, or a function in a file of the user's.
-
-    Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
-    """
-    task, scorer = suite.tasks[task_id], suite.scorer(task_id)
-    try:
-        if scorer is not None:
-            options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
-            evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
-        else:
-            evaluator = evaluator_of(task.evaluator, task.scoring_options(), suite.schema(task_id))
-    except (ConfigError, DataError) as error:
-        key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
-        raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
-    if task.retrieval and evaluator.cites_pages:
-        # Without retrieval a citation can still be held against the corpus: is there such a page?
-        settings = suite.profile.integrations.retrieval
-        cache_dir = Path(suite.profile.run.cache_dir)
-        titles = retriever_type(suite).page_titles(settings, task.dataset, cache_dir)
-        if titles is not None:
-            evaluator.know_pages(titles)
-    return evaluator
-
-
 def refuse_judges(plan: Plan, flag: str) -> None:
     """Refuse judged tasks where nobody is there to judge: a judge is asked as soon as an answer is there.
 
@@ -588,67 +474,3 @@ def check_components(suite: Suite) -> None:
         build_evaluator(suite, task_id)
     for model_id in [*suite.profile.selection.models, *suite.judges(suite.profile.selection.tasks)]:
         check_model(model_id, suite.models[model_id])
-
-
-def retriever_type(suite: Suite) -> type[Retriever]:
-    """The profile's search backend, built in or a plug-in's.
-
-    Raises :class:`ConfigError`, with the key's line in the profile, for a name that nobody registered.
-    """
-    try:
-        return RETRIEVERS.get(suite.profile.integrations.retrieval.backend)
-    except ConfigError as error:
-        key = ["integrations", "retrieval", "backend"]
-        raise ConfigError(suite.sources["profile"].problem(key, str(error))) from error
-
-
-def retrieval_version(suite: Suite, task_id: str) -> Mapping[str, str]:
-    """What determines the passages a task's loop is shown; nothing is built or asked.
-
-    Part of the fingerprint of cells whose program searches: another corpus makes other rows.
-    """
-    settings = suite.profile.integrations.retrieval
-    backend = retriever_type(suite)
-    return backend.version(settings, suite.tasks[task_id].dataset, Path(suite.profile.run.cache_dir))
-
-
-class TaskRetrievers:
-    """Search functions by task."""
-
-    def __init__(self, suite: Suite, policy: RetryPolicy) -> None:
-        self._suite = suite
-        self._policy = policy
-        self._opened: dict[str, Retriever] = {}
-        self._lock = asyncio.Lock()
-
-    async def open(self, task_id: str) -> None:
-        """Open a task's retriever, so that what is missing is told before the first model call."""
-        await self._retriever(self._suite.tasks[task_id].dataset)
-
-    def search_of(self, task_id: str) -> Search:
-        """The search function of a task's corpus.
-
-        Searches that fail for a while are tried again as the retry policy says; then :class:`EngineError` is
-        raised.
-        """
-        rng = Random(task_id)
-
-        async def search(query: str, k: int) -> list[Passage]:
-            retriever = await self._retriever(self._suite.tasks[task_id].dataset)
-            if not retriever.blocking:
-                return retriever.search(query, k)
-            found, _ = await call_with_retries(
-                lambda: asyncio.to_thread(retriever.search, query, k), self._policy, rng
-            )
-            return found
-
-        return search
-
-    async def _retriever(self, dataset: str) -> Retriever:
-        async with self._lock:
-            if dataset not in self._opened:
-                settings = self._suite.profile.integrations.retrieval
-                backend = retriever_type(self._suite)
-                cache_dir = Path(self._suite.profile.run.cache_dir)
-                self._opened[dataset] = await asyncio.to_thread(backend.open, settings, dataset, cache_dir)
-            return self._opened[dataset]

@@ -128,7 +128,10 @@ class Progress:
         return (time.monotonic() - self._started) / tally.done * (tally.total - tally.done)
 
     def line(self) -> str:
-        """All of it in one line: rows, facts, and the time left at the pace so far."""
+        """All of it in one line: rows, facts, and the time left at the pace so far.
+
+        ``120/400 rows, 8.1 rows/s, 52.3k tokens, 2 failed, about 0 min 35 s left``
+        """
         eta = self.eta_seconds()
         left = f", about {_clock(eta)} left" if eta else ""
         return f"{self.tally.done}/{self.tally.total} rows, {self.facts()}{left}"

@@ -21,7 +21,10 @@ GroupKey = tuple[str, str, str]
 
 
 def cells_by_group(plan: Plan) -> dict[GroupKey, dict[str, Cell]]:
-    """The cells of a plan by task, model and regime, and within those by condition."""
+    """The cells of a plan by task, model and regime, and within those by condition.
+
+    Conditions that are not applicable to a group are not in it.
+    """
     groups: dict[GroupKey, dict[str, Cell]] = defaultdict(dict)
     for cell in plan.cells:
         groups[cell.task.id, cell.model_id, cell.decoding.id][cell.condition.id] = cell

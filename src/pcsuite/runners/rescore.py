@@ -19,7 +19,7 @@ from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
-from pcsuite.runners.plan import build_evaluator
+from pcsuite.runners.task_plan import build_evaluator
 
 _KEPT_METRICS = (
     "token_cost",
@@ -68,21 +68,15 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
             fresh = _again(suite, row, tasks, outcome)
             if fresh is not None:
                 log.append(fresh)
-    if not outcome.failed:
-        _note_scorers(suite, paths)
+    manifest = None if outcome.failed else read_manifest(paths.log)
+    if manifest is not None:
+        # The manifest says which text of a scorer of the user's own the rows are scored with now.
+        for task_id, note in manifest.tasks.items():
+            own = suite.scorer(task_id) if task_id in suite.tasks else None
+            if own is not None and own.stamp != note.scorer:
+                note.scorer, manifest.config_hash = own.stamp, suite.config_hash
+        write_manifest(paths.log, manifest)
     return outcome
-
-
-def _note_scorers(suite: Suite, paths: RunPaths) -> None:
-    """Say in the manifest which text of a scorer of the user's own the rows are scored with now."""
-    manifest = read_manifest(paths.log)
-    if manifest is None:
-        return
-    for task_id, note in manifest.tasks.items():
-        own = suite.scorer(task_id) if task_id in suite.tasks else None
-        if own is not None and own.stamp != note.scorer:
-            note.scorer, manifest.config_hash = own.stamp, suite.config_hash
-    write_manifest(paths.log, manifest)
 
 
 def _again(

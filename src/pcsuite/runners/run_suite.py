@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,9 @@ from pcsuite.logging.manifest import (
     write_manifest,
 )
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
+from pcsuite.runners.edits import Perturber, registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
-from pcsuite.runners.pipeline import Perturber, Work, git_commit, registered_perturbation
+from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import Cell, NotApplicable, Plan, build_plan, refuse_judges
 from pcsuite.runners.progress import Progress, RowSink, Tally
 from pcsuite.runners.registration import register
@@ -119,21 +119,32 @@ def _model_note(spec: ModelSpec) -> ModelNote:
 
 
 def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:
-    """Write the plan's manifest; a further block of the same log is added to the one that is there."""
+    """Write the plan's manifest; a further block of the same log is added to the one that is there.
+
+    ``registered`` is what was written down before the first row. Raises :class:`LogError` where it cannot be written.
+    """
     manifest = plan_manifest(plan)
     manifest.preregistration = registered
     if plan.scope.block:
-        try:
-            main = read_manifest(log) or RunManifest()
-        except LogError:
-            main = RunManifest()
+        main = _readable_manifest(log) or RunManifest()
         main.fill_from(manifest)
         known = main.not_applicable
         main.not_applicable = known + [note for note in manifest.not_applicable if note not in known]
         earlier = main.blocks or {}
         main.blocks = {**earlier, plan.scope.block: {"planned_rows": manifest.planned_rows}}
         manifest = main
+    elif (earlier_plan := _readable_manifest(log)) is not None:
+        manifest.configurations = earlier_plan.configurations
+    manifest.configurations = {**manifest.configurations, plan.suite.config_hash: plan.suite.settings}
     write_manifest(log, manifest)
+
+
+def _readable_manifest(log: Path) -> RunManifest | None:
+    """The manifest of a log as far as it can be read: one that cannot is replaced."""
+    try:
+        return read_manifest(log)
+    except LogError:
+        return None
 
 
 def _check_scorers(plan: Plan, log: RunLog) -> None:
@@ -226,7 +237,7 @@ def run_plan(
     ``perturber`` finds the edits of perturbed units, by default those of the registered kinds. What the profile
     registers is written down before anything is called; a further block of a run registers nothing.
     """
-    return run_blocking(_running(plan, quiet, policy, use_cache, perturber, executor, deviation, batch))
+    return run_blocking(_run(plan, quiet, policy, use_cache, perturber, executor, deviation, batch))
 
 
 async def run_suite_async(
@@ -244,11 +255,11 @@ async def run_suite_async(
     """
     plan = await asyncio.to_thread(build_plan, suite)
     return await run_beside(
-        _running(plan, quiet, None, use_cache, registered_perturbation, executor, deviation, batch)
+        _run(plan, quiet, None, use_cache, registered_perturbation, executor, deviation, batch)
     )
 
 
-def _running(
+async def _run(
     plan: Plan,
     quiet: bool,
     policy: RetryPolicy | None,
@@ -257,19 +268,13 @@ def _running(
     executor: ExecutorChoice,
     deviation: str | None,
     batch: bool,
-) -> Coroutine[Any, Any, RunSummary]:
-    commit = git_commit(plan.suite.path.resolve().parent)
+) -> RunSummary:
+    run, started = plan.suite.profile.run, time.monotonic()
     if batch:
         check_batches(plan, executor)
+    commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit, batch)
-    chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return _run(plan, chosen, quiet=quiet, deviation=deviation)
-
-
-async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | None) -> RunSummary:
-    run = plan.suite.profile.run
-    started = time.monotonic()
-    async with executor:
+    async with EXECUTORS.get(executor.name)(work, executor, quiet=quiet) as opened:
         with RunLog.of(run, overwrite=run.overwrite) as log:
             if run.overwrite:
                 set_aside(batches_folder(log.paths.log))
@@ -278,7 +283,7 @@ async def _run(plan: Plan, executor: Executor, *, quiet: bool, deviation: str | 
             if not plan.scope.block:
                 registered = register(plan, log, deviation)
                 record_plan(plan, log.paths.log, registered)
-            summary = await run_into(log, plan, executor, quiet=quiet, registered=registered)
+            summary = await run_into(log, plan, opened, quiet=quiet, registered=registered)
             return replace(summary, seconds=time.monotonic() - started)
 
 
@@ -334,7 +339,10 @@ async def run_into(
 
 
 def check_batches(plan: Plan, executor: ExecutorChoice) -> None:
-    """Refuse batches where nobody could send them; raises :class:`ConfigError` before anything is opened."""
+    """Refuse batches where nobody could send them; raises :class:`ConfigError` before anything is opened.
+
+    That is by another executor than the local one, for judged tasks, and for providers without a batch API.
+    """
     if executor.name != LOCAL.name:
         raise ConfigError(f"--batch sends from this process, not by --executor {executor.name}")
     refuse_judges(plan, "--batch")

@@ -133,7 +133,10 @@ class UntilDecided:
             self._file.close()
 
     def last_looks(self) -> tuple[Look, ...]:
-        """The last look at each arm, in the order of the plan."""
+        """The last look at each arm, in the order of the plan.
+
+        Arms that were never looked at, for want of scored items, are left out.
+        """
         return tuple(arm.last for arm in self._arms if arm.last is not None)
 
     def _family(self, key: ArmKey) -> str:

@@ -41,8 +41,17 @@ def krippendorff_alpha(first: ArrayLike, second: ArrayLike, *, metric: AlphaMetr
     >>> round(krippendorff_alpha([0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]), 3)
     0.095
     """
-    values, joint = _confusion(first, second)
-    return float(_alpha(joint[None], metric)[0]) if len(values) > 1 else float("nan")
+    left, right = np.asarray(first), np.asarray(second)
+    if left.shape != right.shape or left.ndim != 1 or left.size == 0:
+        raise AnalysisError(
+            f"agreement needs two rating vectors of one length, not {left.shape} and {right.shape}"
+        )
+    values, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
+    k = len(values)
+    if k < 2:
+        return float("nan")
+    joint = np.bincount(codes[: len(left)] * k + codes[len(left) :], minlength=k * k).reshape(1, k, k)
+    return float(_alpha(joint.astype(np.float64), metric)[0])
 
 
 def rater_agreement(
@@ -95,18 +104,6 @@ def rater_agreement(
         low = min(float(low), plain.low) if np.isfinite(plain.low) else float(low)
         found.append(Estimate(value, low, min(1.0, float(high)), level, n, f"{name}, bootstrap over items"))
     return Agreement(share, found[0], found[1])
-
-
-def _confusion(first: ArrayLike, second: ArrayLike) -> tuple[np.ndarray, FloatArray]:
-    left, right = np.asarray(first), np.asarray(second)
-    if left.shape != right.shape or left.ndim != 1 or left.size == 0:
-        raise AnalysisError(
-            f"agreement needs two rating vectors of one length, not {left.shape} and {right.shape}"
-        )
-    values, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
-    k = len(values)
-    joint = np.bincount(codes[: len(left)] * k + codes[len(left) :], minlength=k * k).reshape(k, k)
-    return values, joint.astype(np.float64)
 
 
 def _kappa(joint: FloatArray) -> FloatArray:

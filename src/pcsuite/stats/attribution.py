@@ -92,29 +92,22 @@ def attribute(
     gains = table @ np.column_stack([entry.weights for entry in entries])
     # Weights such as 1/3 leave rounding noise where an item did not change.
     gains[np.abs(gains) < 1e-12] = 0.0
-    measured = zip(_intervals(gains, rng, level), gains.T, strict=True)
-    return [
-        OperatorEffect(
-            entry.operator, entry.method, effect, _test(column, effect, rng), entry.orders, entry.exact
-        )
-        for entry, (effect, column) in zip(entries, measured, strict=True)
-    ]
-
-
-def _intervals(gains: FloatArray, rng: Rng, level: float) -> list[Estimate]:
     if len(gains) >= MANY:
-        return [paired_t_interval(column, level=level) for column in gains.T]
-    bounds = (-1.0, 1.0) if np.abs(gains).max() <= 1 else (-np.inf, np.inf)
-    return bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
-
-
-def _test(gains: FloatArray, effect: Estimate, rng: Rng) -> TestResult:
-    """Signs flipped; of many items that moved, the t test, which is the same then and costs nothing."""
-    if np.count_nonzero(gains) < MANY or not effect.se:
-        return sign_flip_test(gains, rng=rng)
-    df = len(gains) - 1
-    p_value = 2 * float(require("scipy.special", "stats").stdtr(df, -abs(effect.value) / effect.se))
-    return TestResult(effect.value, p_value, "paired t", len(gains), df)
+        effects = [paired_t_interval(column, level=level) for column in gains.T]
+    else:
+        bounds = (-1.0, 1.0) if np.abs(gains).max() <= 1 else (-np.inf, np.inf)
+        effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
+    found = []
+    for entry, effect, column in zip(entries, effects, gains.T, strict=True):
+        # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
+        if np.count_nonzero(column) < MANY or not effect.se:
+            test = sign_flip_test(column, rng=rng)
+        else:
+            df = len(column) - 1
+            p_value = 2 * float(require("scipy.special", "stats").stdtr(df, -abs(effect.value) / effect.se))
+            test = TestResult(effect.value, p_value, "paired t", len(column), df)
+        found.append(OperatorEffect(entry.operator, entry.method, effect, test, entry.orders, entry.exact))
+    return found
 
 
 def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeights]:

@@ -117,7 +117,13 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
             for combination in linked
             if all(levels.get(name, level) == level for name, level in combination.items())
         ]
-        by_combination = [_cells(fit, levels | combination, others) for combination in matching]
+        by_combination: list[Cells] = []
+        for combination in matching:
+            own = [
+                levels | combination | dict(zip(others, rest, strict=True))
+                for rest in itertools.product(*(factors[name] for name in others))
+            ]
+            by_combination.append(list(zip(own, fit.design.full_rows(own), strict=True)))
         if not by_combination:
             continue
         cells = list(itertools.chain.from_iterable(by_combination))
@@ -125,18 +131,11 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
         note = ""
         if 0 < len(determined) < len(by_combination) and not _is_determined(fit, cells):
             cells = list(itertools.chain.from_iterable(determined))
-            note = f"over {', '.join(_combination(fit, own[0][0]) for own in determined)} only: the rest lacks it"
+            named = [name for name in linked[0] if name in factors]  # "7B qwen", say
+            over_these = [" ".join(own[0][0][name] or "?" for name in named) for own in determined]
+            note = f"over {', '.join(over_these)} only: the rest lacks it"
         grid.append((levels, cells, note))
     return grid
-
-
-def _cells(fit: MixedFit, levels: dict[str, str], others: Sequence[str]) -> Cells:
-    factors = fit.design.factors
-    cells = [
-        levels | dict(zip(others, rest, strict=True))
-        for rest in itertools.product(*(factors[name] for name in others))
-    ]
-    return list(zip(cells, fit.design.full_rows(cells), strict=True))
 
 
 def _average(cells: Cells) -> FloatArray:
@@ -145,12 +144,6 @@ def _average(cells: Cells) -> FloatArray:
 
 def _is_determined(fit: MixedFit, cells: Cells) -> bool:
     return bool(fit.design.estimable(_average(cells)[None, :])[0])
-
-
-def _combination(fit: MixedFit, cell: dict[str, str]) -> str:
-    """``7B qwen``: the levels of the linked factors that the model has."""
-    names = [name for name in fit.design.linked[0] if name in fit.design.factors]
-    return " ".join(cell[name] or "?" for name in names)
 
 
 def _mean(

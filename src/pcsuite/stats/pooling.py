@@ -71,11 +71,13 @@ def random_effects(
     if k < 2:
         nan = float("nan")
         return Pooled(Estimate(float(y[0]), nan, nan, level, 1, "one study"), nan, nan, nan, nan, nan)
-    tau2 = _paule_mandel(y, se**2)
-    weights = _weights(se**2, tau2)
+    # Paule & Mandel: the τ² at which the weighted sum of squares about the mean is its expectation.
+    tau2 = float(_tau2_at(y, se**2, np.array([k - 1.0]))[0])
+    weighted = bool((se**2 + tau2 > 0).all())  # every study has a finite weight of its own
+    weights = 1.0 / (se**2 + tau2) if weighted else np.ones_like(y)
     mean = float(weights @ y / weights.sum())
     spread = float(weights @ (y - mean) ** 2) / (k - 1)
-    plain = 1.0 / float(weights.sum()) if _weighted(se**2, tau2) else 0.0
+    plain = 1.0 / float(weights.sum()) if weighted else 0.0
     # Hartung & Knapp scale the ordinary variance by q, which may fall below 1 by chance where k is small.
     between = max(spread / float(weights.sum()), plain)
     variance = between + shared_error**2
@@ -98,20 +100,6 @@ def random_effects(
         # One study more is never surer than the mean of all.
         low, high = min(low, estimate.low), max(high, estimate.high)
     return Pooled(estimate, p_value, float(np.sqrt(tau2)), low, high, df)
-
-
-def _weighted(variances: FloatArray, tau2: float) -> bool:
-    """Whether every study has a finite weight of its own."""
-    return bool((variances + tau2 > 0).all())
-
-
-def _weights(variances: FloatArray, tau2: float) -> FloatArray:
-    return 1.0 / (variances + tau2) if _weighted(variances, tau2) else np.ones_like(variances)
-
-
-def _paule_mandel(y: FloatArray, variances: FloatArray) -> float:
-    """The τ² at which the weighted sum of squares about the mean is its expectation, k - 1; 0 where it is below."""
-    return float(_tau2_at(y, variances, np.array([len(y) - 1.0]))[0])
 
 
 def _tau2_at(y: FloatArray, variances: FloatArray, targets: FloatArray) -> FloatArray:

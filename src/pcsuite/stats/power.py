@@ -229,7 +229,10 @@ def achieved_power(
     0.0
     """
     _check_rates(alpha, 0.5, comparisons)
-    _check_design(items, replicates)
+    if items < 2:
+        raise AnalysisError("a paired comparison needs at least 2 items")
+    if replicates < 1:
+        raise AnalysisError("at least one replicate is needed")
     if not 1 <= affected <= comparisons:
         raise AnalysisError(f"affected is {affected}, it must lie in 1..{comparisons}")
     _check_room(world, effect)
@@ -467,13 +470,6 @@ def _check_rates(alpha: float, power: float, comparisons: int) -> None:
         raise AnalysisError(f"alpha {alpha} and power {power} must lie between 0 and 1")
     if comparisons < 1:
         raise AnalysisError(f"comparisons is {comparisons}, at least 1 is needed")
-
-
-def _check_design(items: int, replicates: int) -> None:
-    if items < 2:
-        raise AnalysisError("a paired comparison needs at least 2 items")
-    if replicates < 1:
-        raise AnalysisError("at least one replicate is needed")
 
 
 def _check_effect(world: PairedWorld, effect: float) -> None:

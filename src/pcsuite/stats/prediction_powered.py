@@ -60,7 +60,21 @@ class PredictionPowered:
     def test(self) -> TestResult:
         """Is the mean 0? It rejects at 5 % where the 95 % interval excludes 0."""
         value = self.estimate.value
-        return TestResult(value, _p_value(self.limits, value), self.estimate.method, self.estimate.n)
+
+        def beyond(log_p: float) -> float:
+            # How far the nearer limit of the interval at that level lies on the value's own side of 0.
+            low, high = self.limits(-math.expm1(log_p))
+            return low if value > 0 else -high
+
+        least, most = math.log(_LEAST_P), math.log(1 - 1e-6)
+        if value == 0 or beyond(most) < 0:
+            p_value = 1.0
+        elif beyond(least) > 0:
+            p_value = _LEAST_P
+        else:
+            optimize = require("scipy.optimize", "stats")
+            p_value = math.exp(optimize.brentq(beyond, least, most, xtol=1e-3))
+        return TestResult(value, p_value, self.estimate.method, self.estimate.n)
 
 
 def prediction_powered_mean(
@@ -150,22 +164,3 @@ def _leave_one_out_tunings(truth: FloatArray, said: FloatArray, others: int) -> 
     best[usable] = products[usable] / squares[usable] / (1 + n / others)
     # A share of the judge's word: more than all of it, or its opposite, is noise of few labels.
     return np.clip(best, 0.0, 1.0)
-
-
-def _p_value(limits: Callable[[float], tuple[float, float]], value: float) -> float:
-    """The p-value whose test rejects where the interval of that level excludes 0."""
-    if value == 0:
-        return 1.0
-
-    def beyond(log_p: float) -> float:
-        # How far the nearer limit of the interval at that level lies on the value's own side of 0.
-        low, high = limits(-math.expm1(log_p))
-        return low if value > 0 else -high
-
-    least, most = math.log(_LEAST_P), math.log(1 - 1e-6)
-    if beyond(least) > 0:
-        return _LEAST_P
-    if beyond(most) < 0:
-        return 1.0
-    optimize = require("scipy.optimize", "stats")
-    return math.exp(optimize.brentq(beyond, least, most, xtol=1e-3))

@@ -47,7 +47,9 @@ def best_of(values: ArrayLike, *, rng: Rng, level: float = 0.95) -> BestArm:
         raise AnalysisError("the best of several arms needs at least two items")
     means = table.mean(axis=0)
     best = int(np.argmax(means))
-    errors = _errors(table)
+    # Standard errors of the means, never below what one change each way among two further items would give.
+    floor = np.sqrt(2.0) * (float(np.abs(table).max()) or 1.0) / (n + 2)
+    errors = np.asarray(np.maximum(table.std(axis=0, ddof=1) / np.sqrt(n), floor))
     special = require("scipy.special", "stats")
     tail = (1 - level) / 2
     alone = float(special.stdtrit(n - 1, 1 - tail))
@@ -72,14 +74,6 @@ def _cross_validated(table: FloatArray, rng: Rng) -> float:
         chosen = np.argmax((total - held_out) / (n - size)[:, None], axis=1)
         gains += float(held_out[np.arange(folds), chosen].sum()) / n
     return gains / SPLITS
-
-
-def _errors(table: FloatArray) -> FloatArray:
-    """Standard errors of the arms' means, never below what one change each way among two further items would give."""
-    n = len(table)
-    largest = float(np.abs(table).max()) or 1.0
-    floor = np.sqrt(2.0) * largest / (n + 2)
-    return np.asarray(np.maximum(table.std(axis=0, ddof=1) / np.sqrt(n), floor))
 
 
 def _largest_error(table: FloatArray, errors: FloatArray, tail: float, rng: Rng) -> float:

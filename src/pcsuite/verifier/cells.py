@@ -30,7 +30,11 @@ class Row(NamedTuple):
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in any encoding that :func:`decode_text` knows; ``DataError`` where there is none."""
+    """The text of a file in any encoding that :func:`decode_text` knows; ``DataError`` where there is none.
+
+    Spreadsheets write UTF-8, latin-1 or Windows-1252 without saying which; PDF and UTF-16 are refused with how to
+    save them instead.
+    """
     return decode_text(read_bytes(path), str(path))
 
 
@@ -184,12 +188,18 @@ class CellReader:
         return DataError(f"{self.source}: row {row.number}: {message}", hint=hint)
 
     def check_unit(self, row: Row, unit: str | None, rule: FieldRule, path: str) -> None:
-        """Raise ``DataError`` where the truth states another unit than the mapping does."""
+        """Raise ``DataError`` where the truth states another unit than the mapping does.
+
+        Case, blanks and degree signs do not matter; a truth or a mapping without a unit agrees with any.
+        """
         if unit and rule.unit and _unit_key(unit) != _unit_key(rule.unit):
             raise self.error(row, f"{path}: unit '{unit}' where the mapping says '{rule.unit}'")
 
     def is_given(self, text: str) -> bool:
-        """Whether a cell of a column that the mapping does not know holds anything."""
+        """Whether a cell of a column that the mapping does not know holds anything.
+
+        The mapping's marks for "not given" (``not_given``, ``not_given_numbers``) count as nothing.
+        """
         folded = text.casefold()
         return folded not in self._blank and folded not in self._blank_words
 
@@ -237,16 +247,15 @@ class CellReader:
         if len(reduced) == len(columns):
             return columns
         cells = row.cells[start:]
-        readings = (reduced, columns) if usually_lacks else (columns, reduced)
-        return min(readings, key=lambda reading: self._misfits(cells, reading))
 
-    def _misfits(self, cells: Sequence[str], columns: tuple[Column, ...]) -> int:
-        count = sum(1 for cell in cells[len(columns) :] if cell)
-        for cell, column in zip(cells, columns, strict=False):
-            if column.rule is None:
-                continue
-            try:
-                self.value(cell, column.rule)
-            except ValueError:
-                count += 1
-        return count
+        def misfits(reading: tuple[Column, ...]) -> int:
+            count = sum(1 for cell in cells[len(reading) :] if cell)
+            for cell, column in zip(cells, reading, strict=False):
+                try:
+                    if column.rule is not None:
+                        self.value(cell, column.rule)
+                except ValueError:
+                    count += 1
+            return count
+
+        return min((reduced, columns) if usually_lacks else (columns, reduced), key=misfits)

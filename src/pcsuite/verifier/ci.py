@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from pcsuite import __version__
-from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.paths import item_of, pointer_token
 from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
 
 _MOST_LINES = 50
@@ -108,13 +108,15 @@ def sarif_json(checked: Sequence[Checked]) -> bytes:
         pairs = {pair["path"]: pair["pointer"] for pair in one.document["pairs"]}
         for entry, place in zip(one.document["discrepancies"], one.document["locations"], strict=True):
             pointer = place["pointer"] or pairs.get(item_of(entry["field_path"])) or ""
+            while pointer and pointer not in lines:
+                pointer = pointer.rpartition("/")[0]
             result: dict[str, Any] = {
                 "ruleId": entry["error_type"],
                 "level": "error",
                 "message": {"text": _sentence(entry)},
                 "locations": [
                     {
-                        **_physical(extraction, _line_of(pointer, lines)),
+                        **_physical(extraction, lines.get(pointer, 1)),
                         "logicalLocations": [{"fullyQualifiedName": entry["field_path"]}],
                     }
                 ],
@@ -146,12 +148,6 @@ def sarif_json(checked: Sequence[Checked]) -> bytes:
 
 def _physical(uri: str, line: int) -> dict[str, Any]:
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
-
-
-def _line_of(pointer: str, lines: Mapping[str, int]) -> int:
-    while pointer and pointer not in lines:
-        pointer = pointer.rpartition("/")[0]
-    return lines.get(pointer, 1)
 
 
 def pointer_lines(data: bytes) -> dict[str, int]:
@@ -186,7 +182,7 @@ def pointer_lines(data: bytes) -> dict[str, int]:
         pointer = ""
         if holders:
             holder, index = holders[-1]
-            name = (key or "").replace("~", "~0").replace("/", "~1") if index is None else str(index)
+            name = pointer_token(key or "") if index is None else str(index)
             pointer = f"{holder}/{name}"
             if index is not None:
                 holders[-1] = (holder, index + 1)

@@ -19,7 +19,7 @@ from pcsuite.stats.f1 import f1_score, precision_recall_f1
 from pcsuite.verifier.cells import label_key, read_bytes
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.pairing import Pair, pair_items, pair_texts
-from pcsuite.verifier.paths import item_path
+from pcsuite.verifier.paths import item_path, pointer_token
 from pcsuite.verifier.scores import Counts
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
 from pcsuite.verifier.truth import Steps, Truth, read_truth
@@ -105,6 +105,10 @@ class Discrepancy:
     note: str
 
     def as_dict(self) -> dict[str, Any]:
+        """The entry as ``eval-results.json`` has it.
+
+        ``expected`` or ``actual`` is ``None`` where that side has nothing.
+        """
         return {
             "field_path": self.field_path,
             "expected": self.expected,
@@ -194,7 +198,11 @@ def compare_records(
 
 
 def right_fields(card: Card) -> list[tuple[str, Any, Any]]:
-    """The fields of an item that are right: ``(path within the item, expected, actual)``."""
+    """The fields of an item that are right: ``(path within the item, expected, actual)``.
+
+    Empty for an item that only one side has. They are worked out on demand: of right fields a comparison keeps the
+    number alone.
+    """
     if card.expected is None or card.actual is None:
         return []
     comparer = _Comparer(None, keeps_right=True)
@@ -215,13 +223,8 @@ class _Place(NamedTuple):
             f"{self.path}.{key}" if self.path else key,
             f"{self.pattern}.{key}" if self.pattern else key,
             None if self.steps is None else (*self.steps, key),
-            None if self.pointer is None else f"{self.pointer}/{_escaped(key)}",
+            None if self.pointer is None else f"{self.pointer}/{pointer_token(key)}",
         )
-
-
-def _escaped(key: str) -> str:
-    """A key in a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 class _Comparer:
@@ -540,12 +543,19 @@ class Rules:
 
     @cached_property
     def rules_hash(self) -> str:
-        """Hash of the mapping's rules; scores under different ones are never compared silently."""
+        """Hash of the mapping's rules; scores under different ones are never compared silently.
+
+        Labels, types, tolerances, pairing and which fields count are in it; the truth is not.
+        """
         return self.mapping.rules_hash()
 
     @cached_property
     def fields_in_truth(self) -> int:
-        """How many values of the truth are compared."""
+        """How many values of the truth are compared.
+
+        Each text of a list is one; excluded fields and values outside the mapping are none. It is the number that
+        recall is a share of.
+        """
         return _count_fields(compile_mapping(self.mapping), self.truth.record)
 
     @property
@@ -612,7 +622,10 @@ def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scor
 
 
 def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
-    """Score an extraction file as :func:`score_bytes` does; a missing file is a ``DataError`` either way."""
+    """Score an extraction file as :func:`score_bytes` does; a missing file is a ``DataError`` either way.
+
+    ``strict`` is whether a file that holds no record is an error or scores 0.
+    """
     return score_bytes(read_bytes(path), rules, str(path), strict=strict)
 
 

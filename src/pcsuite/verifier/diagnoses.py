@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
-from pcsuite.verifier.compare import Card, Comparison, Discrepancy
+from pcsuite.verifier.compare import Card, Comparison
 from pcsuite.verifier.tree import Leaf, ObjectNode
 from pcsuite.verifier.values import as_float, is_blank, is_number, judge_value, normalise_text, parse_number
 
@@ -72,7 +72,7 @@ class Diagnosis:
 
 
 class _Wrong(NamedTuple):
-    """A wrong value of a scalar field."""
+    """A scalar field that has another value than it should, or one of another type."""
 
     card: Card
     key: str
@@ -88,7 +88,7 @@ def diagnose(comparison: Comparison) -> list[Diagnosis]:
 
     An error may be in several: azimuths that are 90 degrees off can look exchanged as well.
     """
-    wrong = list(_wrong_values(comparison))
+    wrong = list(_errors(comparison, "wrong_value"))
     by_field: dict[str, list[_Wrong]] = defaultdict(list)
     for one in wrong:
         by_field[one.pattern].append(one)
@@ -107,12 +107,13 @@ def diagnose(comparison: Comparison) -> list[Diagnosis]:
     return sorted(found, key=lambda one: -one.errors)
 
 
-def _wrong_values(comparison: Comparison) -> Iterator[_Wrong]:
+def _errors(comparison: Comparison, error_type: Literal["wrong_value", "format_error"]) -> Iterator[_Wrong]:
+    """Errors of one type at scalar fields, item by item."""
     for card in comparison.cards:
         leaves: dict[str, Leaf] | None = None
         for index in card.found:
             entry = comparison.discrepancies[index]
-            if entry.error_type == "wrong_value":
+            if entry.error_type == error_type:
                 leaves = dict(_leaves(card.node)) if leaves is None else leaves
                 key = entry.field_path[len(card.path) :].removeprefix(".")
                 if key in leaves:
@@ -173,7 +174,9 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
         ratio = actual / expected if expected else math.inf
         if not math.isfinite(ratio) or ratio <= 0:
             continue
-        rounding = 0.5 * 10.0 ** -_decimals(actual) / abs(actual)
+        text = repr(actual)
+        decimals = len(text.partition(".")[2].rstrip("0")) if "e" not in text else 6
+        rounding = 0.5 * 10.0**-decimals / abs(actual)
         unit = next(
             (name for f, name in _UNITS if abs(ratio / f - 1) <= max(_SAME, min(rounding, 0.03))), None
         )
@@ -194,11 +197,6 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             yield Diagnosis("unit factor", message, _paths(alike), (pattern,), len(alike))
 
 
-def _decimals(value: float) -> int:
-    text = repr(value)
-    return len(text.partition(".")[2].rstrip("0")) if "e" not in text else 6
-
-
 def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Items of a list that hold each other's values in the same fields."""
     cards: dict[int, list[_Wrong]] = defaultdict(list)
@@ -207,7 +205,11 @@ def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             cards[id(one.card)].append(one)
 
     def key(entries: Sequence[_Wrong], side: Literal["expected", "actual"]) -> Hashable:
-        values = ((one.key, _plain(getattr(one, side))) for one in entries)
+        given = ((one.key, getattr(one, side)) for one in entries)
+        values = [
+            (name, round(as_float(value), 6) if is_number(value) else normalise_text(str(value)))
+            for name, value in given
+        ]
         return entries[0].card.section, tuple(sorted(values, key=lambda entry: entry[0]))
 
     given: dict[tuple[Hashable, Hashable], list[list[_Wrong]]] = defaultdict(list)
@@ -282,7 +284,7 @@ def _merged_and_split(cards: Sequence[Card], wrong: Sequence[_Wrong]) -> Iterato
                 message = (
                     f"{one.card.path} seems divided: with {joined} it adds up to {as_float(one.expected):g}"
                 )
-            yield Diagnosis(kind, message, items, (one.pattern,), 1 + _fields(parts))
+            yield Diagnosis(kind, message, items, (one.pattern,), 1 + sum(len(card.found) for card in parts))
 
 
 def _completing(
@@ -301,10 +303,6 @@ def _completing(
             if math.isfinite(total) and _matches(one.leaf, total, as_float(whole)):
                 return parts
     return ()
-
-
-def _fields(cards: Iterable[Card]) -> int:
-    return sum(len(card.found) for card in cards)
 
 
 def _abbreviations(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
@@ -341,40 +339,25 @@ def _abbreviates(short: str, long: str) -> bool:
 
 def _numbers_as_text(comparison: Comparison) -> Iterator[Diagnosis]:
     """Numbers that are right but for being written as text, with or without a unit."""
-    found: dict[str, tuple[list[Discrepancy], list[Card]]] = {}
-    for card in comparison.cards:
-        leaves: dict[str, Leaf] | None = None
-        for index in card.found:
-            entry = comparison.discrepancies[index]
-            if entry.error_type == "format_error" and isinstance(entry.actual, str):
-                leaves = dict(_leaves(card.node)) if leaves is None else leaves
-                leaf = leaves.get(entry.field_path[len(card.path) :].removeprefix("."))
-                if leaf is not None and is_number(entry.expected) and _reads_as(leaf, entry):
-                    entries, cards = found.setdefault(leaf.pattern, ([], []))
-                    entries.append(entry)
-                    cards.append(card)
-    for pattern, (entries, cards) in found.items():
+    found: dict[str, list[_Wrong]] = defaultdict(list)
+    for one in _errors(comparison, "format_error"):
+        if not isinstance(one.actual, str) or not is_number(one.expected):
+            continue
+        written = re.match(r"\s*([+-]?[\d,]*\.?\d+)", one.actual)
+        try:
+            if written is not None and _matches(one.leaf, one.expected, parse_number(written.group(1))):
+                found[one.pattern].append(one)
+        except ValueError:
+            continue
+    for pattern, entries in found.items():
         message = (
             f"{pattern}: {_counted(len(entries), 'number')} written as text (“{entries[0].actual[:30]}”)"
         )
-        items = tuple(dict.fromkeys(card.path for card in cards))
-        yield Diagnosis("numbers as text", message, items, (pattern,), len(entries))
-
-
-def _reads_as(leaf: Leaf, entry: Discrepancy) -> bool:
-    first = re.match(r"\s*([+-]?[\d,]*\.?\d+)", entry.actual)
-    try:
-        return first is not None and _matches(leaf, entry.expected, parse_number(first.group(1)))
-    except ValueError:
-        return False
+        yield Diagnosis("numbers as text", message, _paths(entries), (pattern,), len(entries))
 
 
 def _paths(entries: Iterable[_Wrong]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.card.path for one in entries))
-
-
-def _plain(value: Any) -> Hashable:
-    return round(as_float(value), 6) if is_number(value) else normalise_text(str(value))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -54,7 +54,10 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
 
 
 def passed_over(root: Path) -> list[str]:
-    """Why folders in ``root`` are no evals, one line for each; folders of the suite's own are not named."""
+    """Why folders in ``root`` are no evals, one line for each; folders of the suite's own are not named.
+
+    Raises ``DataError`` where ``root`` itself cannot be read.
+    """
     notes = []
     for folder in _folders(root):
         has_truth = _has_truth(folder)
@@ -81,7 +84,10 @@ def _has_truth(folder: Path) -> bool | None:
 
 
 def copy_samples(root: Path) -> None:
-    """Copy the synthetic evals that ship with the package to a folder that does not exist yet."""
+    """Copy the synthetic evals that ship with the package to a folder that does not exist yet.
+
+    Raises ``DataError`` where something of that name exists: nothing is mixed into it.
+    """
     if root.exists():
         raise DataError(f"{root}: exists already", hint="the samples are copied to a new folder only")
     shutil.copytree(Path(str(resources.files("pcsuite.data") / "samples" / "buildingspec")), root)

@@ -31,7 +31,10 @@ class Agreement(NamedTuple):
 
     @property
     def share(self) -> Matrix:
-        """Agreeing fields as a share (0..1) of those both give, or of :data:`EVIDENCE` where that is more."""
+        """Agreeing fields as a share (0..1) of those both give, or of :data:`EVIDENCE` where that is more.
+
+        So one equal field of an item with many is not a likeness of 1.
+        """
         floor = np.minimum(EVIDENCE, self.richer)
         share: Matrix = self.agreeing / np.maximum(np.maximum(self.shared, floor), 1.0)
         return share
@@ -54,11 +57,17 @@ class Likeness:
                 self._counts[side] += column.present[side]
 
     def pairs(self, truth: Indices, extracted: Indices) -> Agreement:
-        """The agreement of ``truth[i]`` with ``extracted[i]``, for every i."""
+        """The agreement of ``truth[i]`` with ``extracted[i]``, for every i.
+
+        Both arrays have the same length, and so has each matrix of the result.
+        """
         return self._agreement(truth, extracted, block=False)
 
     def block(self, truth: Indices, extracted: Indices) -> Agreement:
-        """The agreement of each truth item (rows) with each extracted one (columns)."""
+        """The agreement of each truth item (rows) with each extracted one (columns).
+
+        The result's matrices have a row for each of ``truth`` and a column for each of ``extracted``.
+        """
         return self._agreement(truth[:, None], extracted[None, :], block=True)
 
     def _agreement(self, truth: Indices, extracted: Indices, *, block: bool) -> Agreement:
@@ -74,7 +83,11 @@ class Likeness:
         return Agreement(agreeing, shared, left + right - shared, np.maximum(left, right) + np.zeros(shape))
 
     def keys(self, side: int, index: int) -> tuple[Hashable, ...]:
-        """What items are exactly equal by, field for field: 0 is the truth's side, 1 the extraction's."""
+        """What items are exactly equal by, field for field: 0 is the truth's side, 1 the extraction's.
+
+        Items with equal keys agree in every field; a value of the wrong type equals nothing, not even itself
+        elsewhere.
+        """
         return tuple(column.key(side, index) for column in self._columns)
 
 
@@ -97,7 +110,12 @@ class _Column:
         codes: dict[Any, int] = {}
         self._values = []
         for nothing, side in zip((-1, -2), values, strict=True):
-            known = [_code(value, leaf) for value in side]
+            known = [
+                as_boolean(value)
+                if leaf.type == "boolean"
+                else (normalise_text(value) if isinstance(value, str) else None)
+                for value in side
+            ]
             coded = [nothing if key is None else codes.setdefault(key, len(codes)) for key in known]
             self._values.append(np.array(coded, dtype=np.int64))
 
@@ -125,7 +143,16 @@ class _Texts:
     """The names (or texts) in a list inside the items."""
 
     def __init__(self, keys: tuple[str, ...], truth: Sequence[Item], extracted: Sequence[Item]) -> None:
-        self._sets = [[_names_in(dig(item, keys)) for item in side] for side in (truth, extracted)]
+        self._sets: list[list[frozenset[str]]] = [[], []]
+        for side, items in enumerate((truth, extracted)):
+            for item in items:
+                found = dig(item, keys)
+                held = found if isinstance(found, list) else []
+                names = [entry.get("name") if isinstance(entry, dict) else entry for entry in held]
+                texts = frozenset(
+                    normalise_text(name) for name in names if isinstance(name, str) and name.strip()
+                )
+                self._sets[side].append(texts)
         self.present = [np.array([bool(texts) for texts in side], dtype=bool) for side in self._sets]
 
     def overlap(self, truth: Indices, extracted: Indices, *, block: bool) -> Matrix:
@@ -149,7 +176,11 @@ def _dice(left: frozenset[str], right: frozenset[str]) -> float:
 
 
 def dig(item: Item, keys: tuple[str, ...]) -> Any:
-    """The value that a chain of keys leads to, ``None`` where it breaks off."""
+    """The value that a chain of keys leads to, ``None`` where it breaks off.
+
+    >>> dig({"a": {"b": 1}}, ("a", "b")), dig({"a": 1}, ("a", "b"))
+    (1, None)
+    """
     value: Any = item
     for key in keys:
         if not isinstance(value, dict):
@@ -165,16 +196,3 @@ def _number(value: Any, whole: bool) -> float:
     number = as_float(value)
     usable = math.isfinite(number) and (not whole or number == round(number))
     return number if usable else math.nan
-
-
-def _code(value: Any, leaf: Leaf) -> Hashable:
-    if leaf.type == "boolean":
-        return as_boolean(value)
-    return normalise_text(value) if isinstance(value, str) else None
-
-
-def _names_in(value: Any) -> frozenset[str]:
-    if not isinstance(value, list):
-        return frozenset()
-    names = (entry.get("name") if isinstance(entry, dict) else entry for entry in value)
-    return frozenset(normalise_text(name) for name in names if isinstance(name, str) and name.strip())

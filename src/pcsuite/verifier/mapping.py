@@ -139,7 +139,10 @@ class PairingRules(Pairing):
     """Overrides by path of the list: ``windows``, ``water_heating_systems[].water_heaters``."""
 
     def of_list(self, pattern: str) -> Pairing:
-        """The rules of a list, given by its pattern (``windows[]``)."""
+        """The rules of a list, given by its pattern (``windows[]``).
+
+        What the list's own entry leaves out is as for all lists.
+        """
         override = self.lists.get(pattern.removesuffix("[]"))
         own = override.model_dump(exclude_none=True) if override else {}
         return Pairing(**{**self.model_dump(exclude={"lists"}), **own})
@@ -193,6 +196,10 @@ class FieldMapping(Definition):
 
 
 def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
+    """A mapping file that comes with the package, there or not.
+
+    By default the one for BuildingSpec.
+    """
     return Path(str(resources.files("pcsuite.verifier") / "schemas" / name))
 
 
@@ -244,7 +251,8 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
     for metadata in mapping.metadata:
         if not _PATTERN.fullmatch(metadata):
             raise ConfigError(f"{path}: metadata: '{metadata}' is no path")
-    lists = {head for pattern in seen for head in _list_heads(pattern)}
+    # Every list that a path leads through: a[].b[].c has a and a[].b.
+    lists = {pattern[: found.start()] for pattern in seen for found in re.finditer(r"\[\]", pattern)}
     for name in mapping.pairing.lists:
         if name not in lists:
             raise ConfigError(f"{path}: pairing: no list '{name}'", hint=did_you_mean(name, lists))
@@ -264,12 +272,6 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}") from error
     return mapping
-
-
-def _list_heads(pattern: str) -> Iterator[str]:
-    """Every list a pattern leads through: ``a[].b[].c`` gives ``a`` and ``a[].b``."""
-    for match in re.finditer(re.escape("[]"), pattern):
-        yield pattern[: match.start()]
 
 
 def record_paths(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -32,7 +32,10 @@ class Cell(NamedTuple):
 
     @property
     def shade(self) -> str:
-        """Background from red (0) over yellow to green (1)."""
+        """Background from red (0) over yellow to green (1).
+
+        A CSS colour whose lightness the page's theme sets. The square makes low scores look low: 0.7 is still orange.
+        """
         return f"hsl({round(130 * self.f1**2)} 62% var(--heat))"
 
 
@@ -53,7 +56,11 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: Pooled) -> str:
     columns = wrong[:_MOST_COLUMNS]
     entries = []
     for row in sorted(rows, key=lambda row: (row.document["metrics"]["f1"], row.document["eval_id"])):
-        cells = [_cell(row.by_field.get(name)) for name in columns]
+        counted = [row.by_field.get(name) for name in columns]
+        cells = [
+            None if one is None else Cell(one.f1, _errors(one), int(one.matches + one.false_negatives))
+            for one in counted
+        ]
         link = row.report.resolve().relative_to(root.resolve()).as_posix() if row.report else None
         entries.append({"row": row, "cells": cells, "link": link, "metrics": row.document["metrics"]})
     return load_template("verify-all.html.j2").render(
@@ -72,9 +79,3 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: Pooled) -> str:
 
 def _errors(counts: Counts) -> int:
     return sum(counts.errors_by_type().values())
-
-
-def _cell(counts: Counts | None) -> Cell | None:
-    if counts is None:
-        return None
-    return Cell(counts.f1, _errors(counts), int(counts.matches + counts.false_negatives))

@@ -96,19 +96,17 @@ class _Pairing:
         for name, left in groups[0].items():
             right = groups[1].get(name, [])
             if len(left) > 1 or len(right) > 1 or not name:
-                left, right = self._pair_identical(left, right)
+                # First those that are equal in every field.
+                identity = [
+                    {i: (self._names[s][i], self._likeness.keys(s, i)) for i in side}
+                    for s, side in enumerate((left, right))
+                ]
+                for pair in _equal(*identity):
+                    self._take(*pair, "identical", 1.0, "")
+                left = [i for i in left if i in self._free[0]]
+                right = [i for i in right if i in self._free[1]]
             for pair in self._assigned(left, right, needs_content=False) if name else ():
                 self._take(*pair, stage, credit, reason)
-
-    def _pair_identical(self, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
-        """Pair items that are equal in every field and in name; return the others."""
-        identity = [
-            {i: (self._names[s][i], self._likeness.keys(s, i)) for i in side}
-            for s, side in enumerate((left, right))
-        ]
-        for pair in _equal(*identity):
-            self._take(*pair, "identical", 1.0, "")
-        return [i for i in left if i in self._free[0]], [i for i in right if i in self._free[1]]
 
     def _pair_parts_of_names(self) -> None:
         """Pair names one of which is part of the other: all its words, or a beginning that no third name shares."""

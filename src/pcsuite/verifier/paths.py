@@ -56,6 +56,15 @@ def parse_path(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def pointer_token(key: str) -> str:
+    """A key as a JSON pointer has it (RFC 6901).
+
+    >>> pointer_token("a/b~c")
+    'a~1b~0c'
+    """
+    return key.replace("~", "~0").replace("/", "~1")
+
+
 def pattern_of(steps: tuple[Step, ...]) -> str:
     """The schema field a path points at: list steps become ``[]``.
 
@@ -129,7 +138,12 @@ def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, 
 
 
 def put_value(record: dict[str, Any], path: str, value: Any) -> tuple[str, ...]:
-    """Put a value at a path of keys alone (``project.city``), as mappings write them; return the keys."""
+    """Put a value at a path of keys alone (``project.city``), as mappings write them; return the keys.
+
+    >>> record = {}
+    >>> put_value(record, "project.city", "Ghent"), record
+    (('project', 'city'), {'project': {'city': 'Ghent'}})
+    """
     *holders, last = keys = tuple(path.split("."))
     for key in holders:
         record = record.setdefault(key, {})

@@ -197,7 +197,10 @@ def _within(path: str, item: str) -> str:
 
 
 def marked(expected: Any, actual: Any) -> tuple[Markup, Markup]:
-    """Two values as HTML, the characters in which they differ marked; unlike values are shown plain."""
+    """Two values as HTML, the characters in which they differ marked; unlike values are shown plain.
+
+    Values too long to show, too unlike each other (a ratio under 0.35) or missing on one side have nothing marked.
+    """
     # 580.0 and 580 are one number: the point is no difference.
     left, right = (
         shown(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)

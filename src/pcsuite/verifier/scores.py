@@ -39,12 +39,18 @@ class Counts:
 
     @property
     def false_positives(self) -> float:
-        """Values given that are not in the truth as given."""
+        """Values given that are not in the truth as given.
+
+        Invented, mistyped and wrong values: what precision pays for.
+        """
         return self.hallucination + self.format_error + self.wrong_value
 
     @property
     def false_negatives(self) -> float:
-        """Truth values that were not given as they are."""
+        """Truth values that were not given as they are.
+
+        Missing, mistyped and wrong values: what recall pays for. A wrong value costs both.
+        """
         return self.omission + self.format_error + self.wrong_value
 
     @property
@@ -54,15 +60,21 @@ class Counts:
 
     @property
     def precision(self) -> float:
+        """Share of the values given that are right, 0..1; 0 where none is given."""
         return precision_recall_f1(*self.triple).precision
 
     @property
     def recall(self) -> float:
+        """Share of the truth's values that were given right, 0..1; 0 where the truth has none."""
         return precision_recall_f1(*self.triple).recall
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0/0 is 0, since a record that shows nothing has earned nothing."""
+        """Harmonic mean of precision and recall; 0/0 is 0, since a record that shows nothing has earned nothing.
+
+        >>> round(Counts(matches=3, omission=1).f1, 3)
+        0.857
+        """
         return f1_score(*self.triple)
 
     def errors_by_type(self) -> dict[str, int]:

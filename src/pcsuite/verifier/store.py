@@ -298,7 +298,10 @@ def read_results(path: Path) -> Document:
 
 
 def to_json(document: Document) -> bytes:
-    """Readable UTF-8 JSON, an element of a list to a line; lone surrogates, which UTF-8 cannot hold, stay escaped."""
+    """Readable UTF-8 JSON, an element of a list to a line; lone surrogates, which UTF-8 cannot hold, stay escaped.
+
+    Raises ``ValueError`` for NaN and infinity, which JSON does not have.
+    """
 
     def dumped(value: object, indent: int | None = None) -> str:
         return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
@@ -430,6 +433,10 @@ class FieldTrend(NamedTuple):
 
     @property
     def change(self) -> float:
+        """F1 of the last iteration less that of the first, -1 to 1.
+
+        0 for a field that only one iteration has.
+        """
         return self.scores[-1] - self.scores[0]
 
 

@@ -61,7 +61,11 @@ class Unread:
 
     @property
     def values(self) -> int:
-        """How many values were passed over."""
+        """How many values were passed over.
+
+        Columns, tables, labels and unreadable cells together. A perfect record cannot have them, which is what an
+        eval's ceiling says.
+        """
         in_columns = sum(sum(columns.values()) for columns in self.columns.values())
         return in_columns + sum(self.tables.values()) + len(self.labels) + len(self.cells)
 
@@ -77,7 +81,10 @@ class Truth(NamedTuple):
     unread: Unread = Unread()
 
     def row_of(self, steps: Steps) -> int | None:
-        """The row of the file that gives the value at ``steps``, ``None`` where the truth gives none."""
+        """The row of the file that gives the value at ``steps``, ``None`` where the truth gives none.
+
+        A part that is not listed stands in the row of what holds it. Rows count from 1.
+        """
         for length in range(len(steps), 0, -1):
             if (row := self.rows.get(steps[:length])) is not None:
                 return row
@@ -85,7 +92,10 @@ class Truth(NamedTuple):
 
 
 def read_truth(path: Path, mapping: FieldMapping) -> Truth:
-    """Read ``ground_truth.csv`` under a mapping, as :func:`parse_truth` does its bytes."""
+    """Read ``ground_truth.csv`` under a mapping, as :func:`parse_truth` does its bytes.
+
+    Raises ``DataError`` where there is no such file, and for all that cannot be read in it.
+    """
     return parse_truth(read_bytes(path), mapping, str(path))
 
 
@@ -254,15 +264,13 @@ class _DetailedReport:
         if _BANNER in headings and not headings.intersection(_CLOSING):
             cut = "the report has no closing rows (Compliance Manager Version); it may have been cut off"
             self.warnings.append(f"row {last.number}: {cut}")
-        elif ends_within and self._is_short(last):
-            self.warnings.append(f"row {last.number}: the file ends within a row; it may have been cut off")
+        elif ends_within and (table := self._part if self._part is not None else self._table) is not None:
+            start = table.start if isinstance(table, _OpenTable) else _C
+            if 0 < len(last.cells) - start < len(table.columns):  # fewer cells than the header announces
+                self.warnings.append(
+                    f"row {last.number}: the file ends within a row; it may have been cut off"
+                )
         return self.record
-
-    def _is_short(self, row: Row) -> bool:
-        """Whether the last row has fewer cells than the header above it announces."""
-        table = self._part if self._part is not None else self._table
-        start = table.start if isinstance(table, _OpenTable) else _C
-        return table is not None and 0 < len(row.cells) - start < len(table.columns)
 
     def _place(self, steps: Steps, row: Row) -> None:
         self.rows[steps] = row.number
@@ -298,7 +306,14 @@ class _DetailedReport:
         elif key in self._blocks:
             self._block_row(row, *self._blocks[key])
         elif key in self._fields:
-            self._field_row(row, self._fields[key])
+            field = self._fields[key]
+            value = self._labelled_value(row, field, field.path)
+            first_row, first = self._given.setdefault(field.path, (row.number, value))
+            if first != value:
+                again = f"'{field.label}' is given again with another value than in row {first_row}"
+                raise self._cells.error(row, again, "one file describes one run")
+            if value is not None:
+                self._place(put_value(self.record, field.path, value), row)
         elif self._systems is not None and all(
             word and not word[0].isdigit() for word in (row.cell(_C), row.cell(_D))
         ):
@@ -313,15 +328,6 @@ class _DetailedReport:
 
     def _open_in_b(self) -> bool:
         return self._table is not None and self._table.rule is not None and self._table.start == _B
-
-    def _field_row(self, row: Row, rule: FieldRule) -> None:
-        value = self._labelled_value(row, rule, rule.path)
-        first_row, first = self._given.setdefault(rule.path, (row.number, value))
-        if first != value:
-            again = f"'{rule.label}' is given again with another value than in row {first_row}"
-            raise self._cells.error(row, again, "one file describes one run")
-        if value is not None:
-            self._place(put_value(self.record, rule.path, value), row)
 
     def _block_row(self, row: Row, block: BlockRule, rule: FieldRule) -> None:
         value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")

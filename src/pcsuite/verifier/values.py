@@ -160,5 +160,10 @@ def judge_value(
 
 
 def type_in_words(value: object) -> str:
+    """A JSON value's type, for messages.
+
+    >>> type_in_words(True), type_in_words([]), type_in_words(None)
+    ('a boolean', 'a list', 'null')
+    """
     words = {bool: "a boolean", str: "text", list: "a list", dict: "an object"}
     return words.get(type(value)) or ("a number" if is_number(value) else "null")

@@ -10,6 +10,7 @@ import html
 import re
 from collections import deque
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -47,9 +48,14 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
     for old in folder.glob("page-*.html"):
         old.unlink()
     written = []
+    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    said = (
+        f"Run {html.escape(run)} as files, copied {now}; at most {items} items"
+        " can be opened. What is no link was not taken along: pcsuite view has all of it."
+    )
     for address, text in pages.items():
         written.append(folder / names[address])
-        replace_atomically(written[-1], _local(text, names))
+        replace_atomically(written[-1], _local(text, names, said))
     for name in ("view.css", "view.js"):
         written.append(folder / name)
         replace_atomically(written[-1], asset(name))
@@ -84,12 +90,12 @@ def _is_kept(link: str) -> bool:
     """Whether a page belongs into a bundle: one of a run, not sorted another way, not a later page of its items."""
     parts = urlsplit(link)
     return parts.path.startswith("/run/") and not re.search(
-        r"marks\.|/label\b|sort=-?(score|gain)|page=(?![12]\b)", link
+        r"marks\.|/label\b|sort=-|sort=(score|gain)|page=(?![12]\b)|steps=", link
     )
 
 
-def _local(text: str, names: Mapping[str, str]) -> str:
-    """A page as a file: links between files, no forms, its policy in its head."""
+def _local(text: str, names: Mapping[str, str], said: str) -> str:
+    """A page as a file: links between files, no forms, what it is above it, its policy in its head."""
 
     def link(found: re.Match[str]) -> str:
         name = names.get(html.unescape(found[1]))
@@ -101,6 +107,10 @@ def _local(text: str, names: Mapping[str, str]) -> str:
     )
     text = re.sub(r"<form[^>]*method=\"(get|post)\".*?</form>", "", text, flags=re.DOTALL)
     text = re.sub(r"<p data-live=.*?</p>", "", text, flags=re.DOTALL)
+    text = text.replace('<div class="elsewhere" hidden>', '<div class="elsewhere">')
+    text = text.replace(
+        '<main id="main" tabindex="-1">', f'<main id="main" tabindex="-1">\n<p class="small">{said}</p>'
+    )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_PAGE_POLICY}">'
     return text.replace("<meta charset", f"{policy}\n<meta charset", 1)
 

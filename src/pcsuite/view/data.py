@@ -1,91 +1,57 @@
-"""What the pages are made of: the runs of a folder, and the cells, items and answers of one.
+"""What the pages are made of: the cells, items and answers of one run, and the runs that are open.
 
 DuckDB answers over the run's Parquet; a run in progress is read on from its log. Rows are never all loaded: what a page
-needs of every row (scores by item and cell) is aggregated once for each state of the log, and kept as a table.
+needs of every row (scores by item and cell) is aggregated once for each state of the log and kept as Parquet, ordered
+so that a page reads only its own slice.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timezone
-from functools import cached_property, lru_cache
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillWaiting
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from pcsuite._util.files import replacing
+from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
-from pcsuite.errors import ConfigError, LogError, PcsuiteError
+from pcsuite.errors import ConfigError, LogError, PcsuiteError, did_you_mean, require
 from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
-from pcsuite.logging.manifest import RunManifest, manifest_path, read_manifest
+from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import log_segments
 from pcsuite.prompts.verbatim import readable
-from pcsuite.view.filters import AXES, OUTCOMES, Filter
+from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
+from pcsuite.view.runs import RunEntry, RunSummary, Summaries, as_it_stands, cost_of, list_runs
 from pcsuite.view.slices import SliceScores
 
 MEMORY = "700MB"
+CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
+NATURALLY = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
+"""Item 2 before item 10."""
 REMEMBERED_SEARCHES = 16
-RUNNING_SECONDS = 15
-"""A log written to this lately belongs to a run in progress."""
-
-
-class RunEntry(NamedTuple):
-    """A run in the overview."""
-
-    name: str
-    log: Path
-    manifest: RunManifest
-    size: int
-    modified: datetime
-
-    @property
-    def ablation(self) -> Path | None:
-        """What an ablation found (``ablation.json``), where the run is one that has ended."""
-        found = self.log.parent.parent / "ablation.json"
-        return found if self.log.parent.parent.parent.name == "ablations" and found.is_file() else None
-
-    @property
-    def is_live(self) -> bool:
-        """Whether the log was written to in the last seconds."""
-        return (datetime.now(timezone.utc) - self.modified).total_seconds() < RUNNING_SECONDS
-
-
-def list_runs(output_dir: Path) -> list[RunEntry]:
-    """The runs of an output folder, the newest first; those whose manifest cannot be read come with an empty one.
-
-    A manifest is read again only when its file has changed.
-    """
-    found = []
-    folder = Path(output_dir)
-    for log in [*folder.glob("runs/*.jsonl"), *folder.glob("ablations/*/runs/*.jsonl")]:
-        stats = [segment.path.stat() for segment in log_segments(log)]
-        if stats:
-            newest = max(entry.st_mtime for entry in stats)
-            modified = datetime.fromtimestamp(newest, timezone.utc)
-            size = sum(entry.st_size for entry in stats)
-            found.append(RunEntry(log.stem, log, _manifest(log), size, modified))
-    return sorted(found, key=lambda entry: entry.modified, reverse=True)
-
-
-def _manifest(log: Path) -> RunManifest:
-    try:
-        written = manifest_path(log).stat()
-    except OSError:
-        return RunManifest()
-    return _manifest_as_of(log, (written.st_ino, written.st_mtime_ns, written.st_size))
-
-
-@lru_cache(maxsize=4096)
-def _manifest_as_of(log: Path, stamp: tuple[int, int, int]) -> RunManifest:
-    """A manifest as its file stood at ``stamp``; nobody changes what is returned."""
-    try:
-        return read_manifest(log) or RunManifest()
-    except LogError:
-        return RunManifest()
+REMEMBERED_SCORES = 4_000_000
+"""Scores of slices that are kept, so that paging, sorting and effects of the same slice read nothing again."""
+EASILY_READ = 200 << 20
+"""Bytes of a log that are read through for the steps of a loop without being asked to."""
+PATIENCE_S = 1.5
+"""Seconds after which a page says that a log is still being read, instead of letting a browser wait."""
+MOST_GROUPS = 40
+REST = 10.0
+"""A log that goes on is read on after so many times the seconds that reading it took the last time."""
 
 
 class Cell(NamedTuple):
@@ -107,12 +73,16 @@ class OpenRun:
 
     def __init__(self, entry: RunEntry, folder: Path, suite: Suite | None = None) -> None:
         self.name, self.log, self.ablation = entry.name, entry.log, entry.ablation
+        self.manifest = RunManifest()
         self._folder = folder
         self._suite = suite
         self._lock = threading.RLock()
         self._stamp: tuple[int, float] | None = None
         self._tables: RunTables | None = None
+        self._next_read = 0.0
         self._searched: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        self._scored: dict[Any, SliceScores] = {}
+        self._answered: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
         self.refresh()
 
     def close(self) -> None:
@@ -122,87 +92,154 @@ class OpenRun:
                 self._tables.close()
                 self._tables = None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the log has changed and it is time to read it again: a large one is not read at every request."""
+        return time.monotonic() >= self._next_read and self._log_stamp() != self._stamp
+
+    def _log_stamp(self) -> tuple[int, float]:
+        stats = [segment.path.stat() for segment in log_segments(self.log)]
+        return sum(entry.st_size for entry in stats), max((entry.st_mtime for entry in stats), default=0.0)
+
     def refresh(self) -> bool:
-        """Read what the log has gained; returns whether there was anything new."""
+        """Read what the log has gained; returns whether there was anything new.
+
+        Pages go on with what was known until all of it has been read. Raises ``LogError`` or ``AnalysisError`` where
+        the log is gone or has no row.
+        """
+        started = time.monotonic()
+        stamp = self._log_stamp()
+        if stamp == self._stamp:
+            return False
+        tables = RunTables([self.log], self._folder, memory=MEMORY, cell_rows=False)
+        tables.__enter__()
+        try:
+            self._aggregate(tables)
+        except BaseException:
+            tables.close()
+            raise
         with self._lock:
-            stats = [segment.path.stat() for segment in log_segments(self.log)]
-            stamp = (
-                sum(entry.st_size for entry in stats),
-                max((entry.st_mtime for entry in stats), default=0.0),
-            )
-            if stamp == self._stamp:
-                return False
-            self.close()
-            tables = RunTables([self.log], self._folder, memory=MEMORY, cell_rows=False)
-            tables.__enter__()
-            self._tables, self._stamp = tables, stamp
+            old, self._tables, self._stamp = self._tables, tables, stamp
             self.manifest = read_manifest(self.log) or RunManifest()
-            self._aggregate()
-            return True
+            for name in ("values", "bundled", "_items"):
+                self.__dict__.pop(name, None)
+            self._searched.clear()
+            self._scored.clear()
+            self._answered.clear()
+            if old is not None:
+                old.close()
+        self._next_read = time.monotonic() + REST * (time.monotonic() - started)
+        return True
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a query over ``runs`` and ``cells``."""
         with self._lock:
-            assert self._tables is not None
-            return self._tables.query(sql, parameters)
+            return self._opened.query(sql, parameters)
+
+    def remembered(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a query that reads all answers, asked once for each state of the log."""
+        key = (sql, sha256_hex(repr(parameters)))
+        with self._lock:
+            if key not in self._answered:
+                if len(self._answered) >= REMEMBERED_SEARCHES:
+                    del self._answered[next(iter(self._answered))]
+                self._answered[key] = self.query(sql, parameters)
+            return self._answered[key]
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, Any]:
         """Columns of a query as arrays."""
         with self._lock:
-            assert self._tables is not None
-            return self._tables.columns(sql, parameters)
+            return self._opened.columns(sql, parameters)
 
-    def _aggregate(self) -> None:
-        """``cells``: one row for each item and cell, with what every page filters and sorts by."""
-        assert self._tables is not None
-        tables = self._tables
+    @property
+    def _opened(self) -> RunTables:
+        if self._tables is None:
+            raise ConfigError(f"run '{self.name}' was closed", hint="load the page again")
+        return self._tables
+
+    def _aggregate(self, tables: RunTables) -> None:
+        """``cells``: one row for each item and cell, with what every page filters and sorts by.
+
+        Made once for each state of the log. The cells of a page (one task, model, regime and perturbation) lie
+        together, so that the other row groups of the file are not read.
+        """
+        tables.execute("SET threads = 2")
         score = tables.metric_column("task_score") or "NULL"
         abstained = tables.metric_column("abstained") or "0"
-        tables.execute("SET threads = 2")
-        tables.execute(
-            f"""
-            CREATE TABLE cells AS
+        sql = f"""
             SELECT task_id, item_id, model_id, decoding_id, perturbation_type, condition_id, count(*) AS n,
-                   avg({score}) FILTER (n_errors = 0) AS score, min({score}) AS low, max({score}) AS high,
+                   CAST(avg({score}) FILTER (n_errors = 0) AS DOUBLE) AS score,
+                   CAST(min({score}) AS DOUBLE) AS low, CAST(max({score}) AS DOUBLE) AS high,
+                   count({score}) FILTER (n_errors = 0) AS scored,
                    count(*) FILTER (n_errors > 0) AS failed,
                    count(*) FILTER (n_errors = 0 AND answer IS NULL AND coalesce({abstained}, 0) = 0) AS unreadable,
                    count(*) FILTER (finish_reason = 'length') AS truncated,
                    count(*) FILTER (coalesce({abstained}, 0) > 0) AS abstained,
-                   avg(total_tokens) AS tokens
+                   avg(total_tokens) AS tokens, avg(prompt_tokens) AS prompt_tokens,
+                   sum(total_tokens) AS all_tokens, sum(prompt_tokens) AS all_prompt_tokens,
+                   any_value(operators) AS operators
             FROM runs WHERE kind = 'main' GROUP BY ALL
+            ORDER BY task_id, model_id, decoding_id, perturbation_type, item_id, condition_id
             """
-        )
-        self.__dict__.pop("values", None)
-        self._searched.clear()
+        file = self._folder / f"cells-{sha256_hex(tables.stamp + sql)[:24]}.parquet"
+        for old in self._folder.glob("cells-*.parquet"):
+            if old != file:
+                old.unlink(missing_ok=True)
+        cells = f"CREATE VIEW cells AS SELECT * FROM read_parquet({sql_text(str(file))})"
+        if file.is_file():
+            try:
+                tables.execute(cells)
+                return
+            except require("duckdb", "stats").Error:  # damaged: it is made anew
+                file.unlink()
+        with replacing(file) as partial:
+            tables.execute(f"COPY ({sql}) TO {sql_text(str(partial))} {CELLS_PARQUET}")
+        tables.execute(cells)
 
     @cached_property
     def values(self) -> dict[str, dict[str, list[str]]]:
-        """By task, the values of each axis in natural order."""
-        found: dict[str, dict[str, list[str]]] = {}
-        for axis, column in AXES.items():
-            for task, value in self.query(f"SELECT DISTINCT task_id, {column} FROM cells"):
-                found.setdefault(task, {}).setdefault(axis, []).append(value)
-        for axes in found.values():
-            for listed in axes.values():
-                listed.sort(key=lambda value: (value != "none", natural_key(value)))
-        return found
-
-    def bundles(self, task: str) -> dict[str, tuple[str, ...]]:
-        """Operators of each condition of a task, in natural order of the conditions."""
-        rows = self.query("SELECT DISTINCT condition_id, operators FROM runs WHERE task_id = ?", [task])
-        named = {name: tuple(part for part in (listed or "").split("+") if part) for name, listed in rows}
-        return {name: named[name] for name in self.values[task]["condition"]}
-
-    def summary(self) -> dict[str, Any]:
-        """Rows, mean score, failures and cost of the whole run."""
-        sums = "sum(n), sum(failed), avg(score), sum(tokens * n)"
-        rows, failed, score, tokens = self.query(f"SELECT {sums} FROM cells")[0]
+        """By task, as the manifest orders them, the values of each axis in natural order."""
+        found: dict[str, dict[str, set[str]]] = {}
+        for task, *axes in self.query(f"SELECT DISTINCT task_id, {', '.join(AXES.values())} FROM cells"):
+            for axis, value in zip(AXES, axes, strict=True):
+                found.setdefault(task, {}).setdefault(axis, set()).add(value)
+        order = {task: number for number, task in enumerate(self.manifest.tasks)}
         return {
-            "rows": int(rows or 0),
-            "failed": int(failed or 0),
-            "score": score,
-            "tokens": int(tokens or 0),
+            task: {
+                axis: sorted(listed, key=lambda value: (value != "none", natural_key(value)))
+                for axis, listed in found[task].items()
+            }
+            for task in sorted(found, key=lambda task: (order.get(task, len(order)), natural_key(task)))
         }
+
+    @cached_property
+    def bundled(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Operators of each condition by task, in natural order of the conditions."""
+        rows = self.query("SELECT DISTINCT task_id, condition_id, operators FROM cells")
+        named = {
+            (task, name): tuple(part for part in (listed or "").split("+") if part)
+            for task, name, listed in rows
+        }
+        return {
+            task: {name: named[task, name] for name in axes["condition"]}
+            for task, axes in self.values.items()
+        }
+
+    def summary(self) -> RunSummary:
+        """Rows, mean score, failures, tokens and cost of the whole run."""
+        by_model = self.query(
+            "SELECT model_id, sum(n), sum(failed), sum(scored), sum(score * scored), sum(all_tokens),"
+            " sum(all_prompt_tokens) FROM cells GROUP BY model_id ORDER BY model_id"
+        )
+        rows, failed, scored, points, tokens = (
+            sum(float(row[place] or 0) for row in by_model) for place in range(1, 6)
+        )
+        spent = {
+            model: (float(asked or 0), float(every or 0) - float(asked or 0))
+            for model, *_, every, asked in by_model
+        }
+        score = points / scored if scored else None
+        return RunSummary(int(rows), int(failed), score, round(tokens), cost_of(self.manifest, spent))
 
     # -- the matrix ---------------------------------------------------------------------------------------------
 
@@ -210,39 +247,54 @@ class OpenRun:
         self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[str, list[Any]]:
         """A query for the ids of the items that a filter lets through, and its parameters."""
+        rest, parameters = self._grouped(wanted, marks)
+        return f"SELECT item_id {rest}", parameters
+
+    def _grouped(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None) -> tuple[str, list[Any]]:
+        """The cells of a filter grouped by item, from FROM on, and the parameters."""
         column = AXES[wanted.columns]
-        where, parameters = ["task_id = ?"], [wanted.task]
-        for axis, value in wanted.fixed.items():
-            where.append(f"{AXES[axis]} = ?")
-            parameters.append(value)
-        inside = " AND ".join(where)
-        sql = f"SELECT item_id FROM cells WHERE {inside} GROUP BY item_id"
+        inside = " AND ".join(["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)])
+        given: list[Any] = [wanted.task, *wanted.fixed.values()]
+        where, having = [inside], list[str]()
+        compared: list[Any] = []
+        for chosen in self._chosen_items(wanted, inside, marks):
+            where.append("item_id IN (SELECT unnest(?))")
+            given.append(sorted(chosen))
         kind, _, name = wanted.only.partition(":")
-        given: list[Any] = list(parameters)
         if kind == "differ":
-            sql += " HAVING max(score) IS DISTINCT FROM min(score)"
+            having.append("max(score) IS DISTINCT FROM min(score)")
         elif kind in OUTCOMES:
-            sql += f" HAVING sum({kind}) > 0"
-        elif kind in ("fixed", "broken") and name:
-            better, worse = (name, wanted.base) if kind == "fixed" else (wanted.base, name)
-            sql += f" HAVING max(score) FILTER ({column} = ?) > max(score) FILTER ({column} = ?)"
-            given += [better, worse]
-        chosen = [f"item_id IN ({sql})"]
+            having.append(f"sum({kind}) > 0")
+        elif kind in ("fixed", "broken"):
+            having.append(f"max(score) FILTER ({column} = ?) > max(score) FILTER ({column} = ?)")
+            compared += [name, wanted.base] if kind == "fixed" else [wanted.base, name]
+        for limit, sign in ((wanted.tokens_from, ">="), (wanted.tokens_to, "<=")):
+            if limit is not None:
+                having.append(f"max(prompt_tokens) FILTER ({column} = ?) {sign} ?")
+                compared += [wanted.base, limit]
+        sql = f"FROM cells WHERE {' AND '.join(where)} GROUP BY item_id"
+        return sql + (f" HAVING {' AND '.join(having)}" if having else ""), [*given, *compared]
+
+    def _chosen_items(
+        self, wanted: Filter, inside: str, marks: Mapping[tuple[str, str], str] | None
+    ) -> list[Collection[str]]:
+        """Items that a search, a label, a group and a mark each let through, as far as the filter has them."""
+        found: list[Collection[str]] = []
         if wanted.query:
-            chosen.append("item_id IN (SELECT unnest(?))")
-            given.append(self._saying(wanted.query, wanted.task, inside, tuple(parameters)))
+            found.append(
+                self._saying(wanted.query, wanted.task, inside, (wanted.task, *wanted.fixed.values()))
+            )
         if wanted.label:
-            chosen.append("item_id IN (SELECT unnest(?))")
-            given.append([item for item, truth in self.truths(wanted.task).items() if truth == wanted.label])
+            truths = self.truths(wanted.task)
+            found.append([item for item, truth in truths.items() if truth == wanted.label])
+        if wanted.group:
+            name, _, value = wanted.group.partition(":")
+            items = self._items.get(wanted.task, {})
+            found.append([key for key, item in items.items() if item.columns.get(name) == value])
         if wanted.marked:
-            listed = [item for (task, item), label in (marks or {}).items() if task == wanted.task]
-            kept = [item for item in listed if wanted.marked in ("any", (marks or {})[wanted.task, item])]
-            chosen.append("item_id IN (SELECT unnest(?))")
-            given.append(kept)
-        return f"SELECT DISTINCT item_id FROM cells WHERE task_id = ? AND {' AND '.join(chosen)}", [
-            wanted.task,
-            *given,
-        ]
+            listed = {item: label for (task, item), label in (marks or {}).items() if task == wanted.task}
+            found.append([item for item, label in listed.items() if wanted.marked in ("any", label)])
+        return found
 
     def _saying(self, query: str, task: str, inside: str, parameters: tuple[str, ...]) -> list[str]:
         """Items whose input, or an answer inside the filter, has a text in it.
@@ -266,50 +318,53 @@ class OpenRun:
         self, wanted: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[int, list[tuple[str, dict[str, Cell]]]]:
         """How many items a filter lets through, and one page of them with their cells by column."""
-        items, parameters = self.matching(wanted, marks)
+        scores = self.scores(wanted, marks)
+        order = _ordered(scores, wanted)
+        names = [scores.items[place] for place in order[offset : offset + limit]]
         column = AXES[wanted.columns]
         where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)]
-        given = [wanted.task, *wanted.fixed.values()]
-        total = int(self.query(f"SELECT count(*) FROM ({items})", parameters)[0][0])
-        descending = wanted.sort.startswith("-")
-        kind, _, name = wanted.sort.removeprefix("-").partition(":")
-        key, more = "item_id", []
-        if kind in ("score", "gain") and name:
-            key, more = f"max(score) FILTER ({column} = ?)", [name]
-            if kind == "gain":
-                key, more = f"{key} - max(score) FILTER ({column} = ?)", [name, wanted.base]
-        order = f"{key} {'DESC' if descending else 'ASC'} NULLS LAST, item_id"
-        chosen = self.query(
-            f"SELECT item_id FROM cells WHERE {' AND '.join(where)} AND item_id IN ({items}) GROUP BY item_id"
-            f" ORDER BY {order} LIMIT {int(limit)} OFFSET {int(offset)}",
-            [*given, *parameters, *more],
-        )
-        names = [item for (item,) in chosen]
         rows = self.query(
             f"SELECT item_id, {column}, n, score, low, high, unreadable, truncated, abstained, failed FROM cells"
-            f" WHERE {' AND '.join(where)} AND list_contains(?, item_id)",
-            [*given, names],
+            f" WHERE {' AND '.join(where)} AND item_id IN (SELECT unnest(?))",
+            [wanted.task, *wanted.fixed.values(), names],
         )
         found: dict[str, dict[str, Cell]] = {name: {} for name in names}
         for item, value, n, score, low, high, *flags in rows:
             named = {flag: int(count) for flag, count in zip(OUTCOMES, flags, strict=True) if count}
             found[item][value] = Cell(value, int(n), score, low, high, named)
-        return total, list(found.items())
+        return len(scores.items), list(found.items())
+
+    def neighbours(
+        self, wanted: Filter, item: str, marks: Mapping[tuple[str, str], str] | None = None
+    ) -> tuple[str | None, str | None]:
+        """The items before and after one in the matrix as it is filtered and sorted; ``None`` where there is none."""
+        scores = self.scores(wanted, marks)
+        names = [scores.items[place] for place in _ordered(scores, wanted)]
+        if item not in names:
+            return None, None
+        place = names.index(item)
+        return (names[place - 1] if place else None), (names[place + 1] if place + 1 < len(names) else None)
 
     def scores(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> SliceScores:
-        """Scores of all items that a filter lets through, by column."""
-        items, parameters = self.matching(wanted, marks)
-        column = AXES[wanted.columns]
-        where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)]
+        """Scores of all items that a filter lets through, by column; remembered until the log grows."""
+        marked = frozenset((marks or {}).items()) if wanted.marked else None
+        key = (tuple(state_of(replace(wanted, sort="item")).items()), marked)
+        with self._lock:
+            if key in self._scored:
+                self._scored[key] = self._scored.pop(key)  # the last used goes last
+                return self._scored[key]
+        rest, parameters = self._grouped(wanted, marks)
         names = self.values[wanted.task][wanted.columns]
+        column = AXES[wanted.columns]
         pivoted = ", ".join(f"max(score) FILTER ({column} = ?) AS c{index}" for index in range(len(names)))
-        found = self.columns(
-            f"SELECT item_id, {pivoted} FROM cells WHERE {' AND '.join(where)} AND item_id IN ({items})"
-            " GROUP BY item_id ORDER BY item_id",
-            [*names, wanted.task, *wanted.fixed.values(), *parameters],
-        )
+        found = self.columns(f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURALLY}", [*names, *parameters])
         own = {name: found[f"c{index}"].astype(float) for index, name in enumerate(names)}
-        return SliceScores(found["item_id"].tolist(), own)
+        made = SliceScores(found["item_id"].tolist(), own)
+        with self._lock:
+            self._scored[key] = made
+            while len(self._scored) > 1 and sum(map(_size, self._scored.values())) > REMEMBERED_SCORES:
+                del self._scored[next(iter(self._scored))]
+        return made
 
     # -- one item -----------------------------------------------------------------------------------------------
 
@@ -321,9 +376,9 @@ class OpenRun:
             "latency_ms", "prompt_tokens", "completion_tokens", "total_tokens", "constraint_backend", "cache_hit",
             "react_steps", "tool_calls", "attempts", "prompt_hash", "operators",
         )  # fmt: skip
-        assert self._tables is not None
-        metrics = [name for name, kind in self._tables.metrics.items() if kind == "number"]
-        columns = [*names, *(str(self._tables.metric_column(name)) for name in metrics)]
+        tables = self._opened
+        metrics = [name for name, kind in tables.metrics.items() if kind == "number"]
+        columns = [*names, *(str(tables.metric_column(name)) for name in metrics)]
         rows = self.query(
             f"SELECT {', '.join(columns)} FROM runs WHERE kind = 'main' AND task_id = ? AND item_id = ?",
             [task, item],
@@ -345,33 +400,30 @@ class OpenRun:
         )
         return found
 
-    def transcript(self, run_id: str) -> list[dict[str, Any]]:
-        """The steps of a loop or of retries, where the row has any; read from the log itself."""
-        needle = run_id.encode()
-        for segment in log_segments(self.log):
-            with segment.open() as stream:
-                for line in stream:
-                    if needle in line:
-                        row = json.loads(line)
-                        if row.get("run_id") == run_id:
-                            return list((row.get("generation") or {}).get("transcript") or [])
-        return []
+    @property
+    def is_easily_read(self) -> bool:
+        """Whether the log is small enough to be read through for one page."""
+        return (self._stamp or (0, 0.0))[0] <= EASILY_READ
+
+    def logged(self, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Rows as the log has them, with what the tables lack (steps of loops, calls of a judge); the newest counts.
+
+        Reads the log through, once for all of them.
+        """
+        wanted, found = {name.encode() for name in run_ids}, {}
+        if wanted:
+            for segment in log_segments(self.log):
+                with segment.open() as stream:
+                    for line in stream:
+                        if line[11:75] in wanted:  # a line begins {"run_id":"…
+                            with suppress(ValueError):
+                                found[line[11:75].decode("ascii")] = dict(json.loads(line))
+        return found
 
     @property
     def has_sample(self) -> bool:
         """Whether answers of the run were drawn to be labelled."""
         return sample_path(self.log).is_file()
-
-    def judge_calls(self, run_ids: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-        """What the judge said of some answers, by run id; read from the log itself, the newest row counts."""
-        wanted, found = set(run_ids), {}
-        for segment in log_segments(self.log):
-            with segment.open() as stream:
-                for line in stream:
-                    name = line[11:75].decode("ascii", "replace")  # a line begins {"run_id":"…
-                    if name in wanted:
-                        found[name] = list(json.loads(line).get("judge") or [])
-        return found
 
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""
@@ -399,7 +451,11 @@ class OpenRun:
                     items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
                 except PcsuiteError:
                     continue
-                found[task] = {item.item_id: item for item in items}
+                asked = {
+                    name
+                    for (name,) in self.query("SELECT DISTINCT item_id FROM cells WHERE task_id = ?", [task])
+                }
+                found[task] = {item.item_id: item for item in items if item.item_id in asked}
         return found
 
     def item(self, task: str, item: str) -> Item | None:
@@ -423,32 +479,127 @@ class OpenRun:
                 found[name] = values[0]
         return found
 
+    def groups(self, task: str) -> dict[str, list[str]]:
+        """Columns of a task's items that group them (2 to :data:`MOST_GROUPS` values), each with its values."""
+        found: dict[str, set[str]] = {}
+        for item in self._items.get(task, {}).values():
+            for name, value in item.columns.items():
+                found.setdefault(name, set()).add(value)
+        return {name: sorted(values) for name, values in found.items() if 2 <= len(values) <= MOST_GROUPS}
+
+
+def _size(scores: SliceScores) -> int:
+    return len(scores.items) * (len(scores.columns) + 8)  # an id takes about as much as eight scores
+
+
+def _ordered(scores: SliceScores, wanted: Filter) -> list[int]:
+    """Places of the items in the order of the matrix, those without the score that is sorted by last."""
+    descending = wanted.sort.startswith("-")
+    kind, _, name = wanted.sort.removeprefix("-").partition(":")
+    if kind not in ("score", "gain"):
+        places = range(len(scores.items))
+        return list(reversed(places) if descending else places)
+    key = scores.columns[name]
+    if kind == "gain":
+        key = key - scores.columns[wanted.base]
+    return [int(place) for place in np.argsort(-key if descending else key, kind="stable")]
+
+
+class StillReading(PcsuiteError):
+    """A log is being read for the first time, and it takes longer than a page should wait."""
+
+    def __init__(self, entry: RunEntry, seconds: float) -> None:
+        super().__init__(f"run '{entry.name}' is being read for the first time")
+        self.entry, self.seconds = entry, seconds
+
 
 class Viewer:
-    """The runs of an output folder, opened as they are asked for."""
+    """The runs of an output folder, opened as they are asked for.
 
-    def __init__(self, output_dir: Path, suite: Suite | None = None, evals: Path | None = None) -> None:
+    With ``patience`` (seconds) :meth:`run` raises :class:`StillReading` where opening takes longer, and goes on in a
+    thread of its own.
+    """
+
+    def __init__(
+        self,
+        output_dir: Path,
+        suite: Suite | None = None,
+        evals: Path | None = None,
+        *,
+        patience: float | None = None,
+    ) -> None:
         self.output_dir = Path(output_dir)
         self.evals = evals
         """Folder of the verifier's evals, where there is one to look at."""
+        self.summaries = Summaries(self.output_dir)
         self._suite = suite
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._known: dict[str, RunEntry] = {}
         self._open: dict[str, OpenRun] = {}
+        self._reading: dict[str, tuple[float, Future[OpenRun]]] = {}
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="pcsuite-view-reader")
 
     def entries(self) -> list[RunEntry]:
         """The runs that are there now, the newest first."""
-        return list_runs(self.output_dir)
+        found = list_runs(self.output_dir)
+        self._known = {entry.name: entry for entry in found}
+        return found
+
+    def entry(self, name: str) -> RunEntry:
+        """A run by name as it stood when the folder was last listed; a ``ConfigError`` where it is not there now."""
+        known = self._known.get(name)
+        if known is None or not log_segments(known.log):
+            self.entries()
+            known = self._known.get(name)
+        if known is None:
+            with self._lock:
+                gone = self._open.pop(name, None)
+            if gone is not None:
+                gone.close()
+            raise ConfigError(
+                f"there is no run '{name}' in {self.output_dir}", hint=did_you_mean(name, list(self._known))
+            )
+        return known
 
     def run(self, name: str) -> OpenRun:
-        """A run by name, read on where its log has grown; a ``ConfigError`` where there is none."""
-        entries = {entry.name: entry for entry in self.entries()}
-        if name not in entries:
-            raise ConfigError(f"there is no run '{name}' in {self.output_dir}")
-        if name not in self._open:
-            self._open[name] = OpenRun(entries[name], self.output_dir / "view" / name, self._suite)
+        """A run by name, read on where its log has grown; a ``ConfigError`` where there is none.
+
+        While more is read of a run that is open, it is shown as it was.
+        """
+        entry = self.entry(name)
+        with self._lock:
+            held = self._open.get(name)
+            if name not in self._reading and (held is None or held.is_behind):
+                self._reading[name] = (time.monotonic(), self._readers.submit(self._read, entry, held))
+            started, future = self._reading.get(name, (0.0, None))
+        if future is not None:
+            try:
+                held = future.result(self._patience)
+            except StillWaiting:
+                if held is None:
+                    raise StillReading(entry, time.monotonic() - started) from None
+                return held
+            except BaseException:
+                self._reading.pop(name, None)
+                raise
+            self._reading.pop(name, None)
+        assert held is not None
+        return held
+
+    def _read(self, entry: RunEntry, held: OpenRun | None) -> OpenRun:
+        # The stamp of before: what is written meanwhile is no part of the summary.
+        before = as_it_stands(entry)
+        if held is None:
+            held = OpenRun(entry, self.output_dir / "view" / entry.name, self._suite)
+            with self._lock:
+                self._open[entry.name] = held
         else:
-            self._open[name].refresh()
-        return self._open[name]
+            held.refresh()
+        self.summaries.put(before, held.summary())
+        return held
 
     def close(self) -> None:
+        self._readers.shutdown(cancel_futures=True)
         for run in self._open.values():
             run.close()

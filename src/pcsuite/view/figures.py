@@ -23,6 +23,10 @@ from pcsuite.view.slices import MANY, QUICK_FLIPS
 
 WIDTH, HEIGHT = 640.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 18.0, 14.0, 52.0
+LONGEST_NAME = 28
+"""Characters of a name below the x axis; longer ones are cut."""
+MOST_CONDITIONS = 40
+"""Conditions that are drawn; marks of more would lie upon each other."""
 COLOURS = 8
 """Colours of the style sheet; series beyond them begin anew."""
 
@@ -94,6 +98,18 @@ class ViewFigure:
             found.append((series.name, marks, line))
         return found
 
+    @property
+    def names_slant(self) -> bool:
+        """Whether the names along the x axis are too long to stand side by side."""
+        room = (WIDTH - LEFT - RIGHT) / max(1, len(self.names))
+        return any(min(len(name), LONGEST_NAME) * 6.6 > room for name in self.names)
+
+    @property
+    def height(self) -> float:
+        """Points of the drawing from top to bottom, with the room that slanted names need."""
+        longest = max((min(len(name), LONGEST_NAME) for name in self.names), default=0)
+        return HEIGHT + (4.6 * longest if self.names_slant else 0.0)
+
     def ticks_across(self) -> list[tuple[float, str]]:
         """Places and names along the x axis."""
         if self.names:
@@ -151,12 +167,13 @@ class _Drawing:
     def __init__(self, run: OpenRun, wanted: Filter, items: str, parameters: list[Any]) -> None:
         self._run, self._wanted = run, wanted
         self._items, self._parameters = items, parameters
-        self._conditions = run.values[wanted.task]["condition"]
+        self._conditions = run.values[wanted.task]["condition"][:MOST_CONDITIONS]
         self._levels: dict[tuple[str, ...], tuple[Level, float]] = {}
         rows = run.query(
             f"SELECT model_id, decoding_id, perturbation_type, condition_id, {_moments('score')}, avg(tokens)"
-            f" FROM cells WHERE task_id = ? AND score IS NOT NULL AND item_id IN ({items}) GROUP BY ALL",
-            [wanted.task, *parameters],
+            f" FROM cells WHERE task_id = ? AND score IS NOT NULL AND condition_id IN (SELECT unnest(?))"
+            f" AND item_id IN ({items}) GROUP BY ALL",
+            [wanted.task, self._conditions, *parameters],
         )
         for *key, n, mean, spread, listed, tokens in rows:
             self._levels[tuple(key)] = (_level(n, mean, spread, listed), float(tokens or 0.0))
@@ -175,7 +192,7 @@ class _Drawing:
 
     def disagreement(self) -> ViewFigure | None:
         """How often two replicates of an item differ, by condition and regime."""
-        rows = self._run.query(
+        rows = self._run.remembered(
             f"SELECT decoding_id, condition_id, {_moments('value')} FROM (SELECT decoding_id, condition_id, item_id,"
             " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
             " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"

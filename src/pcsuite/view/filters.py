@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from pcsuite._util.text import shorten
 from pcsuite.config.spellings import regime_id
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.view.marks import LABELS
 
 if TYPE_CHECKING:
     from pcsuite.view.data import OpenRun
@@ -37,37 +39,77 @@ class Filter:
     query: str = ""
     label: str = ""
     """Truth that the items have."""
+    group: str = ""
+    """``NAME:VALUE``: value that the items have in one of their columns (a domain, say)."""
+    tokens_from: int | None = None
+    tokens_to: int | None = None
+    """Length of the prompt that the items have under ``base``, in tokens."""
     marked: str = ""
     sort: str = "item"
     """``item``, ``score:COLUMN`` or ``gain:COLUMN``; a leading ``-`` turns it round."""
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether items are left out."""
+        limits = (self.tokens_from, self.tokens_to)
+        named = (self.only, self.query, self.label, self.group, self.marked)
+        return any(named) or any(limit is not None for limit in limits)
 
 
 def filter_of(run: OpenRun, query: Mapping[str, str]) -> Filter:
     """The filter that an address asks for; what it does not say is the first of its kind.
 
-    Raises ``ConfigError`` for a task, axis or value that the run does not have.
+    Raises ``ConfigError`` for a task, axis, value or column that the run does not have.
     """
+    if not run.values:
+        raise ConfigError(f"run '{run.name}' has no answers of the main kind yet")
     task = query.get("task") or next(iter(run.values))
-    if task not in run.values:
-        raise ConfigError(f"the run has no task '{task}'")
+    _one_of("task", task, run.values)
     columns = query.get("columns") or "condition"
-    if columns not in AXES:
-        raise ConfigError(f"columns cannot be '{columns}'", hint=f"choose from: {', '.join(AXES)}")
+    _one_of("columns", columns, AXES)
     values = run.values[task]
     fixed = {}
     for axis in AXES:
         if axis != columns:
             wanted = regime_id(query.get(axis)) or values[axis][0]  # addresses may be older than the ids
-            if wanted not in values[axis]:
-                raise ConfigError(f"task '{task}' has no {axis} '{wanted}'")
+            _one_of(axis, wanted, values[axis])
             fixed[axis] = wanted
     base = regime_id(query.get("base")) or values[columns][0]
-    if base not in values[columns]:
-        raise ConfigError(f"there is no column '{base}' to compare with")
+    _one_of("base", base, values[columns])
+    only, sort = query.get("only", ""), query.get("sort") or "item"
+    kind, _, name = only.partition(":")
+    if kind in ("fixed", "broken"):
+        _one_of(f"only={kind}", name, values[columns])
+    elif only:
+        _one_of("only", only, ("differ", *OUTCOMES))
+    kind, _, name = sort.removeprefix("-").partition(":")
+    if kind in ("score", "gain"):
+        _one_of(f"sort={kind}", name, values[columns])
+    else:
+        _one_of("sort", sort.removeprefix("-"), ("item",))
+    marked = query.get("marked", "")
+    if marked:
+        _one_of("marked", marked, ("any", *LABELS))
     return Filter(
-        task, columns, fixed, base, query.get("only", ""), query.get("q", ""), query.get("label", ""),
-        query.get("marked", ""), query.get("sort", "item"),
+        task, columns, fixed, base, only, query.get("q", ""), query.get("label", ""), query.get("group", ""),
+        number_of(query, "tokens_from"), number_of(query, "tokens_to"), marked, sort,
     )  # fmt: skip
+
+
+def _one_of(name: str, value: str, known: Collection[str]) -> None:
+    """Refuse a value that an address may not have, naming those that it may."""
+    if value not in known:
+        raise ConfigError(f"{name}: there is no '{shorten(value, 80)}' here", hint=did_you_mean(value, known))
+
+
+def number_of(query: Mapping[str, str], name: str) -> int | None:
+    """A whole number of an address from 0 on, ``None`` where it has none; a ``ConfigError`` for anything else."""
+    text = query.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise ConfigError(f"{name}: '{shorten(text)}' is no whole number from 0 on")
+    return int(text)
 
 
 def filter_like(run: OpenRun, wanted: Filter) -> Filter:
@@ -80,7 +122,8 @@ def filter_like(run: OpenRun, wanted: Filter) -> Filter:
         if value not in values[axis] and len(values[axis]) > 1:
             raise ConfigError(f"run '{run.name}' has no {axis} '{value}'")
         fixed[axis] = value if value in values[axis] else values[axis][0]
-    return replace(wanted, fixed=fixed, only="", query="", label="", marked="")
+    left_out: dict[str, Any] = {"only": "", "query": "", "label": "", "group": "", "marked": ""}
+    return replace(wanted, fixed=fixed, tokens_from=None, tokens_to=None, **left_out)
 
 
 def address(path: str, parameters: Mapping[str, Any]) -> str:
@@ -91,11 +134,9 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
 
 def state_of(wanted: Filter) -> dict[str, str]:
     """The parameters of an address that say what a filter does."""
-    named = {
-        "task": wanted.task,
-        "columns": wanted.columns,
-        "base": wanted.base,
-        "only": wanted.only,
-        "q": wanted.query,
-    }
-    return {**named, "label": wanted.label, "marked": wanted.marked, "sort": wanted.sort, **wanted.fixed}
+    limits = {"tokens_from": wanted.tokens_from, "tokens_to": wanted.tokens_to}
+    return {
+        "task": wanted.task, "columns": wanted.columns, "base": wanted.base, "only": wanted.only, "q": wanted.query,
+        "label": wanted.label, "group": wanted.group, "marked": wanted.marked, "sort": wanted.sort, **wanted.fixed,
+        **{name: "" if value is None else str(value) for name, value in limits.items()},
+    }  # fmt: skip

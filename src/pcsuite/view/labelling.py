@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.errors import ConfigError
 from pcsuite.logging.labels import CANNOT_TELL, LABEL_WORDS, JudgeSample, Labels, read_sample
 from pcsuite.view.data import OpenRun, Viewer
+from pcsuite.view.filters import number_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -22,8 +23,8 @@ def label(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     sample, labels = sample_of(run), Labels(run.log).read()
     units = sample.units
     open_units = [place for place, unit in enumerate(units) if unit.id not in labels]
-    asked = request.query_params.get("at")
-    place = int(asked) - 1 if asked else (open_units[0] if open_units else None)
+    asked = number_of(request.query_params, "at")
+    place = asked - 1 if asked is not None else (open_units[0] if open_units else None)
     if place is not None and not 0 <= place < len(units):
         raise ConfigError(f"the sample has {len(units)} answers, there is no number {asked}")
     context: dict[str, Any] = {

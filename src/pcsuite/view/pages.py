@@ -7,6 +7,8 @@ thread of its own and renders what it returns.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +16,36 @@ import yaml
 
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.verifier.compare import results_document
 from pcsuite.verifier.evals import find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.scores import pool
 from pcsuite.view.data import OpenRun, Viewer
-from pcsuite.view.figures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, view_figures
-from pcsuite.view.filters import AXES, OUTCOMES, Filter, filter_like, filter_of
+from pcsuite.view.figures import (
+    BOTTOM,
+    COLOURS,
+    HEIGHT,
+    LEFT,
+    LONGEST_NAME,
+    MOST_CONDITIONS,
+    RIGHT,
+    TOP,
+    WIDTH,
+    view_figures,
+)
+from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, number_of
 from pcsuite.view.labelling import label
-from pcsuite.view.marks import LABELS, Marks
+from pcsuite.view.marks import LABELS, Mark, Marks
+from pcsuite.view.runs import LARGEST_SUMMED, RunEntry, planned_rows
 from pcsuite.view.slices import (
+    LONGEST_DIFF,
     SliceScores,
     adjusted_over,
     ladder,
     prompt_blocks,
+    read_part,
     scatter_points,
     slice_effects,
     word_diff,
@@ -43,14 +59,47 @@ Page = tuple[str, dict[str, Any]]
 PAGE_ITEMS = 50
 MOST_COLUMNS = 60
 """Columns of a matrix that are shown; further ones are chosen by their names."""
+MOST_LABELS = 40
+"""Truths that a filter lists; a task with more has no classes."""
+MOST_POINTS = 150
+"""Points of a head-to-head; of more, scores are rounded to tenths."""
+SUMMING_S = 0.25
+"""Seconds that the overview reads logs for before it answers; it asks again for the others."""
 CLIP = 200_000
 """Characters of a text that a page shows."""
 
 
 def overview(viewer: Viewer, request: Request) -> Page:
-    """The runs of the folder, and the way to the evals."""
-    found = {"runs": viewer.entries(), "folder": str(viewer.output_dir)}
-    return "overview.html.j2", {**found, "has_evals": viewer.evals is not None}
+    """The runs of the folder with what came out of each, and the way to the evals."""
+    every = viewer.entries()
+    words = request.query_params.get("q", "").casefold().split()
+    found = [entry for entry in every if all(word in _said_of(entry) for word in words)]
+    number, pages = _page_number(request, len(found))
+    shown = found[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
+    viewer.summaries.fill(shown, SUMMING_S)
+    runs = [(entry, viewer.summaries.get(entry)) for entry in shown]
+    return "overview.html.j2", {
+        "runs": runs,
+        "every": len(every),
+        "total": len(found),
+        "folder": str(viewer.output_dir),
+        "has_evals": viewer.evals is not None,
+        "largest": LARGEST_SUMMED,
+        "pending": any(summary is None and 0 < entry.size <= LARGEST_SUMMED for entry, summary in runs),
+        "page": number,
+        "pages": pages,
+    }
+
+
+def _said_of(entry: RunEntry) -> str:
+    """What a search in the overview looks into."""
+    return " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold()
+
+
+def _page_number(request: Request, total: int) -> tuple[int, int]:
+    """The page that is asked for, at most the last, and how many there are."""
+    pages = max(1, -(-total // PAGE_ITEMS))
+    return min(max(1, number_of(request.query_params, "page") or 1), pages), pages
 
 
 def matrix(viewer: Viewer, request: Request) -> Page:
@@ -59,27 +108,66 @@ def matrix(viewer: Viewer, request: Request) -> Page:
     wanted = filter_of(run, request.query_params)
     marks = Marks(run.log).read()
     labels = {key: mark.label for key, mark in marks.items()}
-    number = max(1, int(request.query_params.get("page") or 1))
-    total, rows = run.page(wanted, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
-    chosen = [name for name in request.query_params.get("show", "").split(",") if name]
-    columns = [name for name in run.values[wanted.task][wanted.columns] if not chosen or name in chosen]
+    values = run.values[wanted.task][wanted.columns]
+    chosen = [name for name in request.query_params.get("show", "").replace(" ", "").split(",") if name]
+    unknown = [name for name in chosen if name not in values]
+    if unknown:
+        raise ConfigError(f"show: there is no '{unknown[0]}' here", hint=did_you_mean(unknown[0], values))
+    columns = [name for name in values if not chosen or name in chosen]
     shown = columns[:MOST_COLUMNS]
     scores = run.scores(wanted, labels)
-    truths, inputs = run.truths(wanted.task), run.inputs(wanted.task)
+    number, pages = _page_number(request, len(scores.items))
+    total, rows = run.page(wanted, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
+    listed = [item for item, _ in rows]
     return "matrix.html.j2", {
         **_common(run, wanted),
+        **_choices(run, wanted, marks),
         "rows": rows,
         "columns": shown,
         "hidden": len(columns) - len(shown),
         "total": total,
         "page": number,
-        "pages": max(1, -(-total // PAGE_ITEMS)),
+        "pages": pages,
         "effects": {effect.column: effect for effect in slice_effects(scores, wanted.base, shown)},
         "levels": scores.means(),
-        "sliced": bool(wanted.only or wanted.query or wanted.label or wanted.marked),
-        "labels": sorted(set(truths.values()))[:40],
-        "truths": truths,
-        "inputs": inputs,
+        "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
+        "titles": _told(run, wanted.columns),
+        "told": _told(run, wanted.columns),
+        "summary": run.summary(),
+        "planned": planned_rows(run.manifest),
+        "truths": run.truths(wanted.task),
+        "inputs": {name: found.input_text for name in listed if (found := run.item(wanted.task, name))},
+    }
+
+
+def _told(run: OpenRun, columns: str) -> dict[str, str]:
+    """What the manifest says of the conditions or models that stand above the columns."""
+    if columns == "condition":
+        return {
+            name: ": ".join(part for part in (note.title, " + ".join(note.operators)) if part)
+            for name, note in run.manifest.conditions.items()
+            if note.title or note.operators
+        }
+    if columns == "model":
+        return {name: f"{note.provider} {note.size}".strip() for name, note in run.manifest.models.items()}
+    return _regimes(run) if columns == "decoding" else {}
+
+
+def _regimes(run: OpenRun) -> dict[str, str]:
+    """Decoding regimes in words, ``D0 (greedy)`` say."""
+    return {
+        name: f"{name} ({regime['label']})"
+        for name, regime in run.manifest.regimes.items()
+        if regime.get("label")
+    }
+
+
+def _choices(run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], Mark]) -> dict[str, Any]:
+    """What the filters of a page may be set to."""
+    found = sorted(set(run.truths(wanted.task).values()))
+    return {
+        "labels": found if len(found) <= MOST_LABELS else [],
+        "groups": run.groups(wanted.task),
         "marks": marks,
     }
 
@@ -92,21 +180,30 @@ def item(viewer: Viewer, request: Request) -> Page:
     answers = run.answers(wanted.task, name)
     if not answers:
         raise ConfigError(f"task '{wanted.task}' has no item '{name}' in this run")
+    marks = Marks(run.log).read()
     beside = [row for row in answers if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items())]
-    first, second = request.query_params.get("a"), request.query_params.get("b")
-    by_id = {row["run_id"]: row for row in answers}
+    for row in beside:
+        row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
+        row["reading"] = _reading(row)
+        row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
+    by_id = {row["run_id"]: row for row in beside}
+    first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
+    chosen = first in by_id and second in by_id
     diff = None
-    if first in by_id and second in by_id:
+    if chosen:
         diff = word_diff(by_id[first]["text"] or "", by_id[second]["text"] or "")
-    steps = {
-        row["run_id"]: run.transcript(row["run_id"])
-        for row in beside
-        if (row["attempts"] or 1) > 1 or row["react_steps"] or row["tool_calls"]
-    }
-    judges = judges_of(run.manifest)
-    said = run.judge_calls([row["run_id"] for row in beside]) if wanted.task in judges else {}
+    elif beside:  # what a form offers at first: the base, and the next answer
+        first = next((row for row in beside if row[AXES[wanted.columns]] == wanted.base), beside[0])["run_id"]
+        second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
+    asked = request.query_params.get("steps", "")
+    wanted_rows = [row["run_id"] for row in beside if row["has_steps"]]
+    if not run.is_easily_read:
+        wanted_rows = [run_id for run_id in wanted_rows if run_id == asked]
+    judged = wanted.task in judges_of(run.manifest) and (run.is_easily_read or asked)
+    logged = run.logged([*wanted_rows, *(by_id if judged else ())])
     found = run.item(wanted.task, name)
-    neighbours = _neighbours(run, wanted, name)
+    before, after = run.neighbours(wanted, name, {key: mark.label for key, mark in marks.items()})
+    key = AXES[wanted.columns]
     return "item.html.j2", {
         **_common(run, wanted),
         "item": name,
@@ -114,30 +211,72 @@ def item(viewer: Viewer, request: Request) -> Page:
         "truth": found.truth if found else None,
         "answers": beside,
         "all_answers": len(answers),
+        "columns_key": key,
+        "names": {row["run_id"]: f"{row[key]}, seed {row['seed']}" for row in beside},
         "diff": diff,
-        "first": by_id.get(first or ""),
-        "second": by_id.get(second or ""),
-        "steps": steps,
-        "said": said,
-        "mark": Marks(run.log).read().get((wanted.task, name)),
+        "diff_cut": LONGEST_DIFF if chosen and _is_cut(by_id[first], by_id[second]) else 0,
+        "first": by_id.get(first),
+        "second": by_id.get(second),
+        "steps": {
+            run_id: list((logged[run_id].get("generation") or {}).get("transcript") or [])
+            for run_id in wanted_rows
+            if run_id in logged
+        },
+        "said": {run_id: list(row.get("judge") or []) for run_id, row in logged.items()} if judged else {},
+        "mark": marks.get((wanted.task, name)),
         "mark_labels": LABELS,
-        "before": neighbours[0],
-        "after": neighbours[1],
+        "before": before,
+        "after": after,
         "clip": CLIP,
     }
+
+
+def _is_cut(*rows: Mapping[str, Any]) -> bool:
+    return any(len(row["text"] or "") > LONGEST_DIFF for row in rows)
+
+
+def _fields(text: str | None) -> dict[str, Any]:
+    """The fields that were read from an answer, which a table has as JSON."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _reading(row: Mapping[str, Any]) -> list[str]:
+    """How an answer was read and how it ended, in words."""
+    said = []
+    if row["json_mode"] == "strict":
+        said.append("the whole text is JSON")
+    elif row["json_mode"] == "embedded":
+        said.append("from a JSON object inside the text")
+    elif row["json_mode"] == "none":
+        said.append("no JSON was found")
+    if row["schema_valid"] is not None and row["json_valid"]:
+        said.append("the schema is met" if row["schema_valid"] else "the schema is not met")
+    if row["finish_reason"] == "length" and "token limit" not in (row["parse_errors"] or ""):
+        said.append("cut off at the token limit")
+    elif row["finish_reason"] not in (None, "", "stop"):
+        said.append(f"ended: {row['finish_reason']}")
+    return said
 
 
 def prompt(viewer: Viewer, request: Request) -> Page:
     """The prompts of an item by block, for two conditions and beside their answers."""
     run = viewer.run(request.path_params["run"])
-    wanted = filter_of(run, {**request.query_params, "task": request.path_params["task"]})
+    given = {**request.query_params, "task": request.path_params["task"]}
+    if given.get("columns", "condition") != "condition":  # a prompt is a condition's: the rest is fixed here
+        given |= {"columns": "condition", "base": "", "only": "", "sort": ""}
+    wanted = filter_of(run, given)
     name = request.path_params["item"]
     rows = {
         row["condition_id"]: row
         for row in reversed(run.answers(wanted.task, name))
-        if row["model_id"] == wanted.fixed.get("model", row["model_id"])
-        and row["perturbation_type"] == wanted.fixed.get("perturbation", row["perturbation_type"])
+        if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items() if axis != "condition")
     }
+    if not rows:
+        raise ConfigError(f"task '{wanted.task}' has no answer to item '{name}' under these filters")
     texts = run.prompts([row["prompt_hash"] for row in rows.values()])
     prompts = {name: texts[row["prompt_hash"]] for name, row in rows.items() if row["prompt_hash"] in texts}
     bundles = {
@@ -148,12 +287,16 @@ def prompt(viewer: Viewer, request: Request) -> Page:
         raise ConfigError(
             "the prompts of this run are not at hand", hint="they lie beside the log, as .prompts.z"
         )
-    left = request.query_params.get("left") or conditions[-1]
-    right = request.query_params.get("right") or wanted.base
+    left = _column(request, "left", conditions, conditions[-1])
+    right = _column(request, "right", conditions, wanted.base if wanted.base in conditions else conditions[0])
     shown = [
-        {"condition": side, "blocks": prompt_blocks(prompts, bundles, side), "row": rows[side]}
-        for side in dict.fromkeys((left, right))
-        if side in prompts
+        {
+            "condition": side,
+            "blocks": prompt_blocks(prompts, bundles, side),
+            "row": rows[side],
+            "beside": prompts[other],
+        }
+        for side, other in {left: right, right: left}.items()
     ]
     operators = list(
         dict.fromkeys(block.operator for side in shown for block in side["blocks"] if block.operator)
@@ -169,13 +312,23 @@ def prompt(viewer: Viewer, request: Request) -> Page:
     }
 
 
+def _column(request: Request, name: str, known: Sequence[str], default: str) -> str:
+    """The column that a parameter of an address names; a ``ConfigError`` for one that is not there."""
+    given = request.query_params.get(name) or default
+    if given not in known:
+        raise ConfigError(f"{name}: there is no '{given[:80]}' here", hint=did_you_mean(given, known))
+    return given
+
+
 def figures(viewer: Viewer, request: Request) -> Page:
     """The report's figures on the items that the filter lets through."""
     run = viewer.run(request.path_params["run"])
     wanted = filter_of(run, request.query_params)
-    labels = {key: mark.label for key, mark in Marks(run.log).read().items()}
+    marks = Marks(run.log).read()
+    labels = {key: mark.label for key, mark in marks.items()}
     return "figures.html.j2", {
         **_common(run, wanted),
+        **_choices(run, wanted, marks),
         "figures": view_figures(run, wanted, labels),
         "width": WIDTH,
         "height": HEIGHT,
@@ -184,6 +337,8 @@ def figures(viewer: Viewer, request: Request) -> Page:
         "top": TOP,
         "bottom": BOTTOM,
         "colours": COLOURS,
+        "longest": LONGEST_NAME,
+        "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
     }
 
 
@@ -192,17 +347,23 @@ def scatter(viewer: Viewer, request: Request) -> Page:
     run = viewer.run(request.path_params["run"])
     wanted = filter_of(run, request.query_params)
     values = run.values[wanted.task][wanted.columns]
-    first = request.query_params.get("x") or wanted.base
-    second = request.query_params.get("y") or values[-1]
-    labels = {key: mark.label for key, mark in Marks(run.log).read().items()}
-    scores = run.scores(wanted, labels)
+    first = _column(request, "x", values, wanted.base)
+    second = _column(request, "y", values, values[-1] if values[-1] != first else values[0])
+    marks = Marks(run.log).read()
+    scores = run.scores(wanted, {key: mark.label for key, mark in marks.items()})
+    points = scatter_points(scores, first, second)
+    coarse = len(points) > MOST_POINTS
+    if coarse:
+        points = scatter_points(scores, first, second, digits=1)
     return "scatter.html.j2", {
         **_common(run, wanted),
+        **_choices(run, wanted, marks),
         "x": first,
         "y": second,
-        "points": scatter_points(scores, first, second),
+        "points": points,
+        "coarse": coarse,
         "effects": slice_effects(scores, first, [second]),
-        "values": values,
+        "listed": values,
     }
 
 
@@ -212,10 +373,12 @@ def ablation(viewer: Viewer, request: Request) -> Page:
     if run.ablation is None:
         raise ConfigError(f"run '{run.name}' is no ablation that has ended")
     wanted = filter_of(run, request.query_params)
-    found = json.loads(run.ablation.read_text(encoding="utf-8"))
-    operators = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))[
-        "operators"
-    ]
+    try:
+        found = json.loads(run.ablation.read_text(encoding="utf-8"))
+        written = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"what the ablation found cannot be read ({error})") from error
+    operators = written["operators"]
     full = next(arm for arm in found["arms"] if arm["id"] == "full")
     verdicts = {entry["block"]: entry for entry in found["verdicts"]}
     blocks = [
@@ -223,6 +386,8 @@ def ablation(viewer: Viewer, request: Request) -> Page:
         for name in full["operators"]
     ]
     block = request.query_params.get("block", "")
+    if block:
+        _column(request, "block", full["operators"], block)
     flips = found["flips"].get(block, {"with": [], "without": []}) if block else None
     return "ablation.html.j2", {
         **_common(run, wanted),
@@ -235,44 +400,66 @@ def ablation(viewer: Viewer, request: Request) -> Page:
 
 def across(viewer: Viewer, request: Request) -> Page:
     """The same items in several runs, the largest difference between the first and the last run first."""
-    given = request.query_params.getlist("runs")
-    names = [name for entry in given for name in entry.split(",") if name]
-    if len(names) < 2:
-        raise ConfigError("two runs or more are compared: runs=A,B")
+    listed = request.query_params.getlist("runs")
+    names = [name for entry in listed for name in entry.split(",") if name]
     runs = [viewer.run(name) for name in dict.fromkeys(names)]
-    wanted = filter_of(runs[0], {**request.query_params, "columns": "condition"})
-    condition = request.query_params.get("condition") or wanted.base
-    by_run = {}
+    if len(runs) < 2:
+        raise ConfigError("two runs or more are compared", hint="tick them in the list of all runs")
+    given = {**request.query_params, "columns": "condition"}
+    given.setdefault(
+        "task", next((task for task in runs[0].values if all(task in run.values for run in runs)), "")
+    )
+    wanted = filter_of(runs[0], given)
+    condition = _column(request, "condition", runs[0].values[wanted.task]["condition"], wanted.base)
+    by_run, stood_in = {}, []
     for run in runs:
-        own = run.scores(filter_like(run, wanted))
-        values = own.columns.get(condition, ())
+        own = filter_like(run, wanted)
+        stood_in += [
+            f"{axis} {value} in {run.name}"
+            for axis, value in own.fixed.items()
+            if value != wanted.fixed[axis]
+        ]
+        scores = run.scores(own)
+        values = scores.columns.get(condition, ())
         by_run[run.name] = {
-            item: score for item, score in zip(own.items, values, strict=False) if score == score
+            item: score for item, score in zip(scores.items, values, strict=False) if score == score
         }
     first, last = by_run[runs[0].name], by_run[runs[-1].name]
     scores = SliceScores.of(by_run)
     items = sorted(scores.items, key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
-    number = max(1, int(request.query_params.get("page") or 1))
+    number, pages = _page_number(request, len(items))
+    shown = items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
+    told = (
+        f"Compared with another kind of cell, as a run has only that: {', '.join(stood_in)}."
+        if stood_in
+        else ""
+    )
     return "across.html.j2", {
         **_common(runs[0], wanted),
         "runs": runs,
         "condition": condition,
         "scores": by_run,
+        "levels": scores.means(),
         "effects": {effect.column: effect for effect in slice_effects(scores, runs[0].name, list(by_run))},
-        "items": items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS],
+        "told": told,
+        "items": shown,
+        "inputs": {name: found.input_text for name in shown if (found := runs[0].item(wanted.task, name))},
         "total": len(items),
         "page": number,
-        "pages": max(1, -(-len(items) // PAGE_ITEMS)),
+        "pages": pages,
     }
 
 
 def operators(viewer: Viewer, request: Request) -> Page:
     """The effect of each condition and operator, and what turning one off would cost."""
     run = viewer.run(request.path_params["run"])
-    wanted = filter_of(run, {**request.query_params, "columns": "condition"})
-    labels = {key: mark.label for key, mark in Marks(run.log).read().items()}
-    scores = run.scores(wanted, labels)
-    bundles = run.bundles(wanted.task)
+    given = dict(request.query_params)
+    if given.get("columns", "condition") != "condition":
+        given |= {"columns": "condition", "base": "", "only": "", "sort": ""}
+    wanted = filter_of(run, given)
+    marks = Marks(run.log).read()
+    scores = run.scores(wanted, {key: mark.label for key, mark in marks.items()})
+    bundles = run.bundled[wanted.task]
     control = wanted.base if wanted.base in bundles else None
     twins = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in ("control", "twin")]
     found = []
@@ -281,14 +468,22 @@ def operators(viewer: Viewer, request: Request) -> Page:
         found += [(contrast, effect) for effect in effects]
     for (_, effect), adjusted in zip(found, adjusted_over([effect for _, effect in found]), strict=True):
         effect.p_bh = adjusted
-    off = request.query_params.get("off", "")
+    names = list(dict.fromkeys(name for own in bundles.values() for name in own))
+    off = _column(request, "off", names, "") if request.query_params.get("off") else ""
+    rungs = ladder(scores, run.values[wanted.task]["condition"])
+    longest = max((len(str(rung["name"])) for rung in rungs), default=0)
     return "operators.html.j2", {
         **_common(run, wanted),
+        **_choices(run, wanted, marks),
+        "total": len(scores.items),
         "found": found,
         "off": off,
         "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
-        "names": list(dict.fromkeys(name for own in bundles.values() for name in own)),
-        "ladder": ladder(scores, run.values[wanted.task]["condition"]),
+        "names": names,
+        "ladder": rungs,
+        "step": 62,
+        "room": 20 if longest <= 8 else 20 + 5 * min(longest, 24),
+        "pad": max(0, min(len(str(rungs[0]["name"])), 24) * 5 - 60) if rungs else 0,
     }
 
 
@@ -299,11 +494,18 @@ def marked(viewer: Viewer, request: Request) -> Page:
     wanted = filter_of(run, request.query_params)
     bad = {item for (task, item), mark in marks.items() if task == wanted.task and mark.label == "bad truth"}
     scores = run.scores(wanted)
-    columns = run.values[wanted.task][wanted.columns]
+    columns = run.values[wanted.task][wanted.columns] if bad else []
     without = scores.without(bad)
+    counts = Counter(mark.label for mark in marks.values())
     return "marks.html.j2", {
         **_common(run, wanted),
-        "marks": marks,
+        # Truths to be repaired first, then the newest.
+        "marks": sorted(
+            sorted(marks.values(), key=lambda mark: mark.made_utc, reverse=True),
+            key=lambda mark: mark.label != "bad truth",
+        ),
+        "counts": dict(counts.most_common()),
+        "bad_listed": counts["bad truth"],
         "bad": bad,
         "effects": slice_effects(scores, wanted.base, columns),
         "without": {effect.column: effect for effect in slice_effects(without, wanted.base, columns)},
@@ -341,23 +543,49 @@ def _common(run: OpenRun, wanted: Filter) -> dict[str, Any]:
     return {
         "run": run,
         "filter": wanted,
-        "axes": AXES,
-        "outcomes": OUTCOMES,
         "values": run.values[wanted.task],
         "tasks": list(run.values),
-        "plain": replace(wanted, only="", query="", label="", marked=""),
+        "regimes": _regimes(run),
+        "plain": replace(
+            wanted, only="", query="", label="", group="", marked="", tokens_from=None, tokens_to=None
+        ),
     }
 
 
-def _neighbours(run: OpenRun, wanted: Filter, name: str) -> tuple[str | None, str | None]:
-    """The items before and after one in the order of the matrix."""
-    items, parameters = run.matching(wanted)
-    rows = run.query(
-        f"SELECT before, after FROM (SELECT item_id, lag(item_id) OVER (ORDER BY item_id) AS before,"
-        f" lead(item_id) OVER (ORDER BY item_id) AS after FROM ({items})) WHERE item_id = ?",
-        [*parameters, name],
-    )
-    return rows[0] if rows else (None, None)
+def settled(viewer: Viewer, request: Request) -> str | None:
+    """Where a filter form leads: an address without empty fields and without what another task or axis had.
+
+    A form says in ``of`` what it was made for. ``None`` where the request comes from no form.
+    """
+    given = dict(request.query_params)
+    made_for = given.pop("of", None)
+    if made_for is None:
+        return None
+    name = request.path_params.get("run") or given.get("runs", "").split(",")[0]
+    run = viewer.run(name)
+    task = request.path_params.get("task") or given.get("task") or next(iter(run.values), "")
+    columns = given.get("columns") or "condition"
+    if made_for != f"{task}/{columns}":
+        known = run.values.get(task, {})
+        for parameter in (
+            "base",
+            "only",
+            "sort",
+            "show",
+            "label",
+            "group",
+            "x",
+            "y",
+            "left",
+            "right",
+            "off",
+            "page",
+        ):
+            given.pop(parameter, None)
+        for axis in AXES:
+            if given.get(axis) not in known.get(axis, ()):
+                given.pop(axis, None)
+    return address(request.url.path, given)
 
 
 def _scored_evals(viewer: Viewer) -> dict[str, Any]:

@@ -18,17 +18,20 @@ from urllib.parse import parse_qs
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.report.page import shared_style
-from pcsuite.view.data import Viewer
+from pcsuite.view.data import StillReading, Viewer
 from pcsuite.view.filters import address, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
-from pcsuite.view.pages import CLIP, PAGES, Page
+from pcsuite.view.pages import CLIP, PAGES, Page, settled
+from pcsuite.view.runs import as_it_stands, planned_rows
 
 COOKIE = "pcsuite-view"
 LARGEST_FORM = 100_000
@@ -51,6 +54,8 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
     def page(build: Callable[[Viewer, Request], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
+            if "of" in request.query_params and (place := await run_in_threadpool(settled, viewer, request)):
+                return RedirectResponse(place, status_code=303)
             template, context = await run_in_threadpool(build, viewer, request)
             # Jinja is given the address so that links keep everything that is not changed by them.
             context |= {"query": dict(request.query_params), "path": request.url.path, "address": address}
@@ -58,10 +63,25 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
         return answer
 
+    def shown(request: Request, template: str, context: dict[str, Any]) -> str:
+        return render(template, {**context, "query": {}, "path": request.url.path, "address": address})
+
     async def problem(request: Request, error: Exception) -> Response:
-        status = 404 if isinstance(error, PcsuiteError) else 400
-        context = {"problem": str(error), "query": {}, "path": request.url.path, "address": address}
-        return HTMLResponse(render("problem.html.j2", context), status_code=status)
+        status = 404 if isinstance(error, PcsuiteError) else getattr(error, "status_code", 500)
+        run = request.path_params.get("run", "")
+        words = {
+            "problem": getattr(error, "message", None) or _unforeseen(error, status),
+            "hint": getattr(error, "hint", None),
+            "status": status,
+            "run": run if run in {entry.name for entry in viewer.entries()} and request.query_params else "",
+        }
+        return HTMLResponse(shown(request, "problem.html.j2", words), status_code=status)
+
+    async def reading(request: Request, error: StillReading) -> Response:
+        if request.url.path.endswith(".json"):
+            return JSONResponse({"reading": True}, status_code=202)
+        text = shown(request, "reading.html.j2", {"entry": error.entry, "seconds": error.seconds})
+        return HTMLResponse(text, status_code=202, headers={"Refresh": "2"})
 
     routes = [
         *(Route(path, page(build)) for path, build in PAGES.items()),
@@ -71,8 +91,16 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         Route("/run/{run}/live.json", partial(live_state, viewer)),
         Route("/static/{name}", static_file),
     ]
-    app = Starlette(routes=routes, exception_handlers={PcsuiteError: problem, ValueError: problem})
+    handlers: Any = {StillReading: reading, PcsuiteError: problem, HTTPException: problem, Exception: problem}
+    app = Starlette(routes=routes, exception_handlers=handlers)
     return _guarded(app, token, hosts)
+
+
+def _unforeseen(error: Exception, status: int) -> str:
+    """What a page says of an error that is none of ours."""
+    if status == 404:
+        return "there is no such page"
+    return f"this page could not be made ({type(error).__name__}: {shorten(str(error), 200)})"
 
 
 async def _form(request: Request, *names: str) -> dict[str, str]:
@@ -122,8 +150,17 @@ def export_marks(viewer: Viewer, request: Request) -> Response:
 def live_state(viewer: Viewer, request: Request) -> Response:
     """How far a run has come, as JSON: the page asks while it goes on."""
     run = viewer.run(request.path_params["run"])
-    entry = next(entry for entry in viewer.entries() if entry.name == run.name)
-    return JSONResponse({**run.summary(), "planned": run.manifest.planned_rows, "live": entry.is_live})
+    summary = run.summary()
+    return JSONResponse(
+        {
+            "rows": summary.rows,
+            "failed": summary.failed,
+            "score": summary.score,
+            "tokens": summary.tokens,
+            "planned": planned_rows(run.manifest),
+            "live": as_it_stands(viewer.entry(run.name)).is_live,
+        }
+    )
 
 
 def static_file(request: Request) -> Response:
@@ -153,9 +190,25 @@ def _renderer() -> Callable[[str, dict[str, Any]], str]:
     )  # fmt: skip
     environment.filters["visible"] = visible
     environment.globals["state_of"] = state_of
-    environment.filters["number"] = lambda value, digits=2: "" if value is None else f"{value:.{digits}f}"
-    environment.filters["signed"] = lambda value, digits=2: "" if value is None else f"{value:+.{digits}f}"
+    environment.globals["address"] = address
+    environment.filters["number"] = number
+    environment.filters["signed"] = lambda value, digits=2: number(value, digits, "+")
+    environment.filters["p"] = lambda value: (
+        "" if value != value else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    )
     return lambda template, context: environment.get_template(template).render(**context)
+
+
+def number(value: float | None, digits: int = 2, sign: str = "-") -> str:
+    """A number as the pages write it, with a minus sign that is one; empty for none and ``nan``.
+
+    >>> number(-0.5), number(0.25, 1, "+"), number(-0.001, 2, "+"), number(None)
+    ('−0.50', '+0.2', '+0.00', '')
+    """
+    if value is None or value != value:
+        return ""
+    rounded = round(value, digits) + 0.0  # no minus before zero
+    return f"{rounded:{sign}.{digits}f}".replace("-", "−")
 
 
 def visible(text: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, require
-from pcsuite.view.data import Viewer
+from pcsuite.view.data import PATIENCE_S, Viewer
 from pcsuite.view.server import make_app, new_token
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -50,7 +50,7 @@ class Serving:
         bound = self._listener.getsockname()[1]
         token = token or new_token()
         names = ("127.0.0.1", "localhost", "[::1]", host, socket.gethostname())
-        self._viewer = Viewer(output_dir, suite, evals)
+        self._viewer = Viewer(output_dir, suite, evals, patience=PATIENCE_S)
         app = make_app(self._viewer, token=token, hosts=frozenset(f"{name}:{bound}" for name in names))
         self._server: Any = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         self._thread: threading.Thread | None = None

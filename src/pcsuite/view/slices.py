@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.errors import require
+from pcsuite.evaluation.answer_probability import answer_span
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import FloatArray
@@ -21,6 +23,10 @@ QUICK_FLIPS = 2_000
 """Resamples of a slice: enough to look by; a report takes more."""
 MANY = 500
 """Items from which on Student's t stands in for resampling."""
+SHORTEST_SAME = 3
+"""Characters between two changes that count as kept; fewer are shown as changed too."""
+LONGEST_DIFF = 20_000
+"""Characters of two answers that are set against each other."""
 
 
 @dataclass(slots=True)
@@ -145,23 +151,41 @@ class Span(NamedTuple):
     text: str
 
 
-def word_diff(old: str, new: str, most: int = 20_000) -> list[Span]:
+def word_diff(old: str, new: str, most: int = LONGEST_DIFF) -> list[Span]:
     """The words of two texts set against each other, white space kept; texts beyond ``most`` characters are cut.
 
     >>> [tuple(span) for span in word_diff("a red fox", "a grey fox")]
     [('same', 'a '), ('gone', 'red'), ('new', 'grey'), ('same', ' fox')]
     """
     first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:most]) for text in (old, new))
+    found = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     spans: list[Span] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        if tag == "equal":
-            spans.append(Span("same", "".join(first[i:j])))
-            continue
-        if i < j:
-            spans.append(Span("gone", "".join(first[i:j])))
-        if k < m:
-            spans.append(Span("new", "".join(second[k:m])))
-    return spans
+    gone = new_words = ""
+    for number, (tag, i, j, k, m) in enumerate(found):
+        same = "".join(first[i:j])
+        # A blank or a sign that two rewritten passages happen to share would only tear them apart.
+        torn = 0 < number < len(found) - 1 and len(same.strip()) < SHORTEST_SAME
+        if tag == "equal" and not torn:
+            spans += [span for span in (Span("gone", gone), Span("new", new_words)) if span.text]
+            spans.append(Span("same", same))
+            gone = new_words = ""
+        else:
+            gone += same
+            new_words += "".join(second[k:m])
+    return spans + [span for span in (Span("gone", gone), Span("new", new_words)) if span.text]
+
+
+def read_part(text: str, answer: str | None, fields: Mapping[str, Any]) -> list[tuple[bool, str]]:
+    """A text in pieces, each with whether the answer was read from it; one piece where that is unknown.
+
+    >>> read_part("so it is 12", "12", {})
+    [(False, 'so it is '), (True, '12')]
+    """
+    span = answer_span(text, answer, fields) if answer else None
+    if span is None:
+        return [(False, text)]
+    pieces = [(False, text[: span[0]]), (True, text[span[0] : span[1]]), (False, text[span[1] :])]
+    return [(is_read, piece) for is_read, piece in pieces if piece]
 
 
 class Block(NamedTuple):
@@ -174,42 +198,31 @@ class Block(NamedTuple):
 def prompt_blocks(
     prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str]], condition: str
 ) -> list[Block]:
-    """A prompt in pieces named after the operators that brought them.
+    """A prompt in pieces named after the operators that brought them, as the prompts of all conditions tell.
 
-    Found by setting a condition against those with fewer operators.
-    A line that a condition has and its twin (the same operators less one) lacks belongs to that one operator; a line
-    that comes with several at once is named after all of them. ``prompts`` are those of one item by condition.
+    A line belongs to the operators that every condition with this line has and no condition without it has. A line that
+    no operator explains so (its words change with another operator) is named after those by which the condition differs
+    from the nearest one that lacks the line. Blank lines go with the line before. ``prompts`` are those of one item by
+    condition.
 
     >>> prompts = {"C0": "Sort it.", "C1": "Be brief.\\nSort it."}
     >>> prompt_blocks(prompts, {"C0": [], "C1": ["TONE"]}, "C1")
     [Block(operator='TONE', text='Be brief.\\n'), Block(operator='', text='Sort it.')]
     """
-    lines = prompts[condition].splitlines(keepends=True)
-    owner: list[str | None] = [None] * len(lines)
-    own = set(bundles.get(condition, ()))
-    below = sorted(
-        (name for name in prompts if name != condition and set(bundles.get(name, ())) < own),
-        key=lambda name: -len(set(bundles.get(name, ()))),
-    )
-    # From the nearest condition down to the barest: what each lacks came with the operators it lacks.
-    held = own
-    for name in [*below, None]:
-        less = set(bundles.get(name, ())) if name is not None else set()
-        if name is not None and not less < held:
-            continue
-        other = prompts[name].splitlines(keepends=True) if name is not None else lines
-        matcher = difflib.SequenceMatcher(
-            None, [line.strip() for line in other], [line.strip() for line in lines], autojunk=False
-        )
-        kept = {k + d for _, k, size in matcher.get_matching_blocks() for d in range(size)}
-        came = "+".join(operator for operator in bundles.get(condition, ()) if operator in held - less)
-        for index in range(len(lines)):
-            if owner[index] is None and index not in kept:
-                owner[index] = came
-        held = less if name is not None else held
+    held = {name: set(bundles.get(name, ())) for name in prompts}
+    has = {name: Counter(line.strip() for line in text.splitlines()) for name, text in prompts.items()}
+    seen: Counter[str] = Counter()
     blocks: list[Block] = []
-    for line, operator in zip(lines, owner, strict=True):
-        name = operator or ""
+    for line in prompts[condition].splitlines(keepends=True):
+        words = line.strip()
+        if words or not blocks:
+            seen[words] += 1
+            # A line that stands twice in one prompt and once in another: the first is the one that both have.
+            lacking = [name for name in prompts if has[name][words] < seen[words]]
+            owner = _brought_by(condition, [name for name in prompts if name not in lacking], lacking, held)
+            name = "+".join(operator for operator in bundles.get(condition, ()) if operator in owner)
+        else:
+            name = blocks[-1].operator
         if blocks and blocks[-1].operator == name:
             blocks[-1] = Block(name, blocks[-1].text + line)
         else:
@@ -217,7 +230,22 @@ def prompt_blocks(
     return blocks
 
 
-def scatter_points(scores: SliceScores, first: str, second: str) -> list[dict[str, Any]]:
+def _brought_by(
+    condition: str, having: Sequence[str], lacking: Sequence[str], held: Mapping[str, set[str]]
+) -> set[str]:
+    """The operators of a condition that a line came with, by who has the line and who lacks it."""
+    if not lacking:
+        return set()
+    common = set.intersection(*(held[name] for name in having))
+    exact = common - set().union(*(held[name] for name in lacking))
+    if exact:
+        return exact
+    below = [name for name in lacking if held[name] < held[condition]]
+    nearest = max(below, key=lambda name: len(held[name]), default=None)
+    return held[condition] - held[nearest] if nearest is not None else set()
+
+
+def scatter_points(scores: SliceScores, first: str, second: str, digits: int = 2) -> list[dict[str, Any]]:
     """Points of two columns against each other: each pair of scores with how many items have it, and some of them."""
     places: dict[tuple[float, float], list[str]] = {}
     missing = np.full(len(scores.items), np.nan)
@@ -226,7 +254,7 @@ def scatter_points(scores: SliceScores, first: str, second: str) -> list[dict[st
     )
     for item, (x, y) in zip(scores.items, pairs, strict=True):
         if x == x and y == y:  # a missing score is not equal to itself
-            places.setdefault((round(x, 2), round(y, 2)), []).append(item)
+            places.setdefault((round(x, digits), round(y, digits)), []).append(item)
     return [
         {"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(places.items())
     ]

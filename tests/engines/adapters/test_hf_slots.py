@@ -11,7 +11,7 @@ from pcsuite.engines.adapters import _hf_slots
 from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, _draw_row, draw_key
 from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
 from pcsuite.engines.adapters.base import Decoding
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, EngineError
 from support.tiny_hf import answer_all, tiny_adapter
 
 LONG = " ".join(f"w{2 + number % 60}" for number in range(30))
@@ -107,6 +107,40 @@ def test_an_error_fails_the_rows_on_their_way_and_frees_their_slots(monkeypatch)
             future.result(10)
     again = [adapter.submit(*row) for row in ROWS]
     assert [future.result(10)["text"] for future in again] == texts(tiny_adapter("full"))
+    adapter.close()
+
+
+@pytest.mark.parametrize("kind", ["full", "window"])
+@pytest.mark.parametrize("method", ["_step", "_forward", "_grow"])
+def test_out_of_memory_half_the_slots_go_on_where_their_rows_were(kind, method, monkeypatch, caplog):
+    torch = pytest.importorskip("torch")
+    rows = ROWS + MANY
+    adapter = slotted(kind, batch_size=8)
+    does, calls = getattr(adapter._slots, method), []
+
+    def failing(*given):
+        calls.append(given)
+        if len(calls) in (1, 6, 17):
+            raise torch.OutOfMemoryError("no room")
+        return does(*given)
+
+    monkeypatch.setattr(adapter._slots, method, failing)
+    assert texts(adapter, rows) == texts(tiny_adapter(kind), rows)
+    times = sum(len(calls) >= failed for failed in (1, 6, 17))
+    assert adapter._slots._most == 8 >> times
+    assert caplog.text.count("the device is out of memory; going on with up to") == times >= 1
+
+
+def test_out_of_memory_with_a_single_row_is_said_with_a_remedy(monkeypatch):
+    torch = pytest.importorskip("torch")
+    adapter = slotted("full", batch_size=2)
+
+    def failing(*_):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(adapter._slots, "_step", failing)
+    with pytest.raises(EngineError, match="out of memory with a single row"):
+        adapter.submit(*ROWS[0]).result(10)
     adapter.close()
 
 

@@ -7,9 +7,10 @@ from pcsuite.engines.limits import RetryPolicy
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners import pipeline
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
-from pcsuite.runners.pipeline import Work, registered_perturbation
+from pcsuite.runners.pipeline import Work
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_into, run_plan
 from support.profiles import write_profile

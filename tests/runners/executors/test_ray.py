@@ -153,7 +153,7 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.logging.log import RunLog, RunPaths
 from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
-from pcsuite.runners.pipeline import registered_perturbation
+from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_into
 from pcsuite.runners.pipeline import Work

@@ -21,7 +21,7 @@ from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.executors.ray import check_installed, chosen_address, connected
 from pcsuite.runners.executors.ray_pool import Placing
-from pcsuite.runners.plan import plan_task
+from pcsuite.runners.task_plan import plan_task
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "ray"
 SMALL = {"CPU": 4.0}

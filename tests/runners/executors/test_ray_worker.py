@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from pcsuite.config.load import load_suite
+from pcsuite.runners.edits import perturbation_refs
 from pcsuite.runners.executors.ray_worker import FIRST_ROWS, MOST_ROWS, ChunkSource, UnitKeys, unit_of
-from pcsuite.runners.pipeline import perturbation_refs
 from pcsuite.runners.plan import build_plan
 from support.profiles import SIMULATED, write_profile
 

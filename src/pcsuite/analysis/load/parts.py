@@ -31,7 +31,7 @@ from pcsuite.analysis.load.schema import (
 )
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.logging.row import decode_row
-from pcsuite.logging.segments import Segment, log_exists, log_segments
+from pcsuite.logging.segments import COMPRESSED, Segment, log_exists, log_segments
 
 FORMAT = 4
 """Raised when the columns of a part change: older parts are then made anew."""
@@ -259,11 +259,19 @@ class LogParts:
         name = f"part-{len(self.state.parts):06d}.parquet"
         target = self.folder / name
         columns = metric_select_sql(guess) if guess else ""
+        # A compressed file is read by one thread. Several threads would each take one, and since rows stay in order,
+        # all that is read of later files waits in memory and then on disk: three times the CPU at ten million rows.
+        threads = connection.execute("SELECT current_setting('threads')").fetchone()[0]
+        packed = sum(file.endswith(COMPRESSED) for file in files) > 1
         with replacing(target) as partial:
-            connection.execute(
-                f"COPY (SELECT {flat_select_sql()}{columns} FROM {read_json_sql(files)})"
-                f" TO {sql_text(str(partial))} {PARQUET}"
-            )
+            connection.execute(f"SET threads = {1 if packed else threads}")
+            try:
+                connection.execute(
+                    f"COPY (SELECT {flat_select_sql()}{columns} FROM {read_json_sql(files)})"
+                    f" TO {sql_text(str(partial))} {PARQUET}"
+                )
+            finally:
+                connection.execute(f"SET threads = {threads}")
             stored = f"read_parquet({sql_text(str(partial))})"
             rows, malformed = connection.execute(
                 f"SELECT count(*) FILTER ({well_formed_sql()}), count(*) FILTER (NOT ({well_formed_sql()}))"

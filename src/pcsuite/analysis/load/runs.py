@@ -91,6 +91,7 @@ class RunTables:
         self._connection = duckdb.connect(
             config={"memory_limit": self._memory, "threads": threads, "temp_directory": str(spill)}
         )
+        self._connection.execute("SET enable_progress_bar = false")  # it would be drawn into what we print
         try:
             self._load()
         except BaseException:

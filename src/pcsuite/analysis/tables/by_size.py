@@ -63,30 +63,27 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
             keys = cells[task, decoding, condition].get(level, [])
             if not keys:
                 continue
-            record = {
+            values = item_matrix(scores, keys, SCORE).mean(axis=1)
+            record: dict[str, Any] = {
                 "task": task,
                 "decoding": decoding,
                 "condition": condition,
                 "factor": sizes.factor,
                 "level": level,
+                "models": len(keys),
+                "n_items": len(values),
             }
+            if len(values):
+                rng = named_rng("by size", *keys[0].names().values(), level)
+                mean = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
+                record |= estimate_columns("score", mean)
             paired = [
                 (key, control)
                 for key in keys
                 if (control := controls[key.task, key.model, key.decoding]) is not None and control != key
             ]
-            records.append(record | _level(scores, keys, level) | _effect(scores, paired, level))
+            records.append(record | _effect(scores, paired, level))
     return Table.of(BY_SIZE, records)
-
-
-def _level(scores: ItemScores, keys: Sequence[CellKey], level: str) -> dict[str, Any]:
-    """The score of a condition at a size."""
-    values = item_matrix(scores, keys, SCORE).mean(axis=1)
-    record: dict[str, Any] = {"models": len(keys), "n_items": len(values)}
-    if len(values):
-        rng = named_rng("by size", *keys[0].names().values(), level)
-        record |= estimate_columns("score", bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES))
-    return record
 
 
 def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -147,15 +147,15 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
     for task in {row["task"] for row in known}:
         rows = [row for row in known if row["task"] == task]
         front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
-        chances = _front_probability(scores, [scores.cells[_key(row)] for row in rows])
+        of_task = [
+            scores.cells[CellKey(task, row["model"], row["decoding"], CLEAN, row["condition"])]
+            for row in rows
+        ]
+        chances = _front_probability(scores, of_task)
         for index, (row, is_on_front) in enumerate(zip(rows, front, strict=True)):
             row["on_pareto_front"] = bool(is_on_front)
             row["front_probability"] = None if chances is None else float(chances[index])
     return Table.of(EFFICIENCY, records)
-
-
-def _key(row: Mapping[str, Any]) -> CellKey:
-    return CellKey(row["task"], row["model"], row["decoding"], CLEAN, row["condition"])
 
 
 def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> FloatArray | None:

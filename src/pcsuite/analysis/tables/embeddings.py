@@ -92,7 +92,13 @@ def semantic_meanings(
         )
         found |= {key: ({}, _LEFT_OUT) for key in keys} | {key: ({}, how) for key, *_ in given}
         for key, item, answers in given:
-            found[key][0][item] = _meaning(answers, vectors)
+            held = [vectors[answer] for answer in answers if answer.strip()]
+            sizes = (
+                np.bincount(semantic_clusters(np.stack(held), similarity=SIMILARITY)) if held else np.zeros(0)
+            )
+            missing = len(answers) - len(held)  # one cluster of their own
+            counts = np.append(sizes, missing) if missing else sizes
+            found[key][0][item] = Meaning(len(counts), float(entropy(counts[None, :])[0]))
     return found
 
 
@@ -106,15 +112,6 @@ def _by_group(keys: Sequence[CellKey]) -> list[CellKey]:
 def _vectors(embedder: Embedder, texts: Iterable[str]) -> dict[str, FloatArray]:
     distinct = sorted({text for text in texts if text.strip()})
     return dict(zip(distinct, embedder.vectors(distinct), strict=True))
-
-
-def _meaning(answers: Sequence[str], vectors: Mapping[str, FloatArray]) -> Meaning:
-    """Clusters of the answers given; those that are missing are one cluster of their own."""
-    given = [vectors[answer] for answer in answers if answer.strip()]
-    sizes = np.bincount(semantic_clusters(np.stack(given), similarity=SIMILARITY)) if given else np.zeros(0)
-    missing = len(answers) - len(given)
-    counts = np.append(sizes, missing) if missing else sizes
-    return Meaning(len(counts), float(entropy(counts[None, :])[0]))
 
 
 def infonce_cells(

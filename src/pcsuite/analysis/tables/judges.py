@@ -162,16 +162,15 @@ def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> Judge
             records = [record for record in check.records if record.get("task") == task]
             found.records += [{name: record.get(name) for name in JUDGES.names} for record in records]
             whole = next((r for r in records if r.get("condition") == EVERY_CONDITION), None)
-            if whole is not None:
-                found.words[task] = _words(judge.model, whole)
+            if whole is None:
+                continue
+            labels, kappa = whole.get("n_labels"), whole.get("kappa")
+            low, high = whole.get("kappa_low"), whole.get("kappa_high")
+            words = f"judge {judge.model} checked on {labels} labels"
+            if kappa is None:
+                words += ", of which κ cannot be told"
+            else:
+                chance = " and not shown to beat chance" if low is not None and low <= 0 else ""
+                words += f"{chance} (κ {kappa:.2f} [{low:.2f}, {high:.2f}])"
+            found.words[task] = words
     return found
-
-
-def _words(judge: str, record: Mapping[str, Any]) -> str:
-    labels, kappa, low, high = (record.get(name) for name in ("n_labels", "kappa", "kappa_low", "kappa_high"))
-    if kappa is None:
-        return f"judge {judge} checked on {labels} labels, of which κ cannot be told"
-    shown = f"κ {kappa:.2f} [{low:.2f}, {high:.2f}]"
-    if low is not None and low <= 0:
-        return f"judge {judge} checked on {labels} labels and not shown to beat chance ({shown})"
-    return f"judge {judge} checked on {labels} labels ({shown})"

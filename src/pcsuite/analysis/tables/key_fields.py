@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -52,7 +52,13 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
         key: defaultdict(list) for key in repeated
     }  # in the order of the scores
     names: dict[str, Counter[str]] = defaultdict(Counter)
-    for key, item, fields in _answers(tables):
+    rows = tables.query(
+        f"SELECT {CELL_KEY}, item_id, fields FROM (SELECT {CELL_KEY}, item_id, fields, dense_rank() OVER (PARTITION BY"
+        f" task_id ORDER BY md5(item_id)) AS place FROM runs WHERE {USABLE_CLEAN}) WHERE place <= {FIELD_ITEMS}"
+    )
+    for *cell, item, text in rows:
+        key, read = CellKey(*cell), msgspec.json.decode(text) if text else {}
+        fields = read if isinstance(read, dict) else {}
         if key in cells:
             cells[key][item].append(fields)
             names[key.task].update(fields.keys())
@@ -65,20 +71,10 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
     return Table.of(KEY_FIELDS, records)
 
 
-def _answers(tables: RunTables) -> Iterator[tuple[CellKey, str, Mapping[str, Any]]]:
-    rows = tables.query(
-        f"SELECT {CELL_KEY}, item_id, fields FROM (SELECT {CELL_KEY}, item_id, fields, dense_rank() OVER (PARTITION BY"
-        f" task_id ORDER BY md5(item_id)) AS place FROM runs WHERE {USABLE_CLEAN}) WHERE place <= {FIELD_ITEMS}"
-    )
-    for *names, item, text in rows:
-        fields = msgspec.json.decode(text) if text else {}
-        yield CellKey(*names), item, fields if isinstance(fields, dict) else {}
-
-
 def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, Any] | None:
     """How one field varies over the replicates of each item; ``None`` where no answer of the cell fills it."""
     given = {
-        item: [answer[field] for answer in answers if _is_filled(answer.get(field))]
+        item: [answer[field] for answer in answers if answer.get(field) not in (None, "")]
         for item, answers in items.items()
     }
     values = [value for held in given.values() for value in held]
@@ -98,10 +94,6 @@ def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]
         if record["kind"] == "number" and numbers:
             record["variance"] = number(np.mean([np.var(held, ddof=1) for held in numbers]))
     return record
-
-
-def _is_filled(value: object) -> bool:
-    return value is not None and value != ""
 
 
 def _kind(value: object) -> str:

@@ -134,7 +134,8 @@ class RunHealth:
     rows: int
     last: str
     """Time of the newest row."""
-    config_hashes: int
+    config_hashes: list[str]
+    """Of the configurations that rows were written under."""
     error_rows: int
     unparsed: int
     """Rows without error from which no answer could be read; they score 0."""
@@ -161,7 +162,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
     counts = {
         "rows": "count(*)",
         "last": "coalesce(max(timestamp_utc), '')",
-        "config_hashes": "count(DISTINCT config_hash)",
+        "config_hashes": "coalesce(list_sort(list(DISTINCT config_hash)), [])",
         "error_rows": "count(*) FILTER (n_errors > 0)",
         "unparsed": "count(*) FILTER (n_errors = 0 AND answer IS NULL)",
         "truncated": "count(*) FILTER (finish_reason = 'length')",

@@ -211,9 +211,6 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
-csv.field_size_limit(1 << 24)
-
-
 class OriginalFiles:
     """The folder of one dataset under ``--from DIR``. Every file read is recorded, for the manifest."""
 

@@ -104,12 +104,20 @@ class BatchService(ABC):
         """A line of a file of requests, newline included."""
 
     async def upload(self, content: bytes, token: str) -> str:
-        """Bring the requests to the server; returns the file's id, empty where they go with the batch itself."""
+        """Bring the requests to the server; returns the file's id, empty where they go with the batch itself.
+
+        ``token`` names them, so that they can be found again. Raises :class:`EngineError`, retryable where another try
+        may help.
+        """
         return ""
 
     @abstractmethod
     async def create(self, content: bytes, file_id: str, token: str) -> str:
-        """Send the batch; returns its id."""
+        """Send the batch; returns its id.
+
+        ``file_id`` is what :meth:`upload` returned. Raises :class:`EngineError`; one without a status below 500 leaves
+        open whether the batch was made, and :meth:`find` has to look.
+        """
 
     @abstractmethod
     async def find(self, sent: SentBatch, ids: Collection[str]) -> str | None:
@@ -124,14 +132,20 @@ class BatchService(ABC):
 
     @abstractmethod
     async def results(self, batch_id: str, state: BatchState) -> bytes:
-        """The results of a batch that has ended, as the server writes them, one a line."""
+        """The results of a batch that has ended, as the server writes them, one a line.
+
+        Lines are in any order, and requests may be missing. Raises :class:`EngineError`.
+        """
 
     @abstractmethod
     def read(self, line: bytes) -> BatchResult:
         """One result; raises :class:`ValueError` for a line that is none."""
 
     async def get(self, path: str) -> Any:
-        """A JSON value of the server."""
+        """A JSON value of the server.
+
+        Raises :class:`EngineError` for any failure, with the model named and secrets removed.
+        """
         adapter = self.adapter
         try:
             return adapter.decoded(await send(adapter.session(), "GET", adapter.url(path)))
@@ -139,7 +153,10 @@ class BatchService(ABC):
             raise adapter.clean(error) from None
 
     async def post(self, path: str, content: bytes, content_type: str = "application/json") -> Any:
-        """Send something and return the server's JSON value."""
+        """Send something and return the server's JSON value.
+
+        Uploads may take minutes (``TRANSFER_S``). Raises :class:`EngineError` for any failure.
+        """
         adapter, headers = self.adapter, {"Content-Type": content_type}
         try:
             reply = await send(

@@ -109,7 +109,11 @@ def draw_next(scores: torch.Tensor, rows: Sequence[Row], stop_tokens: frozenset[
     logits = _masked(scores, rows)
     sound = [index for index, row in enumerate(rows) if row.error is None]
     if scores.device.type == "cpu":
-        drawn = [_draw_row(logits, rows[index], index) for index in sound]
+        drawn = [
+            sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
+            for index, row in enumerate(rows)
+            if row.error is None
+        ]
     else:
         drawn = _draw_on_device(logits, rows, sound)
     chosen = [0] * len(rows)
@@ -144,10 +148,6 @@ def _masked(scores: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
     logits = scores.clone()
     logits[chosen] = scores[chosen].masked_fill(~may, -torch.inf)
     return logits
-
-
-def _draw_row(logits: torch.Tensor, row: Row, index: int) -> int:
-    return sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
 
 
 def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:

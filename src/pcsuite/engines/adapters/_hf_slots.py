@@ -9,6 +9,7 @@ beginning, as the prompts of one condition have, is read once and kept for those
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 Answer = TypeVar("Answer")
+_LOGGER = logging.getLogger("pcsuite")
 
 SHORTEST_CACHE = 256
 USUAL_CACHE = 1024
@@ -234,34 +236,67 @@ class Slots:
     ) -> None:
         """Answer the batch and whatever else is asked meanwhile, until nothing is left.
 
-        ``answer`` makes the answer of a row that has ended from it and its milliseconds since it got its slot. An error
-        leaves the slots empty.
+        ``answer`` makes the answer of a row that has ended from it and its milliseconds since it got its slot. Where
+        the device runs out of memory (others may use it too) half as many slots go on from the tokens that their rows
+        have; with a single slot it is raised. An error leaves the slots empty.
         """
+        import torch
+
         waiting = deque(batch.requests)
-        try:
-            while True:
-                taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
-                free = self._rows - len(taken)
-                if free >= max(1, self._rows // 8) or not taken:
-                    if len(waiting) < self._most:
-                        waiting.extend(batch.more(self._most - len(waiting)))
-                    if waiting and self._fits(waiting, empty=not taken):
-                        self._admit(waiting)
-                        taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
-                if not taken:
-                    return
-                seats = [self._seats[slot] for slot in taken]
-                rows = [seat.row for seat in seats if seat is not None]
-                tokens = draw_next(self._scores(taken), rows, stop_tokens)
-                for slot, seat, token in zip(taken, seats, tokens, strict=True):
-                    assert seat is not None
-                    seat.token, seat.position = token, seat.position + 1
-                    if seat.row.finish_reason is not None:
-                        self._seats[slot] = None
-                        batch.done(seat.row, answer(seat.row, (time.perf_counter() - seat.since) * 1000))
-        except BaseException:
-            self._seats = [None] * self._rows
-            raise
+        while True:
+            try:
+                return self._answer(batch, waiting, stop_tokens, answer)
+            except torch.OutOfMemoryError:
+                if self._most == 1:
+                    self._empty(self._most)
+                    raise
+            except BaseException:
+                self._empty(self._most)
+                raise
+            # Not before the error is let go of, which holds on to the tensors of the step that failed.
+            waiting.extendleft(seat.row for seat in reversed(self._seats) if seat is not None)
+            self._empty(self._most // 2)
+            _LOGGER.warning("the device is out of memory; going on with up to %d rows at a time", self._most)
+
+    def _answer(
+        self,
+        batch: Batch[Row, Answer],
+        waiting: deque[Row],
+        stop_tokens: frozenset[int],
+        answer: Callable[[Row, float], Answer | Exception],
+    ) -> None:
+        while True:
+            taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
+            free = self._rows - len(taken)
+            if free >= max(1, self._rows // 8) or not taken:
+                if len(waiting) < self._most:
+                    waiting.extend(batch.more(self._most - len(waiting)))
+                if waiting and self._fits(waiting, empty=not taken):
+                    self._admit(waiting)
+                    taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
+            if not taken:
+                return
+            seats = [self._seats[slot] for slot in taken]
+            rows = [seat.row for seat in seats if seat is not None]
+            tokens = draw_next(self._scores(taken), rows, stop_tokens)
+            for slot, seat, token in zip(taken, seats, tokens, strict=True):
+                assert seat is not None
+                seat.token, seat.position = token, seat.position + 1
+                if seat.row.finish_reason is not None:
+                    self._seats[slot] = None
+                    batch.done(seat.row, answer(seat.row, (time.perf_counter() - seat.since) * 1000))
+
+    def _empty(self, rows: int) -> None:
+        """Up to so many slots from now on, none of them taken; the cache is made anew for the next rows."""
+        import torch
+
+        self._most = self._rows = rows
+        self._seats = [None] * rows
+        self._columns, self._layers, self._pool, self._state = 0, [], None, None
+        self._recordings.clear()
+        self._beginnings.clear()
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _fits(self, waiting: Sequence[Row], *, empty: bool) -> bool:
         """Whether waiting rows may take slots now: not while the cache must become longer, or could be far shorter.
@@ -287,9 +322,10 @@ class Slots:
             admitted.append(waiting.popleft())
         started = time.perf_counter()
         slots = [slot for slot, seat in enumerate(self._seats) if seat is None][: len(admitted)]
-        self._read(admitted, slots)
         for slot, row in zip(slots, admitted, strict=True):
-            self._seats[slot] = _Seat(row, len(row.prompt) - 1, row.prompt[-1], started)
+            text = _text_of(row)
+            self._seats[slot] = _Seat(row, len(text) - 1, text[-1], started)
+        self._read(admitted, slots)
 
     def _grow(self, columns: int) -> None:
         """A cache of so many columns, in as many slots as fit; what was recorded for the old one is forgotten."""
@@ -337,7 +373,7 @@ class Slots:
         device = self._model.device
         seats_of: dict[Prompt, list[int]] = {}
         for number, (row, slot) in enumerate(zip(rows, slots, strict=True)):
-            read = row.prompt[:-1]
+            read = _text_of(row)[:-1]
             seats_of.setdefault(read if self._share else (*read, -1 - number), []).append(slot)
         prompts = [prompt if self._share else prompt[:-1] for prompt in seats_of]
         places = list(seats_of.values())
@@ -481,6 +517,11 @@ class Slots:
             return whole
         window = mask((column <= here) & (column > here - config.sliding_window))
         return {"full_attention": whole, "sliding_attention": window}
+
+
+def _text_of(row: Row) -> Prompt:
+    """What a row reads when it gets its slot: its prompt, and what it has answered where it lost one before."""
+    return (*row.prompt, *row.tokens)
 
 
 def _columns_of(row: Row) -> int:

@@ -30,6 +30,7 @@ from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._openai_wire import Wire, retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import (
     Constraint,
+    ConstraintKind,
     Decoding,
     Generation,
     ModelAdapter,
@@ -98,6 +99,27 @@ class HttpAdapter(ModelAdapter):
     Options: ClassVar[type[BaseModel]] = HttpOptions
     options: HttpOptions
 
+    @classmethod
+    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
+        """Schemas, where the option ``structured`` names a way to send one; the canary proves it.
+
+        A wire whose servers enforce more than schemas says so itself.
+        """
+        way = getattr(options, "structured", "none")
+        return frozenset() if way == "none" else frozenset({"json_schema"})
+
+    def schema_to_send(self, constraint: Constraint, api: str) -> Any:
+        """The schema of a constraint, for a wire that knows no other kind.
+
+        Raises :class:`ConstraintUnavailableError`, which names the ``api``, for what the options keep it from sending.
+        """
+        if constraint.kind not in self.native_constraints:
+            way = getattr(self.options, "structured", "none")
+            raise ConstraintUnavailableError(
+                f"{api} with structured: {way} cannot be given a {constraint.kind} constraint"
+            )
+        return json.loads(constraint.value)
+
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         if options is None:
             raise ConfigError(f"model '{model_id}' needs 'base_url'")
@@ -134,7 +156,10 @@ class HttpAdapter(ModelAdapter):
         return self.options.model or self.model_id
 
     def own_headers(self, key: str) -> dict[str, str]:
-        """Headers of every request, the key among them; by default the bearer's, none without a key."""
+        """Headers of every request, the key among them; by default the bearer's, none without a key.
+
+        ``key`` is the value of the variable that ``api_key_env`` names, empty where none is set.
+        """
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def url(self, path: str) -> str:
@@ -147,7 +172,10 @@ class HttpAdapter(ModelAdapter):
 
     @abstractmethod
     def wire(self, request: Request, samples: int = 1) -> Wire:
-        """The request as the server takes it; a constraint it cannot be given is a ``ConstraintUnavailableError``."""
+        """The request as the server takes it; a constraint it cannot be given is a ``ConstraintUnavailableError``.
+
+        ``samples`` answers are asked for at once where the wire can; :meth:`read_answer` reads as many as came.
+        """
 
     @abstractmethod
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
@@ -167,11 +195,17 @@ class HttpAdapter(ModelAdapter):
         return self._blocking(Request(prompt, decoding, seed, constraint))
 
     async def agenerate(self, request: Request) -> Generation:
-        """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them."""
+        """Answer one prompt over the event loop's connections; ``aclose`` in the same loop ends them.
+
+        Raises :class:`EngineError` for any failure, retryable where another try may help.
+        """
         return (await self.ask(self.session(), request))[0]
 
     def identity(self) -> Mapping[str, str]:
-        """Endpoint, remote name, and the options that change answers."""
+        """Endpoint, remote name, and the options that change answers.
+
+        They are part of the response cache's keys and stand in every row under ``engine``.
+        """
         return {
             "endpoint": self._endpoint,
             "model": self.remote_model,
@@ -210,7 +244,11 @@ class HttpAdapter(ModelAdapter):
         return run_blocking(once())
 
     async def ask(self, session: ClientSession, request: Request, samples: int = 1) -> list[Generation]:
-        """Answers to a request: as many as asked for, or fewer where the server gives fewer."""
+        """Answers to a request: as many as asked for, or fewer where the server gives fewer.
+
+        All have the latency of the whole exchange. Raises :class:`EngineError` with the model named and secrets
+        removed.
+        """
         try:
             wire = self.wire(request, samples)
             started = time.perf_counter()
@@ -226,7 +264,10 @@ class HttpAdapter(ModelAdapter):
         return generations
 
     async def exchange(self, session: ClientSession, path: str, body: Any) -> Any:
-        """Send a JSON body and return the decoded answer; every lower-level failure becomes an EngineError."""
+        """Send a JSON body and return the decoded answer; every lower-level failure becomes an EngineError.
+
+        Lost connections and time-outs are retryable; a server that nobody listens at is ``unreachable``.
+        """
         try:
             content = msgspec.json.encode(body)
         except UnicodeEncodeError:  # lone surrogates, which JSON can write out
@@ -234,7 +275,10 @@ class HttpAdapter(ModelAdapter):
         return self.decoded(await send(session, "POST", self.url(path), content))
 
     def decoded(self, reply: Reply) -> Any:
-        """The JSON value of a server's reply; a status that is no success, or no JSON, is an EngineError."""
+        """The JSON value of a server's reply; a status that is no success, or no JSON, is an EngineError.
+
+        It carries the status and the wait that the server asks for; an answer that cannot be read is retryable.
+        """
         if not 200 <= reply.status < 300:
             text = reply.body.decode("utf-8", "replace")
             wait = retry_after_seconds(reply.headers)
@@ -254,7 +298,10 @@ class HttpAdapter(ModelAdapter):
             raise EngineError(f"the server's answer {why}", retryable=True, status=reply.status) from None
 
     def clean(self, error: EngineError) -> EngineError:
-        """The error with the model named and secrets removed."""
+        """The error with the model named and secrets removed.
+
+        Its kind, status and remedy stay: the retry policy goes by them.
+        """
         message = redact(f"model '{self.model_id}': {error.message}")
         if isinstance(error, ConstraintUnavailableError):
             return ConstraintUnavailableError(message, hint=error.hint)

@@ -168,7 +168,11 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
             choices = answer["choices"]
             choices[0]  # an empty list is an error here
             said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
-            logprobs = [_logprobs(choice.get("logprobs")) for choice in choices]
+            listed = [choice.get("logprobs") for choice in choices]
+            logprobs = [
+                token_logprobs(sent.get("content"), "token", "logprob") if isinstance(sent, dict) else None
+                for sent in listed
+            ]
             counts = answer.get("usage") or {}
             details = counts.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else None
@@ -196,7 +200,10 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
 
 
 def raise_reported(answer: dict[str, Any]) -> None:
-    """Raise the error that a body reports; some gateways send one with status 200."""
+    """Raise the error that a body reports; some gateways send one with status 200.
+
+    The :class:`EngineError` has the body's own code for its status, and is retryable unless that says otherwise.
+    """
     error = answer.get("error")
     if isinstance(error, (dict, str)):
         sent = error if isinstance(error, dict) else {"message": error}
@@ -206,14 +213,14 @@ def raise_reported(answer: dict[str, Any]) -> None:
         raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
 
 
-def _logprobs(sent: Any) -> list[tuple[str, float]] | None:
-    """A choice's tokens with their log probabilities; ``None`` where there are none, or one cannot be read."""
-    content = sent.get("content") if isinstance(sent, dict) else None
-    return token_logprobs(content, "token", "logprob")
-
-
 def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, float]] | None:
-    """Tokens with their natural log probabilities from a list of objects; ``None`` where one cannot be true."""
+    """Tokens with their natural log probabilities from a list of objects; ``None`` where one cannot be true.
+
+    >>> token_logprobs([{"token": "a", "logprob": -0.5}], "token", "logprob")
+    [('a', -0.5)]
+    >>> token_logprobs([{"token": "a", "logprob": None}], "token", "logprob") is None
+    True
+    """
     if not isinstance(entries, list) or not entries:
         return None
     found = []
@@ -282,7 +289,15 @@ def _split(total: int, weights: Sequence[int]) -> list[int]:
 def read_usage(
     counts: Mapping[str, Any], prompt_key: str, completion_key: str, cached: Any = None
 ) -> Usage | None:
-    """The server's counts; none where it gives none that can be true. ``cached`` counts among the prompt's."""
+    """The server's counts; none where it gives none that can be true. ``cached`` counts among the prompt's.
+
+    A total above the sum of both (reasoning that is billed and not shown) is kept.
+
+    >>> read_usage({"p": 9, "c": 4, "total_tokens": 20}, "p", "c")["total_tokens"]
+    20
+    >>> read_usage({"p": -1, "c": 4}, "p", "c") is None
+    True
+    """
     prompt, completion, total = (counts.get(key) for key in (prompt_key, completion_key, "total_tokens"))
     if not _is_count(prompt) or not _is_count(completion):
         return None

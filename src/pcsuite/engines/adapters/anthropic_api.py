@@ -18,8 +18,6 @@ from pcsuite.engines.adapters._openai_wire import FINISH_NOT_GIVEN, Wire, raise_
 from pcsuite.engines.adapters.base import (
     JSON_ITEM_SEPARATOR,
     JSON_KEY_SEPARATOR,
-    Constraint,
-    ConstraintKind,
     Generation,
     Request,
     chat_messages,
@@ -50,12 +48,6 @@ class AnthropicAdapter(HttpAdapter):
 
     Options: ClassVar[type[BaseModel]] = AnthropicOptions
     options: AnthropicOptions
-
-    @classmethod
-    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """Schemas only; the canary proves it."""
-        assert isinstance(options, AnthropicOptions)
-        return frozenset() if options.structured == "none" else frozenset({"json_schema"})
 
     def own_headers(self, key: str) -> dict[str, str]:
         """The key's own header, and the version of the wire."""
@@ -92,26 +84,21 @@ class AnthropicAdapter(HttpAdapter):
             body["messages"] = [{"role": "user", "content": blocks}]
         body = {name: value for name, value in body.items() if name not in self.options.omit}
         if request.constraint is not None:
-            body |= self._schema_fields(request.constraint)
+            schema = self.schema_to_send(request.constraint, "the messages API")
+            if self.options.structured == "output_format":
+                body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+            elif schema.get("type") != "object":
+                raise ConstraintUnavailableError("a tool's arguments are an object, which this schema is not")
+            else:
+                body["tools"] = [
+                    {"name": _ANSWER_TOOL, "description": "Gives the answer.", "input_schema": schema}
+                ]
+                body["tool_choice"] = {"type": "tool", "name": _ANSWER_TOOL}
         return Wire(MESSAGES, {**body, **self.options.extra_body})
 
     @staticmethod
     def _cached_block(text: str) -> list[dict[str, Any]]:
         return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
-
-    def _schema_fields(self, constraint: Constraint) -> dict[str, Any]:
-        if constraint.kind != "json_schema" or self.options.structured == "none":
-            raise ConstraintUnavailableError(
-                f"the messages API with structured: {self.options.structured} cannot be given a"
-                f" {constraint.kind} constraint"
-            )
-        schema = json.loads(constraint.value)
-        if self.options.structured == "output_format":
-            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-        if schema.get("type") != "object":
-            raise ConstraintUnavailableError("a tool's arguments are an object, which this schema is not")
-        tool = {"name": _ANSWER_TOOL, "description": "Gives the answer.", "input_schema": schema}
-        return {"tools": [tool], "tool_choice": {"type": "tool", "name": _ANSWER_TOOL}}
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
         """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""

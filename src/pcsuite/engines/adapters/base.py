@@ -53,7 +53,11 @@ class Usage(TypedDict):
 
 
 def token_usage(prompt: int, completion: int, cached: int | None = None) -> Usage:
-    """The usage of a call from its two token counts, in their sum the whole; ``cached`` is part of ``prompt``."""
+    """The usage of a call from its two token counts, in their sum the whole; ``cached`` is part of ``prompt``.
+
+    >>> token_usage(10, 5)
+    {'prompt_tokens': 10, 'completion_tokens': 5, 'total_tokens': 15}
+    """
     usage: Usage = {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -103,7 +107,11 @@ class Decoding(FieldMapping):
     max_tokens: int
 
     def hashed(self) -> dict[str, Any]:
-        """What rows' ids are made of; the regime by the name it has always had there."""
+        """What rows' ids are made of; the regime by the name it has always had there.
+
+        >>> Decoding("D0", 0.0, 1.0, 64).hashed()["id"]
+        'd0_greedy'
+        """
         return {**self, "id": hashed_regime_id(self.id)}
 
 
@@ -201,7 +209,10 @@ class Request:
 
 
 def derived_seed(seed: int, step: str) -> int:
-    """The seed of a named step of a row: a hash of the row's seed and the name (31 bits)."""
+    """The seed of a named step of a row: a hash of the row's seed and the name (31 bits).
+
+    Steps of one row thus sample independently, and the same step of the same row alike in every run.
+    """
     return seed_from(f"{seed}|{step}")
 
 

@@ -5,7 +5,6 @@ Its OpenAI-compatible endpoint gives no log probabilities and no count of cached
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -22,8 +21,6 @@ from pcsuite.engines.adapters._openai_wire import (
     token_logprobs,
 )
 from pcsuite.engines.adapters.base import (
-    Constraint,
-    ConstraintKind,
     Generation,
     Request,
     chat_messages,
@@ -63,12 +60,6 @@ class GeminiAdapter(HttpAdapter):
     Options: ClassVar[type[BaseModel]] = GeminiOptions
     options: GeminiOptions
 
-    @classmethod
-    def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """Schemas only; the canary proves it."""
-        assert isinstance(options, GeminiOptions)
-        return frozenset() if options.structured == "none" else frozenset({"json_schema"})
-
     def own_headers(self, key: str) -> dict[str, str]:
         """The key goes into a header of its own, never into the address."""
         return {"x-goog-api-key": key} if key else {}
@@ -104,7 +95,12 @@ class GeminiAdapter(HttpAdapter):
         omitted = {names.get(name, name) for name in self.options.omit}
         config = {name: value for name, value in config.items() if name not in omitted}
         if request.constraint is not None:
-            config |= self._schema_fields(request.constraint)
+            schema = self.schema_to_send(request.constraint, "generateContent")
+            config["responseMimeType"] = "application/json"
+            if self.options.structured == "response_json_schema":
+                config["responseJsonSchema"] = schema
+            else:
+                config["responseSchema"] = openapi_schema(schema)
         body: dict[str, Any] = {
             "contents": [
                 {
@@ -119,19 +115,6 @@ class GeminiAdapter(HttpAdapter):
         if system:
             body["systemInstruction"] = {"parts": system}
         return Wire(f"/models/{self.remote_model}:generateContent", {**body, **self.options.extra_body})
-
-    def _schema_fields(self, constraint: Constraint) -> dict[str, Any]:
-        if constraint.kind != "json_schema" or self.options.structured == "none":
-            raise ConstraintUnavailableError(
-                f"generateContent with structured: {self.options.structured} cannot be given a"
-                f" {constraint.kind} constraint"
-            )
-        schema = json.loads(constraint.value)
-        if self.options.structured == "response_json_schema":
-            field, value = "responseJsonSchema", schema
-        else:
-            field, value = "responseSchema", openapi_schema(schema)
-        return {"responseMimeType": "application/json", field: value}
 
     def decoded(self, reply: Reply) -> Any:
         """As for any server; Google writes the wait it asks for into the body of an error."""

@@ -277,9 +277,13 @@ class LocalHfAdapter(ModelAdapter):
                 else:
                     self._answer_together(batch)
         except torch.OutOfMemoryError as error:
+            if self._slots is None:
+                rows = f"up to {self.options.batch_size} rows"
+                hint = f"lower batch_size of model '{self.model_id}'"
+            else:
+                rows, hint = "a single row", "see what else uses it, or take a smaller model"
             raise EngineError(
-                f"model '{self.model_id}': the device is out of memory with up to {self.options.batch_size} rows",
-                hint=f"lower batch_size of model '{self.model_id}'",
+                f"model '{self.model_id}': the device is out of memory with {rows}", hint=hint
             ) from error
 
     def _answer_together(self, batch: Batch[Row, Generation]) -> None:

@@ -175,8 +175,9 @@ class SimulatedAdapter(ModelAdapter):
             if options.seed_noise_sd:
                 chance += options.seed_noise_sd * _STANDARD_NORMAL.inv_cdf(noise)
             text = context.gold() if right < logistic(chance) else context.wrong(Random(digest))
-        if request.constraint is None and valid >= self._json_chance(context.operators):
-            text = _malformed(text)
+        malformed = request.constraint is None and valid >= self._json_chance(context.operators)
+        if malformed and text.lstrip().startswith(("{", "[")):  # beyond repair: no brace is left
+            text = "The answer is: " + text.translate(_UNBRACED)
         prompt_tokens = self.count_tokens(prompt)
         drawn = round(options.mean_completion_tokens * (0.5 + length))
         completion_tokens = max(1, min(drawn, request.decoding.max_tokens))
@@ -310,10 +311,3 @@ def _drawn(*names: str) -> tuple[bytes, list[float]]:
     return digest, [
         min(max(word * 2.0**-64, 2.0**-53), 1 - 2.0**-53) for word in struct.unpack("<6Q", digest)
     ]
-
-
-def _malformed(text: str) -> str:
-    """A JSON answer spoilt beyond repair (no brace is left); other text as it is."""
-    if not text.lstrip().startswith(("{", "[")):
-        return text
-    return "The answer is: " + text.translate(_UNBRACED)

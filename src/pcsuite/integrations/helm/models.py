@@ -86,12 +86,19 @@ class HelmModel:
 
     @property
     def deployment(self) -> str:
-        """HELM's name of the deployment; another identity is another one, with a request cache of its own."""
+        """HELM's name of the deployment; another identity is another one, with a request cache of its own.
+
+        HELM files answers by deployment, so a model with other weights never gets those of the ones before.
+        """
         return f"{ORGANISATION}-{digest(dict(self.identity))[:8]}/{_plain(self.id)}"
 
 
 def helm_name(model_id: str) -> str:
-    """HELM's name of one of our models, by which its results are given back our id."""
+    """HELM's name of one of our models, by which its results are given back our id.
+
+    >>> helm_name("openai/gpt-5-mini"), helm_name("simple/model1")
+    ('pcsuite/openai_gpt-5-mini', 'simple/model1')
+    """
     return BUILT_IN if model_id == BUILT_IN else f"{ORGANISATION}/{_plain(model_id)}"
 
 
@@ -209,9 +216,33 @@ class ModelServer:
 
     def __enter__(self) -> ModelServer:
         require("aiohttp.web", EXTRA)
+        from aiohttp import web
+
+        async def list_models(request: web.Request) -> web.Response:
+            listed = [{"id": name, "object": "model"} for name in self._clients]
+            return web.json_response({"object": "list", "data": listed})
+
+        async def start() -> None:
+            # No cache: the asking tool keeps its answers itself.
+            self._session = Session(self._suite, policy=self._policy)
+            for model_id, adapter in self._adapters.items():
+                self._session.add(model_id, adapter)
+            self._clients = self._session.clients
+            # The asking tool sends no key that could be chosen, so the token is part of the address.
+            root = f"/{secrets.token_urlsafe(24)}/v1"
+            application = web.Application(
+                client_max_size=_LARGEST_REQUEST, middlewares=[web.middleware(_for_our_child_only)]
+            )
+            application.router.add_get(f"{root}/models", list_models)
+            application.router.add_post(f"{root}/chat/completions", self._complete)
+            self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+            await self._runner.setup()
+            await web.TCPSite(self._runner, HOST, 0).start()
+            self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}{root}"
+
         self._loop.__enter__()
         try:
-            self._loop.call(self._start())
+            self._loop.call(start())
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -229,37 +260,24 @@ class ModelServer:
         finally:
             self._loop.__exit__(*raised)
 
-    async def _start(self) -> None:
-        from aiohttp import web
-
-        # No cache: the asking tool keeps its answers itself.
-        self._session = Session(self._suite, policy=self._policy)
-        for model_id, adapter in self._adapters.items():
-            self._session.add(model_id, adapter)
-        self._clients = self._session.clients
-        # The asking tool sends no key that could be chosen, so the token is part of the address.
-        root = f"/{secrets.token_urlsafe(24)}/v1"
-        application = web.Application(
-            client_max_size=_LARGEST_REQUEST, middlewares=[web.middleware(_for_our_child_only)]
-        )
-        application.router.add_get(f"{root}/models", self._list_models)
-        application.router.add_post(f"{root}/chat/completions", self._complete)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, HOST, 0).start()
-        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}{root}"
-
-    async def _list_models(self, request: web.Request) -> web.Response:
-        from aiohttp import web
-
-        listed = [{"id": name, "object": "model"} for name in self._clients]
-        return web.json_response({"object": "list", "data": listed})
-
     async def _complete(self, request: web.Request) -> web.Response:
         from aiohttp import web
 
         try:
-            return web.json_response(await self._answer(read_json(await request.text())))
+            body = read_json(await request.text())
+            if not isinstance(body, dict):
+                raise BadRequestError("the request is not a JSON object")
+            name = str(body.get("model", ""))
+            if name not in self._clients:
+                raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
+            prompt, stops, decoding = _understood(body)
+            count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
+            if not 1 <= count <= MOST_SAMPLES:
+                raise BadRequestError(f"'n' must be 1 to {MOST_SAMPLES}")
+            requests = [Request(prompt, decoding, seed + index) for index in range(count)]
+            replies = await asyncio.gather(*map(self._clients[name].ask, requests))
+            self._on_answer(name)
+            return web.json_response(_completion(name, replies, stops))
         except ValueError as error:  # no JSON, no text, or nested without end
             status, kind, message = 400, "bad_request", f"the request is not JSON: {shorten(str(error))}"
         except BadRequestError as error:
@@ -269,22 +287,6 @@ class ModelServer:
         except EngineError as error:
             status, kind, message = 500, "engine", str(error)
         return web.json_response({"error": {"message": message, "type": kind}}, status=status)
-
-    async def _answer(self, body: Any) -> dict[str, Any]:
-        if not isinstance(body, dict):
-            raise BadRequestError("the request is not a JSON object")
-        name = str(body.get("model", ""))
-        if name not in self._clients:
-            raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
-        prompt, stops, decoding = _understood(body)
-        count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
-        if not 1 <= count <= MOST_SAMPLES:
-            raise BadRequestError(f"'n' must be 1 to {MOST_SAMPLES}")
-        client = self._clients[name]
-        requests = [Request(prompt, decoding, seed + index) for index in range(count)]
-        replies = await asyncio.gather(*map(client.ask, requests))
-        self._on_answer(name)
-        return _completion(name, replies, stops)
 
 
 def _understood(body: Mapping[str, Any]) -> tuple[str, list[str], Decoding]:

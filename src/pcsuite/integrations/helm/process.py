@@ -45,12 +45,19 @@ class Scenario:
 
     @property
     def entry(self) -> str:
-        """As HELM writes it: ``name:key=value,key=value``."""
+        """As HELM writes it: ``name:key=value,key=value``.
+
+        >>> Scenario("mmlu", {"subject": "anatomy"}).entry
+        'mmlu:subject=anatomy'
+        """
         listed = ",".join(f"{key}={value}" for key, value in self.arguments.items())
         return f"{self.name}:{listed}" if listed else self.name
 
     def for_model(self, model: str, deployment: str) -> str:
-        """The run entry for a model. HELM wants ``model`` beside ``model_deployment``."""
+        """The run entry for a model. HELM wants ``model`` beside ``model_deployment``.
+
+        The deployment is left out where it is called as the model is, as HELM's own are.
+        """
         more = f"model={model}" + ("" if deployment == model else f",model_deployment={deployment}")
         return f"{self.entry},{more}" if self.arguments else f"{self.name}:{more}"
 

@@ -135,7 +135,10 @@ class HelmRun:
     """HELM's own figures, from ``stats.json``."""
 
     def scores(self, metric: str, split: str) -> list[float]:
-        """Values of a metric, one for each instance of the split that has it, in HELM's order."""
+        """Values of a metric, one for each instance of the split that has it, in HELM's order.
+
+        Empty where no instance of that split has the metric.
+        """
         instances = [instance for instance in self.instances if instance.split == split]
         return [instance.scores[metric] for instance in instances if metric in instance.scores]
 
@@ -230,7 +233,10 @@ def _name_parts(name: str) -> tuple[str, str, str]:
 
 
 def failure_reasons(suite_folder: Path) -> dict[str, str]:
-    """Why runs of a suite have no results, by name, as far as it was kept in ``pcsuite_failures.json``."""
+    """Why runs of a suite have no results, by name, as far as it was kept in ``pcsuite_failures.json``.
+
+    Empty where no such file was kept, or it cannot be read: then the folders alone say which runs have no results.
+    """
     try:
         kept = json.loads((suite_folder / FAILURES).read_text(encoding="utf-8"))
         return {str(name): str(reason) for name, reason in kept.items()}

@@ -41,7 +41,10 @@ class HelmImport:
 
     @property
     def unfinished(self) -> list[HelmRun]:
-        """Runs without results."""
+        """Runs without results.
+
+        Each has a reason: HELM's own words where they were kept, else which of its files are missing.
+        """
         return [run for run in self.runs if run.status == "unfinished"]
 
 
@@ -177,25 +180,19 @@ def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -
             why = "is simulated: it answers from the suite's own items, so HELM cannot ask it"
             raise ConfigError(f"model '{model_id}' {why}", hint="choose others by --models")
         threads = max(threads, min(inflight, adapter.max_concurrency or inflight))
-        if isinstance(adapter, OpenAIAdapter) and _helm_can_ask(adapter):
-            remote = adapter.options.model or model_id
-            offered.append(reached(adapter, adapter.options.base_url, remote))
-        else:
-            served[model_id] = adapter
+        served[model_id] = adapter
+        if isinstance(adapter, OpenAIAdapter):
+            # HELM asks by itself where its client sends what ours would: nothing that is ours alone, and no key, which
+            # would have to be written into HELM's files.
+            options = adapter.options
+            own = options.api_key_env or options.extra_body or options.system_prompt is not None
+            if not own and options.max_tokens_field == "max_tokens":
+                offered.append(reached(adapter, options.base_url, options.model or model_id))
+                del served[model_id]
     if served:
         server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer))
         offered += [reached(adapter, server.base_url, model_id) for model_id, adapter in served.items()]
     return offered, threads
-
-
-def _helm_can_ask(adapter: OpenAIAdapter) -> bool:
-    """Whether HELM's own client sends what ours would: no key, and nothing in the request of ours alone.
-
-    Keys would have to be written into HELM's files, so a model with one is asked through our server.
-    """
-    options = adapter.options
-    own = options.api_key_env or options.extra_body or options.system_prompt is not None
-    return not own and options.max_tokens_field == "max_tokens"
 
 
 def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:

@@ -180,7 +180,20 @@ class PromptBenchWorker:
         Raises :class:`AttackNotApplicableError` where the attack has nothing to do on this text, and
         :class:`~pcsuite.errors.IntegrationError` where PromptBench fails or its process has died.
         """
-        process = await self._started()
+        if self._process is None:
+            pipe = asyncio.subprocess.PIPE
+            self._process = await asyncio.create_subprocess_exec(
+                str(environment_python(PROMPTBENCH)),
+                "-I",  # no folder of ours on its path
+                str(Path(promptbench_worker.__file__)),
+                stdin=pipe,
+                stdout=pipe,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=environment_variables(PROMPTBENCH),
+                limit=_LINE_BYTES,
+            )
+            await asyncio.wait_for(self._receive(self._process), _START_SECONDS)
+        process = self._process
         await self._send(process, asdict(request))
         while True:
             message = await self._receive(process)
@@ -196,7 +209,10 @@ class PromptBenchWorker:
                 )
 
     async def aclose(self) -> None:
-        """End the process, by closing its input and killing it where it does not end within 5 seconds."""
+        """End the process, by closing its input and killing it where it does not end within 5 seconds.
+
+        A worker that was never started, or has ended, is nothing to end. It may be called twice.
+        """
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -207,22 +223,6 @@ class PromptBenchWorker:
         except asyncio.TimeoutError:
             process.kill()
             await process.wait()
-
-    async def _started(self) -> asyncio.subprocess.Process:
-        if self._process is None:
-            pipe = asyncio.subprocess.PIPE
-            self._process = await asyncio.create_subprocess_exec(
-                str(environment_python(PROMPTBENCH)),
-                "-I",  # no folder of ours on its path
-                str(Path(promptbench_worker.__file__)),
-                stdin=pipe,
-                stdout=pipe,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=environment_variables(PROMPTBENCH),
-                limit=_LINE_BYTES,
-            )
-            await asyncio.wait_for(self._receive(self._process), _START_SECONDS)
-        return self._process
 
     async def _send(self, process: asyncio.subprocess.Process, message: dict[str, Any]) -> None:
         assert process.stdin is not None

@@ -38,8 +38,8 @@ from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.perturbations import PERTURBATIONS, WORDING_VARIED
 from pcsuite.prompts.conditions.conditions import apply_condition
+from pcsuite.runners.edits import perturbation_refs
 from pcsuite.runners.executors import ExecutorChoice
-from pcsuite.runners.pipeline import perturbation_refs
 from pcsuite.runners.plan import Cell, Plan, Scope, build_plan
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_plan
 
@@ -114,7 +114,10 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
 
 
 def attacked_conditions(suite: Suite) -> tuple[str, ...]:
-    """Conditions that the block attacks: those it names, else the usual ones that are selected, else all selected."""
+    """Conditions that the block attacks: those it names, else the usual ones that are selected, else all selected.
+
+    The usual ones are :data:`USUAL_CONDITIONS`.
+    """
     selected = suite.profile.selection.conditions
     usual = tuple(name for name in USUAL_CONDITIONS if name in selected)
     return suite.profile.integrations.promptbench.conditions_subset or usual or selected
@@ -135,20 +138,20 @@ def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> l
     writer = plan.suite.profile.integrations.promptbench.paraphrase_model
     if writer is None:
         return []
-    return run_blocking(_write_all(plan, writer, report, use_cache=use_cache))
-
-
-async def _write_all(plan: Plan, writer: str, report: Report, *, use_cache: bool) -> list[AttackRecord]:
     suite, run = plan.suite, plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
-    found: list[AttackRecord] = []
-    async with open_models(suite, [writer], use_cache=use_cache) as session:
-        for _, cell in sorted(cells.items()):
-            for number in range(1, suite.profile.integrations.promptbench.variants + 1):
-                record = await _write(cell, number, session.clients[writer], store, report)
-                found += [record] if record is not None else []
-    return found
+
+    async def write_all() -> list[AttackRecord]:
+        found: list[AttackRecord] = []
+        async with open_models(suite, [writer], use_cache=use_cache) as session:
+            for _, cell in sorted(cells.items()):
+                for number in range(1, suite.profile.integrations.promptbench.variants + 1):
+                    record = await _write(cell, number, session.clients[writer], store, report)
+                    found += [record] if record is not None else []
+        return found
+
+    return run_blocking(write_all())
 
 
 async def _write(
@@ -161,9 +164,12 @@ async def _write(
     key = digest([kind, number, parts, protected, dict(client.identity), list(target_of(cell))])
     if key in store.records:
         return store.records[key]
-    written = await asyncio.gather(*(_reworded(part, number, client) for part in parts))
+    asked = (Request(_REQUEST.format(text=part), DECODING, number) for part in parts)
+    replies = await asyncio.gather(*map(client.ask_if_possible, asked))
     kept = []
-    for old, new in zip(parts, written, strict=True):
+    for old, reply in zip(parts, replies, strict=True):
+        whole = reply is not None and reply["finish_reason"] == "stop"
+        new = reply["text"].strip().strip("-").strip() if reply is not None and whole else old
         fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
         kept.append(new if new and fits and keeps_literals(old, new, protected) else old)
     changed = sum(new != old for old, new in zip(parts, kept, strict=True))
@@ -189,10 +195,3 @@ async def _write(
     store.put(key, record)
     report(f"{where}: {changed} of {len(parts)} parts reworded")
     return record
-
-
-async def _reworded(part: str, number: int, client: ModelClient) -> str:
-    reply = await client.ask_if_possible(Request(_REQUEST.format(text=part), DECODING, number))
-    if reply is None or reply["finish_reason"] != "stop":
-        return part
-    return reply["text"].strip().strip("-").strip()

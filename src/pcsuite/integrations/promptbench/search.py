@@ -38,7 +38,7 @@ from pcsuite.logging.row import PerturbationRef
 from pcsuite.programs import PROGRAMS
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
-from pcsuite.runners.pipeline import Edit, Perturber, registered_perturbation
+from pcsuite.runners.edits import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, refuse_judges
 
 Report = Callable[[str], None]
@@ -65,7 +65,28 @@ def find_attacks(
     environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
     run = plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
-    return run_blocking(_search_all(plan, attacks, store, report, use_cache=use_cache))
+    cells = {target_of(cell): cell for cell in reversed(plan.cells)}
+
+    async def search_all() -> list[AttackRecord]:
+        refuse_judges(plan, "attacks that are searched for")
+        found: list[AttackRecord] = []
+        worker = PromptBenchWorker()
+        try:
+            for (
+                model_id
+            ) in plan.scope.models:  # one after the other: a local model may need the whole machine
+                own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
+                async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
+                    search = ModelSearch(plan.suite, session.clients[model_id], store, worker)
+                    for cell in own:
+                        for attack in attacks:
+                            record = await search.find(cell, attack, report)
+                            found += [record] if record is not None else []
+        finally:
+            await worker.aclose()
+        return found
+
+    return run_blocking(search_all())
 
 
 def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
@@ -82,7 +103,11 @@ def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
 
 
 def attacked_perturber(records: Sequence[AttackRecord]) -> Perturber:
-    """Edits of a unit's prompt: attacked parts put in where a record has them, else the registered kinds."""
+    """Edits of a unit's prompt: attacked parts put in where a record has them, else the registered kinds.
+
+    Give it the records that :func:`with_attacks` put into the plan: a unit's attack is looked up by task, model,
+    condition and perturbation.
+    """
     by_ref = {(Target(one.task, one.model, one.condition), one.perturbation): one for one in records}
 
     def edit_of(unit: Unit) -> Edit | None:
@@ -111,27 +136,6 @@ def search_items(suite: Suite, cell: Cell) -> list[Item]:
     loaded = task_items(spec, spec.dev_split, Path(suite.profile.run.cache_dir))
     wanted = suite.profile.integrations.promptbench.search_items
     return sample_items(loaded.items, wanted, repro.global_seed, cell.task.id, repro.deterministic_hash_seed)
-
-
-async def _search_all(
-    plan: Plan, attacks: Sequence[str], store: AttackStore, report: Report, *, use_cache: bool
-) -> list[AttackRecord]:
-    refuse_judges(plan, "attacks that are searched for")
-    found: list[AttackRecord] = []
-    worker = PromptBenchWorker()
-    cells = {target_of(cell): cell for cell in reversed(plan.cells)}
-    try:
-        for model_id in plan.scope.models:  # one after the other: a local model may need the whole machine
-            own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
-            async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
-                search = ModelSearch(plan.suite, session.clients[model_id], store, worker)
-                for cell in own:
-                    for attack in attacks:
-                        record = await search.find(cell, attack, report)
-                        found += [record] if record is not None else []
-    finally:
-        await worker.aclose()
-    return found
 
 
 class ModelSearch:

@@ -81,6 +81,7 @@ def expand_conditions(
     applied. An unknown name, a condition that extends itself and a factorial of more than eight operators are
     ``ConfigError``.
 
+    >>> from pcsuite.config.load import load_suite
     >>> suite = load_suite("quickstart")
     >>> [bundle.id for bundle in expand_conditions(["C0", "C4"], suite.conditions, suite.operators)]
     ['C0', 'C4']
@@ -145,7 +146,11 @@ def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[
     if spec.design == "add_one_in":
         return [member("none", ())] + [member(f"+{labels[i]}", varied[i : i + 1]) for i in range(len(varied))]
     if spec.design == "orders":
-        subsets = _joining(name, labels, spec.orders)
+        # Every bundle on the way from none to all operators, in random orders that hang on the names alone.
+        rng = Random("|".join((name, *labels)))
+        drawn = [rng.sample(range(len(labels)), len(labels)) for _ in range(spec.orders)]
+        met = {tuple(sorted(order[:count])) for order in drawn for count in range(len(labels) + 1)}
+        subsets = sorted(met, key=lambda chosen: (len(chosen), chosen))
         return [member("+".join(labels[i] for i in s) or "none", [varied[i] for i in s]) for s in subsets]
     if len(varied) > _MAX_FACTORIAL:
         raise ConfigError(
@@ -154,14 +159,6 @@ def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[
         )
     subsets = [s for count in range(len(varied) + 1) for s in combinations(range(len(varied)), count)]
     return [member("+".join(labels[i] for i in s) or "none", [varied[i] for i in s]) for s in subsets]
-
-
-def _joining(name: str, labels: Sequence[str], orders: int) -> list[tuple[int, ...]]:
-    """Indices of every bundle on the way from none to all operators, in random orders that hang on the names alone."""
-    rng = Random("|".join((name, *labels)))
-    drawn = [rng.sample(range(len(labels)), len(labels)) for _ in range(orders)]
-    bundles = {tuple(sorted(order[:count])) for order in drawn for count in range(len(labels) + 1)}
-    return sorted(bundles, key=lambda chosen: (len(chosen), chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,16 +265,21 @@ def build_condition(
     """Build one of the bundled conditions for plain values, without a profile.
 
     Returns an object with ``.prompt`` (the text), ``.meta``, ``.constraint`` and ``.react``; ``templates_dir`` may
-    hold base templates of one's own. ``ctx`` keys: task_id, task_kind, task_title, task_goal, input_text, rules,
-    schema_text, exemplars, verifier_checklist, final_answer_format (and optionally instruction, role, abstain,
-    decompose, input_label, answer_regex, grammar). An unknown condition is a ``ConfigError``, a bad context a
-    ``PromptError``.
+    hold base templates of one's own, which go before the bundled ones. ``ctx`` keys: task_id, task_kind, task_title,
+    task_goal, input_text, rules, schema_text, exemplars, verifier_checklist, final_answer_format (and optionally
+    instruction, role, abstain, decompose, input_label, answer_regex, grammar). An unknown condition is a
+    ``ConfigError``, a bad context or a folder that is not there a ``PromptError``.
 
     >>> build_condition("C0", ctx={"task_id": "sum", "task_kind": "reasoning", "input_text": "1 + 1"}).react is None
     True
     """
     context = PromptContext.from_mapping(ctx or {})
     folder = Path(templates_dir) if templates_dir is not None else None
+    if folder is not None and not folder.is_dir():
+        # The package's own, named from a checkout's root, is meant wherever the snippet is run.
+        if folder.parts[-3:] != ("pcsuite", "prompts", "base_templates"):
+            raise PromptError(f"templates_dir: there is no folder '{folder}'")
+        folder = None
     return apply_condition(_bundled(condition_id), context, templates_dir=folder)
 
 

@@ -71,7 +71,10 @@ class LocalExecutor(Executor):
     async def run(
         self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink
     ) -> None:
-        """Ask the models side by side, each as many times at once as it takes."""
+        """Ask the models side by side, each as many times at once as it takes.
+
+        A budget that is used up asks the sink for the end; what concerns every unit (a server that is down) is raised.
+        """
         clients = self._pipeline.session.clients
         sources = [(todo(name), min(count, clients[name].concurrency)) for name, count in pending.items()]
         await in_lanes(sources, self._pipeline.answer, sink.accept, sink.halt, lambda: sink.stop is not None)

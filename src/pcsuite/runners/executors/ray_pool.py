@@ -132,7 +132,11 @@ class WorkerPool:
         feed = _Feed(sources, sink)
         try:
             while not feed.over():
-                for worker in self._enough_workers(feed.left()):
+                # New workers where there is room, and more rows to hand out than workers.
+                wanted = min(self.placing.target(self._nodes()), max(1, feed.left()))
+                while len(self._workers) < wanted:
+                    self._start()
+                for worker in self._workers:
                     if worker not in serving.values():
                         serving[asyncio.create_task(self._serve(worker, feed))] = worker
                 running = [task for task in serving if not task.done()]
@@ -162,13 +166,6 @@ class WorkerPool:
                 worker.opened.cancel()
             self._ray.kill(worker.actor)
         await asyncio.gather(*closing, return_exceptions=True)
-
-    def _enough_workers(self, rows: int) -> list[_Worker]:
-        """The workers, with new ones where there is room and more rows to hand out than workers."""
-        wanted = min(self.placing.target(self._nodes()), max(1, rows))
-        while len(self._workers) < wanted:
-            self._start()
-        return self._workers
 
     def _nodes(self) -> list[Mapping[str, float]]:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -220,8 +217,17 @@ class WorkerPool:
         """Keep a worker busy until there is nothing left or it is lost."""
         try:
             await self._opening(worker)
-            lanes = [self._lane(worker, model_id, feed) for model_id in feed.sources for _ in range(LANES)]
-            await _all(lanes)
+            lanes = [
+                asyncio.create_task(self._lane(worker, model_id, feed))
+                for model_id in feed.sources
+                for _ in range(LANES)
+            ]
+            try:
+                await asyncio.gather(*lanes)
+            finally:  # one that fails ends the others
+                for lane in lanes:
+                    lane.cancel()
+                await asyncio.gather(*lanes, return_exceptions=True)
         except self._lost as error:
             await self._forget(worker, error)
 
@@ -296,14 +302,3 @@ class _Feed:
 
 async def _future(reference: Any) -> Any:
     return await answered(reference)
-
-
-async def _all(lanes: list[Any]) -> None:
-    """Run lanes side by side; one that fails ends the others."""
-    tasks = [asyncio.create_task(lane) for lane in lanes]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

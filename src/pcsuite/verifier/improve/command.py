@@ -46,7 +46,11 @@ class CommandExtractor:
     timeout_seconds: float
 
     def check(self) -> None:
-        """Raise ``ConfigError`` where the command cannot be run or would not see prompt and document."""
+        """Raise ``ConfigError`` where the command cannot be run or would not see prompt and document.
+
+        Nothing is run: the program must be found, both ``{prompt}`` and ``{document}`` must occur among its words,
+        and the time limit must be above 0.
+        """
         try:
             words = shlex.split(self.command)
         except ValueError as error:

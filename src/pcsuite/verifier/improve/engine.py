@@ -24,7 +24,8 @@ from pcsuite.programs.base import Job
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
 from pcsuite.prompts.operators import render_text
 from pcsuite.prompts.prompt import LengthControl, fit
-from pcsuite.runners.plan import TaskPlan, plan_task, why_not_applicable
+from pcsuite.runners.plan import why_not_applicable
+from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
 from pcsuite.verifier.evaluator import BuildingSpecOptions
@@ -122,7 +123,12 @@ def run_improvement(
     opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache)
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
-        thread.call(_prove_constraint(client, setup))
+        wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))
+        reason = None if wanted is None else thread.call(client.why_unenforced(wanted))
+        if reason is not None:
+            raise ConstraintUnavailableError(
+                f"condition {setup.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
+            )
         propose: loop.Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
         if settings.method == "model":
             propose = ModelProposer(setup, client, thread, propose, lambda: state.stored_prompts(folder))
@@ -194,9 +200,6 @@ class RecordExtractor:
     thread: LoopThread
 
     def __call__(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
-        return self.thread.call(self._extract(prompt, document))
-
-    async def _extract(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
         setup, prompting = self.setup, self.setup.task.prompting
         spec = prompting.task.model_copy(update={"instruction": prompt.text})
         condition = apply_condition(setup.condition, replace(prompting, task=spec).context(document))
@@ -219,7 +222,7 @@ class RecordExtractor:
         program = PROGRAMS.get("single" if operator is None else operator.spec.engine or operator.name)()
         steps = 1 if operator is None else operator.spec.max_steps or 1
         job = Job(setup.task.id, item, request, evaluator, steps)
-        outcome = await program.run(job, self.client.ask)
+        outcome = self.thread.call(program.run(job, self.client.ask))
         parsed = parse_object(clean_text(outcome.text), prompting.schema)
         if parsed.json_valid and parsed.fields and outcome.finish_reason != "length":
             return parsed.fields
@@ -305,15 +308,6 @@ def _known(name: str, choices: Any, what: str) -> str:
     if name not in choices:
         raise ConfigError(f"unknown {what} '{name}'", hint=did_you_mean(name, choices))
     return name
-
-
-async def _prove_constraint(client: ModelClient, setup: ExtractionSetup) -> None:
-    wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))
-    reason = None if wanted is None else await client.why_unenforced(wanted)
-    if reason is not None:
-        raise ConstraintUnavailableError(
-            f"condition {setup.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
-        )
 
 
 def _write_summary(outcome: ImproveOutcome, settings: ImproveSettings) -> None:

@@ -56,7 +56,11 @@ class ImproveConfig(Definition):
     """What extracts (model, condition, decoding), as a hash: scores of different engines are never compared."""
 
     def config_hash(self) -> str:
-        """Hash (sha256, hex) of what decides a step; how long the loop goes on is no part of it."""
+        """Hash (sha256, hex) of what decides a step; how long the loop goes on is no part of it.
+
+        A loop that is given more iterations or patience goes on; one with other evals held out, another margin or
+        another engine is another loop.
+        """
         return digest(self.model_dump(mode="json", exclude={"max_iterations", "patience"}))
 
 
@@ -69,17 +73,26 @@ class ImproveResult(NamedTuple):
 
     @property
     def best(self) -> state.StepRecord:
-        """The step whose prompt is in use: the last that was not rolled back."""
+        """The step whose prompt is in use: the last that was not rolled back.
+
+        Iteration 0, the prompt to start from, is always one, so there is a best even where no change was kept.
+        """
         return _in_use(self.steps)
 
     @property
     def gap(self) -> float:
-        """Training less held-out macro-F1 of the prompt in use: how much of the gain did not carry over."""
+        """Training less held-out macro-F1 of the prompt in use: how much of the gain did not carry over.
+
+        In F1, -1 to 1; above 0 where the prompt fits the training evals better than those it never saw.
+        """
         return self.best.train_f1 - self.best.held_out_f1
 
 
 def text_document(one: Eval) -> tuple[str, str]:
-    """The text of an eval's ``document.txt`` and its hash."""
+    """The text of an eval's ``document.txt`` and its hash.
+
+    Raises ``DataError`` where there is none, or it is no text.
+    """
     text = read_text(one.folder / DOCUMENT)
     return text, sha256_hex(text)
 
@@ -142,8 +155,18 @@ class ImprovementLoop:
                 reason = "the prompt to start from"
                 steps = [self._record(0, prompt, self._scores(prompt), "baseline", reason, None)]
                 self._state.append(steps[0])
-            while (stopped := self._stop_reason(steps)) is None:
+            stopped: Literal["plateau", "max_iterations", "perfect"]
+            while True:
                 current = _in_use(steps)
+                if current.train_f1 == 1.0:
+                    stopped = "perfect"
+                    break
+                if len(steps) - 1 - current.iteration >= self._config.patience:
+                    stopped = "plateau"
+                    break
+                if len(steps) > self._config.max_iterations:
+                    stopped = "max_iterations"
+                    break
                 candidate = self._state.pending(len(steps)) or self._draft(current, len(steps))
                 if propose_only:
                     return ImproveResult(tuple(steps), candidate, "proposed")
@@ -151,16 +174,6 @@ class ImprovementLoop:
                 self._state.append(steps[-1])
             prompt = self._state.prompt(_in_use(steps).prompt_version)
         return ImproveResult(tuple(steps), prompt, stopped)
-
-    def _stop_reason(
-        self, steps: list[state.StepRecord]
-    ) -> Literal["plateau", "max_iterations", "perfect"] | None:
-        current = _in_use(steps)
-        if current.train_f1 == 1.0:
-            return "perfect"
-        if len(steps) - 1 - current.iteration >= self._config.patience:
-            return "plateau"
-        return "max_iterations" if len(steps) > self._config.max_iterations else None
 
     def _draft(self, current: state.StepRecord, iteration: int) -> state.PromptVersion:
         """Have a change drafted from the failures of the training evals, and store both."""

@@ -64,7 +64,10 @@ class PromptVersion(NamedTuple):
 
     @property
     def text_hash(self) -> str:
-        """What answers to this prompt are filed under."""
+        """What answers to this prompt are filed under.
+
+        Two versions of the same text share their answers, so nothing is asked twice.
+        """
         return sha256_hex(self.text)
 
 
@@ -89,7 +92,10 @@ class StepRecord:
 
 
 def stored_prompts(folder: Path) -> list[str]:
-    """Texts of all prompts of the loop in ``folder``, tried or drafted, oldest first; the index is the version."""
+    """Texts of all prompts of the loop in ``folder``, tried or drafted, oldest first; the index is the version.
+
+    An edit by hand counts: the files are read each time.
+    """
     return [path.read_bytes().decode("utf-8") for path in sorted((folder / "prompts").glob("v*.txt"))]
 
 
@@ -130,17 +136,27 @@ class ImproveState:
         return list(self._steps)
 
     def append(self, step: StepRecord) -> None:
-        """Add a finished step; it is on disk when this returns."""
+        """Add a finished step; it is on disk when this returns.
+
+        The file is replaced as a whole, so a process that is killed leaves the steps before it.
+        """
         self._steps = [*self._steps, step]
         document = {**self._made_under, "steps": [asdict(one) for one in self._steps]}
         replace_atomically(self._folder / STATE, to_json(document))
 
     def save_prompt(self, version: int, text: str) -> PromptVersion:
-        """Store a prompt; it counts from now on, whatever happens."""
+        """Store a prompt; it counts from now on, whatever happens.
+
+        A loop that is stopped before the prompt was tried takes it up again, edited or not.
+        """
         _write(self._prompt_path(version), text)
         return self.prompt(version)
 
     def prompt(self, version: int) -> PromptVersion:
+        """The stored prompt of a version, as its file reads now.
+
+        Raises ``FileNotFoundError`` for a version that was never saved.
+        """
         return PromptVersion(version, self._prompt_path(version).read_bytes().decode("utf-8"))
 
     def pending(self, version: int) -> PromptVersion | None:
@@ -154,14 +170,22 @@ class ImproveState:
         return self._folder / "prompts" / f"v{version:03d}.txt"
 
     def save_failures(self, version: int, failures: list[dict[str, Any]]) -> None:
+        """Keep what a prompt was drafted from, for people to read: nothing reads it back."""
         _write(self._folder / "failures" / f"v{version:03d}.json", to_json({"failures": failures}))
 
     def extraction(self, prompt: PromptVersion, eval_id: str) -> bytes | None:
+        """The bytes that were answered to an eval's document under a prompt, ``None`` where it was not asked yet.
+
+        Answers are filed by the prompt's text, whatever its version.
+        """
         path = self._extraction_path(prompt, eval_id)
         return path.read_bytes() if path.exists() else None
 
     def save_extraction(self, prompt: PromptVersion, eval_id: str, answer: Mapping[str, Any] | str) -> bytes:
-        """Store an answer, a record as JSON and anything else as it came, and return the bytes stored."""
+        """Store an answer, a record as JSON and anything else as it came, and return the bytes stored.
+
+        An answer that is no record is kept too: it is scored as it came, and not asked for again.
+        """
         data = (
             answer.encode("utf-8", "backslashreplace") if isinstance(answer, str) else to_json(dict(answer))
         )
@@ -194,7 +218,11 @@ class PromptRule(Definition):
     """The sentence; ``{field}`` stands for the failing field."""
 
     def meets(self, failure: Failure) -> bool:
-        """Whether the rule is meant for a failure."""
+        """Whether the rule is meant for a failure.
+
+        Both its error types and one of its field patterns must fit; ``windows[].area`` is matched as
+        ``windows.area``.
+        """
         field, is_meant = failure.field.replace("[]", ""), failure.error_type in self.error_types
         return is_meant and any(fnmatchcase(field, pattern) for pattern in self.fields)
 
@@ -221,6 +249,10 @@ class RuleCatalogue(Definition):
     """Rules, the particular before the general."""
 
     def in_prompt(self, prompt: str) -> tuple[str, ...]:
+        """Ids of the rules that a prompt has, in the catalogue's order.
+
+        A simulated model gives them effects as it does operators.
+        """
         return tuple(rule.id for rule in self.rules if rule.stands_in(prompt))
 
 

@@ -17,7 +17,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const help = document.getElementById("help");
+  if (document.getElementById("help")?.open && event.key !== "?") return;
   const pressed = document.querySelector(`[data-press="${CSS.escape(event.key)}"]`);
   if (pressed) { pressed.click(); event.preventDefault(); return; }
   switch (event.key) {
@@ -25,11 +25,17 @@ document.addEventListener("keydown", (event) => {
     case "k": case "ArrowUp": move(-1); event.preventDefault(); break;
     case "ArrowRight": case "n": links("next")?.click(); break;
     case "ArrowLeft": case "p": links("previous")?.click(); break;
-    case "u": links("up")?.click(); break;
+    case "u": (links("up") ?? document.querySelector("nav a[href='/']"))?.click(); break;
     case "/": document.querySelector("input[type=search]")?.focus(); event.preventDefault(); break;
-    case "?": if (help) { help.open ? help.close() : help.showModal(); } break;
+    case "?": toggleHelp(); break;
   }
 });
+
+function toggleHelp() {
+  const help = document.getElementById("help");
+  if (help) { help.open ? help.close() : help.showModal(); }
+}
+document.getElementById("keys")?.addEventListener("click", toggleHelp);
 
 for (const form of document.querySelectorAll("form[data-now]")) {
   form.addEventListener("change", () => form.requestSubmit());
@@ -48,12 +54,20 @@ button?.addEventListener("click", () => {
 const live = document.querySelector("[data-live]");
 if (live) {
   let seen = Number(live.dataset.rows);
+  const begun = { rows: null, at: 0 };
+  const say = (name, text) => { live.querySelector(`[data-field=${name}]`).textContent = text; };
   const look = async () => {
-    const answer = await fetch(live.dataset.live);
+    let answer;
+    try { answer = await fetch(live.dataset.live); } catch { return; }
     if (!answer.ok) return;
     const state = await answer.json();
-    live.querySelector("[data-field=rows]").textContent = state.rows.toLocaleString("en");
-    live.querySelector("[data-field=failed]").textContent = state.failed.toLocaleString("en");
+    if (state.reading) { setTimeout(look, 2000); return; }
+    if (begun.rows === null) { begun.rows = state.rows; begun.at = performance.now(); }
+    const rate = (state.rows - begun.rows) / ((performance.now() - begun.at) / 1000);
+    const left = rate > 0 && state.planned > state.rows ? ` (about ${Math.ceil((state.planned - state.rows) / rate / 60)} min to go),` : ",";
+    say("rows", state.rows.toLocaleString("en"));
+    say("rate", rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} a second${left}` : "");
+    say("failed", state.failed.toLocaleString("en"));
     live.querySelector("progress").value = state.rows;
     live.hidden = !state.live;
     if (state.rows !== seen) document.getElementById("stale").hidden = false;
@@ -62,6 +76,22 @@ if (live) {
   };
   look();
 }
+
+// The overview: what came out of runs whose logs are still being read is filled in as it becomes known.
+const fill = async () => {
+  const body = document.querySelector("tbody[data-pending]");
+  if (!body) return;
+  const answer = await fetch(location.href).catch(() => null);
+  if (!answer?.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main tbody");
+  const ticked = new Set([...body.querySelectorAll("input:checked")].map((box) => box.value));
+  const focused = document.activeElement?.getAttribute?.("href");
+  for (const box of fresh.querySelectorAll("input")) box.checked = ticked.has(box.value);
+  body.replaceWith(document.adoptNode(fresh));
+  if (focused) [...fresh.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  setTimeout(fill, 500);
+};
+if (document.querySelector("tbody[data-pending]")) setTimeout(fill, 300);
 
 // Figures: a mark says its numbers beside itself, a name in the legend hides and shows its series.
 const says = document.getElementById("says");
@@ -80,11 +110,21 @@ if (says) {
     mark.addEventListener("pointerleave", () => { says.hidden = true; });
     mark.addEventListener("blur", () => { says.hidden = true; });
   }
-  for (const name of document.querySelectorAll("[data-hides]")) {
+  const hides = [...document.querySelectorAll("[data-hides]")];
+  const key = (name) => `${name.closest("figure").id}.${name.dataset.hides}`;
+  const set = (name, shown) => {
+    name.setAttribute("aria-pressed", String(shown));
+    name.closest("figure").querySelector(`[data-series="${name.dataset.hides}"]`).toggleAttribute("hidden", !shown);
+  };
+  const hidden = new Set((new URLSearchParams(location.search).get("hide") ?? "").split(","));
+  for (const name of hides) {
+    if (hidden.has(key(name))) set(name, false);
     name.addEventListener("click", () => {
-      const shown = name.getAttribute("aria-pressed") === "true";
-      name.setAttribute("aria-pressed", String(!shown));
-      name.closest("figure").querySelector(`[data-series="${name.dataset.hides}"]`).toggleAttribute("hidden", shown);
+      set(name, name.getAttribute("aria-pressed") !== "true");
+      const address = new URL(location.href);
+      const off = hides.filter((one) => one.getAttribute("aria-pressed") === "false").map(key);
+      off.length ? address.searchParams.set("hide", off.join(",")) : address.searchParams.delete("hide");
+      history.replaceState(null, "", address);
     });
   }
 }

@@ -1,0 +1,122 @@
+"""A task of a plan: its items, exemplars, schema and evaluator, ready to be prompted and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pcsuite._util.hashing import digest
+from pcsuite.config.definitions import TaskSpec
+from pcsuite.config.load import Suite
+from pcsuite.data.items import Item, ItemSource, exemplars, find_items, sample_items, task_items
+from pcsuite.errors import ConfigError, DataError
+from pcsuite.evaluation import EVALUATORS, checked_options
+from pcsuite.evaluation import build_evaluator as evaluator_of
+from pcsuite.evaluation.base import Evaluator
+from pcsuite.evaluation.judged import has_reference
+from pcsuite.evaluation.own_scorer import OwnScorer
+from pcsuite.prompts.context import Exemplar, TaskPrompting
+from pcsuite.prompts.prompt import BANDS
+from pcsuite.runners.retrievers import retriever_type
+
+MAX_EXEMPLARS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """A task with its items and everything needed to prompt and score them."""
+
+    id: str
+    spec: TaskSpec
+    items: Sequence[Item]
+    source: ItemSource
+    prompting: TaskPrompting
+    evaluator: Evaluator
+    band: tuple[int, int]
+    item_digests: Mapping[str, str] = field(repr=False)
+    hash_seed: str = "pcsuite-v1"
+    """Salt of everything that is chosen by hash."""
+
+
+def plan_task(suite: Suite, task_id: str) -> TaskPlan:
+    """A task ready to be prompted and scored: its sampled items, fixed exemplars, schema and evaluator.
+
+    Exemplars come from the training split and never equal a scored input. Raises :class:`DataError` where the
+    items cannot be read.
+    """
+    spec = suite.tasks[task_id]
+    repro = suite.profile.repro
+    cache_dir = Path(suite.profile.run.cache_dir)
+    loaded = task_items(spec, spec.split, cache_dir)
+    items = sample_items(
+        loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
+    )
+    evaluator = build_evaluator(suite, task_id)
+    check_items(evaluator, items, loaded.source.path)
+    shown: list[Item] = []
+    if find_items(spec.dataset, spec.train_split, cache_dir) is not None:
+        train = task_items(spec, spec.train_split, cache_dir)
+        scored = {item.input_text for item in items}
+        usable = [item for item in train.items if item.input_text not in scored]
+        shown = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), repro.deterministic_hash_seed)
+        if evaluator.judge is not None:
+            # Free text may come without references; conditions that show exemplars then say that there are none.
+            shown = [item for item in shown if has_reference(item)]
+        check_items(evaluator, shown, train.source.path)
+    prompting = TaskPrompting(
+        task_id,
+        spec,
+        suite.schema(task_id),
+        suite.grammar(task_id),
+        tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in shown),
+        suite.lmql_query(task_id),
+    )
+    digests = {item.item_id: digest(item.content())[:16] for item in items}
+    return TaskPlan(
+        task_id,
+        spec,
+        items,
+        loaded.source,
+        prompting,
+        evaluator,
+        spec.length_band or BANDS[spec.kind],
+        digests,
+        repro.deterministic_hash_seed,
+    )
+
+
+def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None:
+    """See that every truth can be scored; a :class:`DataError` with the file, the item and the field, where not.
+
+    ``path`` is the items' file, for the error.
+    """
+    try:
+        evaluator.check_items(items)
+    except DataError as error:
+        raise DataError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
+    """The task's evaluator with its options and schema: a named one, or a function in a file of the user's.
+
+    Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
+    """
+    task, scorer = suite.tasks[task_id], suite.scorer(task_id)
+    try:
+        if scorer is not None:
+            options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
+            evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
+        else:
+            evaluator = evaluator_of(task.evaluator, task.scoring_options(), suite.schema(task_id))
+    except (ConfigError, DataError) as error:
+        key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
+        raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
+    if task.retrieval and evaluator.cites_pages:
+        # Without retrieval a citation can still be held against the corpus: is there such a page?
+        settings = suite.profile.integrations.retrieval
+        cache_dir = Path(suite.profile.run.cache_dir)
+        titles = retriever_type(suite).page_titles(settings, task.dataset, cache_dir)
+        if titles is not None:
+            evaluator.know_pages(titles)
+    return evaluator
