@@ -439,7 +439,7 @@ def random_bit_totals(columns: FloatArray, rng: Rng, draws: int) -> FloatArray:
 
 
 def none_outweighs(columns: FloatArray, least: int) -> bool:
-    """Whether in every column that is not all 0 so many rows count or more: (Σx²)² / Σx⁴, their number were all equal."""
+    """Whether so many rows or more count in every column that is not all 0: (Σx²)² / Σx⁴, of equal rows their number."""
     squares = columns**2
     weight = squares.sum(axis=0)
     fourth = (squares**2).sum(axis=0)
