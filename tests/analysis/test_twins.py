@@ -79,6 +79,13 @@ def test_every_condition_beside_its_control(scores):
     assert [pair.treated.model for pair in found["C6"]] == ["m1"]
 
 
+def test_leave_one_out_conditions_beside_the_ladder_leave_it_the_ladder():
+    steps = {f"C{n}": ["ROLE", "RULES", "SCHEMA", "CHECKS", "EXEMPLARS"][:n] for n in range(6)}
+    without = {f"C5-{gone}": [name for name in steps["C5"] if name != gone] for gone in ("ROLE", "CHECKS")}
+    beside = {"C6": [*steps["C4"], "TYPE_CONSTRAIN"], "S2": ["ROLE", "SHAM_RULES"]}
+    assert ladder({**without, **steps, **beside}) == tuple(steps)
+
+
 LADDER = {
     "C0": [],
     "C1": ["ROLE", "GOAL"],
@@ -114,10 +121,3 @@ def test_what_a_run_declares_a_constraint_is_no_step():
     bundles = {"C0": [], "C1": ["ROLE"], "X": ["ROLE", "MINE"]}
     assert ladder(bundles) == ("C0", "C1", "X")
     assert ladder(bundles, {"MINE": "constraint"}) == ("C0", "C1")
-
-
-def test_leave_one_out_conditions_beside_the_ladder_leave_it_the_ladder():
-    steps = {f"C{n}": ["ROLE", "RULES", "SCHEMA", "CHECKS", "EXEMPLARS"][:n] for n in range(6)}
-    without = {f"C5-{gone}": [name for name in steps["C5"] if name != gone] for gone in ("ROLE", "CHECKS")}
-    beside = {"C6": [*steps["C4"], "TYPE_CONSTRAIN"], "S2": ["ROLE", "SHAM_RULES"]}
-    assert ladder({**without, **steps, **beside}) == tuple(steps)

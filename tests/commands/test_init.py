@@ -89,7 +89,7 @@ def test_a_scorer_comes_along(here, monkeypatch, capsys, prompt):
     assert main(["init", "triage", *words, "--model", "simulated", "--limit", "16"]) == 0
     shutil.rmtree("lib")
     shutil.move("triage", "moved")
-    assert not any(str(here) in path.read_text() for path in Path("moved").glob("*.*"))
+    assert not any(str(here) in path.read_text() for path in Path("moved").glob("*.*") if path.is_file())
     monkeypatch.chdir("moved")
     assert main(["run", "--config", "profile.yaml", "--quiet"]) == 0
     for line in Path("README.md").read_text().splitlines():
