@@ -392,15 +392,9 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
             return np.concatenate([counts @ distinct for counts in drawn])
     if n >= MANY_ROWS:
         apart = columns - columns.mean(axis=0)
-<<<<<<< HEAD
         if none_outweighs(apart, MANY_ROWS // 4):
-            drawn = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
-            return np.clip(drawn, n * columns.min(axis=0), n * columns.max(axis=0))
-=======
-        if _none_outweighs(apart):
             totals = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
             return totals.clip(n * columns.min(axis=0), n * columns.max(axis=0))
->>>>>>> next
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
