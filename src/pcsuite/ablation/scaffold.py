@@ -1,4 +1,4 @@
-"""A folder of one's own: prompt, table, scorer, task and profile together, so that it runs anywhere and can be sent on.
+"""A folder of one's own: prompt, table, scorer, task and profile, so that it runs from anywhere and can be sent on.
 
 With a prompt its blocks become operators and the profile asks the prompt with and without each of them, as
 ``pcsuite ablate`` does; without one the table becomes a task and the profile asks the ladder of conditions.

@@ -169,17 +169,14 @@ class ResponseCache:
             except ValueError:
                 generation = None
         if not isinstance(generation, dict) or not generation.keys() >= _NEEDED:
-            self._forget(key)
+            # Damaged: the answer is asked for and stored anew.
+            with self._lock, self._translated():
+                self._pending.pop(key, None)
+                self._touched.pop(key, None)
+                self._database.execute("DELETE FROM responses WHERE key = ?", (key,))
             return None
         generation["cache_hit"] = True
         return cast(Generation, generation)
-
-    def _forget(self, key: str) -> None:
-        """Remove an entry that is damaged, so that the answer is asked for and stored anew."""
-        with self._lock, self._translated():
-            self._pending.pop(key, None)
-            self._touched.pop(key, None)
-            self._database.execute("DELETE FROM responses WHERE key = ?", (key,))
 
     def put(self, key: str, generation: Generation) -> None:
         """Keep an answer under its :func:`response_key`; the first one stored under a key stays.

@@ -136,7 +136,13 @@ class FeverEvaluator(Evaluator):
         known = "evidence_sets" in item.truth
         covered = not verifiable or _covers_a_set(cited[:MOST_EVIDENCE], gold_sets)
         right = readable and label == gold_label
-        unsupported = self._unsupported(cited, answer)
+        # Citations never shown to the model, or of unknown pages; ``None`` where nothing can tell.
+        unsupported = None
+        if answer.retrieved is not None:
+            shown = [_sentence(*row) for row in answer.retrieved]
+            unsupported = sum(not any(map(citation.matches, shown)) for citation in cited)
+        elif self._known_pages is not None:
+            unsupported = sum(citation.page not in self._known_pages for citation in cited)
         fields = (self.options.label_field, self.options.evidence_field)
         extra: dict[str, MetricValue] = {
             "fever_score": float(right and covered) if known or not verifiable else None,
@@ -226,15 +232,6 @@ class FeverEvaluator(Evaluator):
                 return None
             titles = list(self._corpus_titles)
         return frozenset(normalise_page(title) for title in titles if title.strip())
-
-    def _unsupported(self, cited: Sequence[Sentence], answer: Answer) -> int | None:
-        """Citations never shown to the model, or of unknown pages; ``None`` where nothing can tell."""
-        if answer.retrieved is not None:
-            shown = [_sentence(*row) for row in answer.retrieved]
-            return sum(not any(citation.matches(sentence) for sentence in shown) for citation in cited)
-        if self._known_pages is None:
-            return None
-        return sum(citation.page not in self._known_pages for citation in cited)
 
 
 def canonical_label(value: object) -> str | None:

@@ -108,7 +108,11 @@ class SqlEvaluator(Evaluator):
 
     def _execute(self, item: Item, query: str, parsed: Parsed) -> Execution:
         """Run a query and the gold one on the given database and, where they agree, on its other contents."""
-        database = self._database(item)
+        name, root = str(truth_of(item, "database")), self.options.database_root
+        database = item.file(name) if root is None else Path(root) / name
+        if not database.is_file():
+            hint = "export the dataset again, or set the evaluator's database_root"
+            raise DataError(f"item '{item.item_id}': database {database} does not exist", hint=hint)
         limits = QueryLimits(self.options.time_limit_s, self.options.max_rows)
         gold_query = str(truth_of(item, "query"))
         try:
@@ -180,15 +184,6 @@ class SqlEvaluator(Evaluator):
             if self.schema is not None or isinstance(value, str):
                 return parsed, value if isinstance(value, str) and not text_abstains(value) else None
         return Parsed(), find_query(text)
-
-    def _database(self, item: Item) -> Path:
-        name = str(truth_of(item, "database"))
-        root = self.options.database_root
-        path = item.file(name) if root is None else Path(root) / name
-        if not path.is_file():
-            hint = "export the dataset again, or set the evaluator's database_root"
-            raise DataError(f"item '{item.item_id}': database {path} does not exist", hint=hint)
-        return path
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,6 @@ from pcsuite.config.prices import price_of
 from pcsuite.evaluation.base import Answer, JudgeQuestion, Pooling
 from pcsuite.evaluation.judged import reply_tokens
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
-from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN, fit
 from pcsuite.runners.plan import Cell, Plan
 from pcsuite.runners.registration import planned_contrasts
@@ -77,7 +76,12 @@ def estimate_plan(plan: Plan) -> list[CellEstimate]:
     for cell in plan.cells:
         key = (cell.task.id, cell.condition.id)
         if key not in tokens:
-            tokens[key] = _mean_tokens(plan, cell)
+            sampled = cell.task.items[:_SAMPLED_PROMPTS]
+            control = plan.suite.profile.length_control
+            counts = [
+                fit(cell.tree(item), cell.task.band, control, lambda _: None).tokens for item in sampled
+            ]
+            tokens[key] = round(sum(counts) / len(counts))
         price = price_of(plan.suite.models[cell.model_id])
         left = cell.calls - done[id(cell)]
         worst = cell.program.worst_case(cell.max_steps)
@@ -121,17 +125,6 @@ def _judge_size(plan: Plan, cell: Cell) -> tuple[int, float | None]:
     prompts, replies = round(calls * (mean + shown)), calls * reply_tokens(judge)
     price = price_of(plan.suite.models[judge.model])
     return prompts + replies, price.cost(prompts, replies) if price is not None else None
-
-
-def _mean_tokens(plan: Plan, cell: Cell) -> int:
-    counts = []
-    for item in cell.task.items[:_SAMPLED_PROMPTS]:
-        condition = apply_condition(
-            cell.condition, cell.task.prompting.context(item.input_text, item.columns)
-        )
-        measured = fit(condition.tree, cell.task.band, plan.suite.profile.length_control, lambda _: None)
-        counts.append(measured.tokens)
-    return round(sum(counts) / len(counts))
 
 
 # What a plan can find: simulated with the test and the correction of the report, before anything is called.

@@ -11,7 +11,7 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite._util.loops import run_beside, run_blocking
 from pcsuite.analysis.metrics import declared_by
-from pcsuite.config.definitions import ModelSpec, TaskSpec
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, operator_type
 from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
@@ -69,7 +69,11 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
                 answers=closed_answers(task.items),
-                judge=_judge_note(task.spec),
+                judge=None
+                if (judge := task.spec.judge) is None
+                else JudgeNote(
+                    judge.model, judge.scale, judge_fingerprint(judge, task.spec.instruction), judge.rubric
+                ),
                 majority_label=majority[task.id][0],
                 majority_share=majority[task.id][1],
                 scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
@@ -96,13 +100,6 @@ def plan_manifest(plan: Plan) -> RunManifest:
             NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
     )
-
-
-def _judge_note(spec: TaskSpec) -> JudgeNote | None:
-    judge = spec.judge
-    if judge is None:
-        return None
-    return JudgeNote(judge.model, judge.scale, judge_fingerprint(judge, spec.instruction), judge.rubric)
 
 
 def _model_note(spec: ModelSpec) -> ModelNote:

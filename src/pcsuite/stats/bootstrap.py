@@ -393,8 +393,8 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
     if n >= MANY_ROWS:
         apart = columns - columns.mean(axis=0)
         if _none_outweighs(apart):
-            drawn = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
-            return np.clip(drawn, n * columns.min(axis=0), n * columns.max(axis=0))
+            totals = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
+            return totals.clip(n * columns.min(axis=0), n * columns.max(axis=0))
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)

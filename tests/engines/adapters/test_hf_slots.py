@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pcsuite.engines.adapters import _hf_slots
-from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, _draw_row, draw_key
+from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, draw_key, sample_token
 from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError, EngineError
@@ -203,7 +203,10 @@ def test_draws_on_the_device_are_the_draws_row_by_row(spread, top_p):
     regimes = [Decoding("d1", temperature, top_p, 9) for temperature in (0.0, 0.4, 0.7, 1.3)]
     rows = [Row(regimes[number % 4], draw_key("prompt", number), tokens=[1, 2]) for number in range(40)]
     live = list(range(0, 40, 3)) + list(range(1, 40, 3))
-    one_by_one = [_draw_row(logits, rows[index], index) for index in range(40)]
+    one_by_one = [
+        sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))
+        for index, row in enumerate(rows[:40])
+    ]
     assert _draw_on_device(logits, rows, live) == [one_by_one[index] for index in live]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     assert _draw_on_device(logits.to(device), rows, list(range(40))) == one_by_one

@@ -33,7 +33,10 @@ class _RelationExporter(base.ItemExporter):
         path = files.of_split(split)
         if path is None:
             return None
-        if _is_list(path):
+        # Both formats are called ``.json`` where they are published.
+        with path.open("rb") as stream:
+            is_list = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        if is_list:
             return iter(files.json_list(path))
         return (sentence for row in files.jsonl(path) for sentence in _sentences(row))
 
@@ -96,12 +99,6 @@ class SciErcExporter(_RelationExporter):
         base.Split("test", 551, ("scierc_test.json", "test.json", "test.jsonl", "json/test.json")),
     )
     written = ("train", "dev", "test")
-
-
-def _is_list(path: Any) -> bool:
-    """Whether a file holds one JSON list; both formats are called ``.json`` where they are published."""
-    with path.open("rb") as stream:
-        return bool(stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["))
 
 
 def _sentences(row: Row) -> Iterator[Row]:

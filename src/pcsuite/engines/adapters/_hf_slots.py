@@ -385,7 +385,11 @@ class Slots:
         groups = shared_beginnings(prompts) if self._share else [(0, list(range(len(prompts))))]
         for length, members in groups:
             for index in members:
-                shared = prompts[index][:length] if length else self._known_beginning(prompts[index])
+                prompt = prompts[index]
+                shared = prompt[:length]
+                if not length:  # the longest beginning that is known; without sharing none was ever kept
+                    known = (kept for kept in self._beginnings if len(kept) < len(prompt))
+                    shared = max((kept for kept in known if prompt[: len(kept)] == kept), key=len, default=())
                 lots.setdefault(shared, []).append(index)
         for shared, members in lots.items():
             length = len(shared)
@@ -394,11 +398,6 @@ class Slots:
                 self._fill(
                     [prompts[index] for index in part], [places[index] for index in part], length, beginning
                 )
-
-    def _known_beginning(self, prompt: Prompt) -> Prompt:
-        # Without sharing none was ever kept.
-        fits = (kept for kept in self._beginnings if len(kept) < len(prompt) and prompt[: len(kept)] == kept)
-        return max(fits, key=len, default=())
 
     def _beginning(self, tokens: Prompt) -> Layers:
         import torch
