@@ -184,3 +184,13 @@ def test_intervals_of_many_rows_are_those_that_resampling_gives(monkeypatch, shi
         assert quick.value == drawn.value
         assert quick.se == pytest.approx(drawn.se, rel=0.1)
         assert (quick.low, quick.high) == pytest.approx((drawn.low, drawn.high), abs=0.25 * drawn.se + 1e-9)
+
+
+@pytest.mark.parametrize("rows", [8, 3_000])
+def test_gaps_that_are_all_the_same_do_not_make_an_interval_of_no_width(rows):
+    options = {"rng": np.random.default_rng(0), "resamples": 200}
+    right, wrong = (ece_interval(np.ones(rows), np.full(rows, score), **options) for score in (1.0, 0.0))
+    assert (right.value, right.low) == (0.0, 0.0)
+    assert right.high > 0.3 / rows
+    assert (wrong.value, wrong.high) == (1.0, 1.0)
+    assert wrong.low < 1 - 0.3 / rows

@@ -232,3 +232,16 @@ def test_the_saddlepoint_of_values_without_a_grid_is_what_drawing_gives():
 def test_differences_that_all_go_one_way_have_a_p_value_and_not_zero_items():
     found = sign_flip_test(np.linspace(0.1, 0.9, 2_500), rng=np.random.default_rng(0))
     assert 0 <= found.p_value < 1e-200
+
+
+def test_differences_of_one_size_are_the_sign_test_whatever_the_size():
+    deltas = np.full(40, 1 / 7) * np.where(np.arange(40) < 28, 1, -1)
+    expected = stats.binomtest(28, 40, 0.5).pvalue
+    assert sign_flip_test(deltas, rng=np.random.default_rng(0)).p_value == pytest.approx(expected)
+
+
+def test_a_difference_that_outweighs_all_others_is_not_left_to_the_saddlepoint():
+    rng = np.random.default_rng(8)
+    deltas = np.append(rng.normal(0, 0.01, 2_500), 1_000.0)
+    found = sign_flip_test(deltas, rng=rng)
+    assert found.method == "sign-flip 10000 draws"
