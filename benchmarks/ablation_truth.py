@@ -7,6 +7,7 @@ the same answers, two rules people use: a block is dead where leaving it out mov
 (plus five points), and leave-one-out alone: drop every block that seems to cost no more than the margin.
 
     python benchmarks/ablation_truth.py --worlds 300
+    python benchmarks/ablation_truth.py --until --worlds 500     # ``ablate --until decided``, a look after each batch
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from functools import lru_cache
 import numpy as np
 
 from pcsuite.ablation.forecast import forecast
+from pcsuite.ablation.study import BATCH
 from pcsuite.ablation.trim import choose_drops, confirm_drops
-from pcsuite.ablation.verdicts import find_interactions, judge_blocks
+from pcsuite.ablation.verdicts import find_interactions, judge_blocks, judge_looks
+from pcsuite.logging.looks import Look
+from pcsuite.stats.sequential import anytime_p, confidence_sequence, family_level, judge_limits
 
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -194,6 +198,82 @@ def study(world, items, margin, rng, tally):
         tally[f"{rule}: within"] += world.truth(every - dropped) >= said - margin - 1e-12
 
 
+def until_decided(world, items, margin, rng, tally, batch):
+    """One world asked in batches: a block's arm stops at the look that decides it."""
+    names = list(world.effects)
+    every = set(names)
+    answers = Answers(world, items, rng)
+    full = answers.scores(every)
+    without = {name: answers.scores(every - {name}) for name in names}
+    level, looks, asked = family_level(len(names)), {}, dict.fromkeys(names, items)
+    for name in names:
+        low, high, p_value = -1.0, 1.0, 1.0
+        for visited in [*range(batch, items, batch), items]:
+            values = without[name][:visited] - full[:visited]
+            seen = confidence_sequence(values, level=level, looks=[visited])
+            low, high = max(low, float(seen.low[-1])), min(high, float(seen.high[-1]))
+            p_value = min(p_value, anytime_p(values))
+            verdict = judge_limits(low, high, margin=margin)
+            stopped = verdict != "undecided"
+            looks[name] = Look(
+                "t", "m", "D0", name, "full", "task_score", visited, visited, float(values.mean()), low, high, level,
+                p_value, margin, verdict, stopped,
+            )  # fmt: skip
+            if stopped:
+                asked[name] = visited
+                break
+    most = max(asked.values())
+    shams = {
+        name: answers.scores(every - {name}, name)[:most] for name in names if looks[name].verdict == "worse"
+    }
+    false_claim = False
+    for verdict in judge_looks(looks, names, full[:most], shams, margin):
+        loss = world.truth(every) - world.truth(every - {verdict.block})
+        helps = verdict.verdict.startswith("helps")
+        wrong = (helps and loss <= 1e-12) or (verdict.verdict == "hurts" and loss >= -1e-12)
+        wrong |= verdict.verdict == "no worse without it" and loss > margin
+        apart = world.truth(every) - world.truth(every - {verdict.block}, verdict.block)
+        wrong |= verdict.verdict == "helps only as filler" and apart > margin
+        false_claim |= wrong
+        tally["blocks"] += 1
+        tally["decided"] += verdict.verdict != "undecided"
+        for kind, belongs, found in (
+            ("needed", loss > margin, helps),
+            ("harmful", loss < 0, verdict.verdict == "hurts"),
+            ("nulls", verdict.block in world.nulls, verdict.verdict == "no worse without it"),
+        ):
+            tally[kind] += belongs
+            tally[f"{kind} found"] += belongs and found
+    tally["worlds"] += 1
+    tally["worlds with an error"] += false_claim
+    tally["calls"] += sum(asked.values()) + most
+    tally["all calls"] += (len(names) + 1) * items
+
+
+def until_table(args):
+    """Errors and calls of ablations that look after each batch of items."""
+    share = lambda part, whole: f"{part / whole:.3f}" if whole else "n/a"  # noqa: E731
+    print(
+        "| items at most | margin | look every | worlds with any error | blocks decided | needed found |"
+        " harmful found | nulls found | calls |"
+    )
+    print("|" + "---|" * 9)
+    for margin in args.margins:
+        for items in args.items:
+            for batch in args.look_every:
+                tally = Counter()
+                for number in range(args.worlds):
+                    rng = np.random.default_rng([args.seed, number, items, int(margin * 1000), 1])
+                    until_decided(World.draw(rng), items, margin, rng, tally, batch)
+                cells = [
+                    items, margin, batch, share(tally["worlds with an error"], tally["worlds"]),
+                    share(tally["decided"], tally["blocks"]),
+                    *(share(tally[f"{kind} found"], tally[kind]) for kind in ("needed", "harmful", "nulls")),
+                    f"{tally['calls'] / tally['all calls']:.0%}",
+                ]  # fmt: skip
+                print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -202,7 +282,12 @@ def main():
     parser.add_argument("--items", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--margins", type=float, nargs="+", default=[0.02, 0.05])
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--look-every", type=int, nargs="+", default=[BATCH], help="items between two looks")
+    parser.add_argument("--until", action="store_true", help="simulate ablate --until decided instead")
     args = parser.parse_args()
+    if args.until:
+        until_table(args)
+        return
     share = lambda part, whole: f"{part / whole:.3f}" if whole else "n/a"  # noqa: E731
     print(
         "| items | margin | worlds with a false helps/hurts | needed blocks said no worse | said filler, falsely |"

@@ -2,10 +2,12 @@
 
     python scripts/study_page.py                       # writes docs/studies/2026-11-small-models/README.md
     python scripts/study_page.py --check               # exit status 1 where the page says something else
-    python scripts/study_page.py --collect TABLES --cache .cache --report index.html    # first, from a report
+    python scripts/study_page.py --collect TABLES --replication TABLES --cache .cache --report index.html
+                                                       # first, from the reports of the study and of its replication
 
 `page.in` is its text with places for numbers. `tables/` holds what the report wrote, less what the page does not need,
-and `item_scores.parquet`: the mean score of each item in each cell, from which effects can be computed again.
+and `item_scores.parquet`: the mean score of each item in each cell, from which effects can be computed again. What was
+asked again on other items is in `replication_*`.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import argparse
 import csv
 import hashlib
 import shutil
+import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,10 @@ COPIED = (
     "scale.csv",
     "summary_by_condition.csv",
     "best_condition.csv",
+    "robustness_by_attack.csv",
+    "robustness_worst_case.csv",
+    "compiled.csv",
+    "constraint_vs_retry.csv",
 )
 OF_SCORES = ("effects.csv", "attribution.csv")
 """Tables of which only the rows about the score are kept."""
@@ -48,10 +55,11 @@ TASKS = {
 }
 
 
-def collect(report: Path, cache: Path, folder: Path) -> None:
-    """Put the tables of a report, and the item scores of its rows, where the page reads them.
+def collect(report: Path, again: Path, cache: Path, folder: Path) -> None:
+    """Put the tables of two reports, and the item scores of their rows, where the page reads them.
 
-    The share of the most frequent label comes from the items themselves, in ``cache``.
+    ``report`` is of the study, ``again`` of the same contrasts on other items. The share of the most frequent label
+    comes from the items themselves, in ``cache``.
     """
     import duckdb
 
@@ -62,12 +70,17 @@ def collect(report: Path, cache: Path, folder: Path) -> None:
     for name in COPIED:
         shutil.copyfile(report / name, folder / name)
     for name in OF_SCORES:
-        with (report / name).open(encoding="utf-8", newline="") as source:
-            rows = [row for row in csv.DictReader(source) if row["metric"] == "score"]
-        with (folder / name).open("w", encoding="utf-8", newline="") as target:
-            writer = csv.DictWriter(target, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        copy_rows(report / name, folder / name, lambda row: row["metric"] == "score")
+    copy_rows(
+        again / "registration.csv",
+        folder / "replication_registration.csv",
+        lambda row: row["metric"] == "score",
+    )
+    copy_rows(  # only the checklist's, which was not registered
+        again / "effects.csv",
+        folder / "replication_effects.csv",
+        lambda row: row["metric"] == "score" and row["baseline"] == "C5-CHECKS",
+    )
     labels = truth_texts(load_suite("study_small_models", {"run.cache_dir": str(cache)})).labels
     asked = duckdb.sql(f"select distinct task_id, item_id from '{report / 'runs.parquet'}'").fetchall()
     with (folder / "majority.csv").open("w", encoding="utf-8", newline="") as target:
@@ -78,18 +91,42 @@ def collect(report: Path, cache: Path, folder: Path) -> None:
             )
             if given and task not in ("gsm8k", "svamp"):
                 target.write(f"{task},{given.total()},{max(given.values()) / given.total():.4f}\n")
-    runs, scores = report / "runs.parquet", folder / "item_scores.parquet"
-    duckdb.sql(
-        f"""copy (
-            select task_id as task, model_id as model, decoding_id as decoding, condition_id as condition,
-                sha256(item_id)[:12] as item, count(*)::integer as replicates, avg(metric_task_score) as score,
-                avg(coalesce(json_valid, answer is not null)::integer) as readable,
-                avg((finish_reason = 'length')::integer) as truncated,
-                sum(metric_tp)::integer as tp, sum(metric_fp)::integer as fp, sum(metric_fn)::integer as fn,
-                sum(prompt_tokens)::integer as prompt_tokens, sum(completion_tokens)::integer as completion_tokens
-            from '{runs}' where perturbation_type is null or perturbation_type = 'none' group by all order by all
-        ) to '{scores}' (format parquet, compression zstd)"""
+    columns = (
+        "count(*) as rows, sum(prompt_tokens)::bigint as prompt_tokens, sum(completion_tokens)::bigint as"
     )
+    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as target:
+        target.write("part,rows,prompt_tokens,completion_tokens\n")
+        for part, source, which in (
+            ("study", report, "perturbation_type is null"),
+            ("perturbed", report, "perturbation_type is not null"),
+            ("replication", again, "true"),
+        ):
+            counts = duckdb.sql(
+                f"select {columns} completion_tokens from '{source / 'runs.parquet'}' where {which}"
+            ).fetchall()[0]
+            target.write(",".join(map(str, (part, *counts))) + "\n")
+    for source, name in ((report, "item_scores.parquet"), (again, "replication_scores.parquet")):
+        duckdb.sql(
+            f"""copy (
+                select task_id as task, model_id as model, decoding_id as decoding, condition_id as condition,
+                    sha256(item_id)[:12] as item, count(*)::integer as replicates, avg(metric_task_score) as score,
+                    avg(coalesce(json_valid, answer is not null)::integer) as readable,
+                    avg((finish_reason = 'length')::integer) as truncated,
+                    sum(metric_tp)::integer as tp, sum(metric_fp)::integer as fp, sum(metric_fn)::integer as fn
+                from '{source / "runs.parquet"}' where perturbation_type is null group by all order by all
+            ) to '{folder / name}' (format parquet, compression zstd, compression_level 19)"""
+        )
+
+
+def copy_rows(source: Path, target: Path, kept: Callable[[dict[str, str]], bool]) -> None:
+    """The rows of a table that are kept, with its header."""
+    with source.open(encoding="utf-8", newline="") as lines:
+        reader = csv.DictReader(lines)
+        rows = [row for row in reader if kept(row)]
+    with target.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.DictWriter(lines, reader.fieldnames or (), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def tables_hash(folder: Path) -> str:
@@ -119,15 +156,25 @@ class Tables:
     @cached_property
     def summary(self) -> dict[tuple[str, ...], dict[str, str]]:
         keys = ("task", "model", "decoding", "condition")
-        return {tuple(row[key] for key in keys): row for row in self.rows("summary_by_condition")}
+        rows = self.rows("summary_by_condition")
+        return {tuple(row[key] for key in keys): row for row in rows if row["perturbation"] in ("", "none")}
 
     def sql(self, query: str) -> list[tuple[Any, ...]]:
-        """Rows of a query over ``items``, the item scores."""
+        """Rows of a query over ``items``, the item scores, and ``again``, those of the replication."""
         import duckdb
 
-        items = self.folder / "item_scores.parquet"
+        items, again = (self.folder / f"{name}_scores.parquet" for name in ("item", "replication"))
         with duckdb.connect() as database:
-            return database.sql(f"with items as (from '{items}') {query}").fetchall()
+            return database.sql(
+                f"with items as (from '{items}'), again as (from '{again}') {query}"
+            ).fetchall()
+
+    def sampled(self, task: str, model: str) -> int:
+        """Sampled rows of the ladder and the shams."""
+        ((rows,),) = self.sql(
+            f"select sum(replicates) from items where task = '{task}' and model = '{model}' and decoding = 'D1'"
+        )
+        return int(rows)
 
     def score(self, task: str, model: str, condition: str, regime: str = "D0") -> str:
         return f"{float(self.summary[task, model, regime, condition]['score']):.2f}"
@@ -173,9 +220,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def page(folder: Path) -> str:
     """The page's text, with its numbers from the tables in ``folder``."""
     found = Tables(folder)
-    facts = found.sql(
-        "select sum(replicates), sum(prompt_tokens), sum(completion_tokens), count(distinct (task, item)) from items"
-    )[0]
+    ((items,),) = found.sql("select count(distinct (task, item)) from items")
+    counted = {
+        row["part"]: {key: int(row[key]) for key in row if key != "part"} for row in found.rows("rows")
+    }
+    every = {key: sum(part[key] for part in counted.values()) for key in counted["study"]}
     large, small = MODELS[3], MODELS[2]
     qwens = (small, large)
     tiny = MODELS[:2]
@@ -251,7 +300,11 @@ def page(folder: Path) -> str:
             for condition, baseline in [pair]
         ),
     )
-    best = {(row["task"], row["model"]): row["condition"] for row in found.rows("best_condition")}
+    best = {
+        (row["task"], row["model"]): row["condition"]
+        for row in found.rows("best_condition")
+        if row["decoding"] == "D0"
+    }
     pooled = next(
         row
         for row in found.rows("pooled")
@@ -279,8 +332,143 @@ def page(folder: Path) -> str:
         h4c=next(row["verdict"] for row in found.rows("hypotheses") if row["id"] == "H4C"),
         ladder=ladder, outcomes=outcomes, verdicts=verdicts, trouble=trouble,
         n_planned=len(planned), n_held=len(held),
-        total=int(facts[0]), prompts=facts[1] / 1e6, completions=facts[2] / 1e6, items=facts[3],
+        total=every["rows"], main_rows=counted["study"]["rows"], perturbed_rows=counted["perturbed"]["rows"],
+        again_rows=counted["replication"]["rows"], items=items,
+        prompts=every["prompt_tokens"] / 1e6, completions=every["completion_tokens"] / 1e6,
+        gemma_gsm=f"{found.sampled('gsm8k', MODELS[1]):,}",
+        **asked_again(found), **attacked(found), **compiled(found), **retried(found),
     )  # fmt: skip
+
+
+def asked_again(found: Tables) -> dict[str, Any]:
+    """What became of the registered greedy contrasts, and of the checklist's, on other items."""
+    keys = ("task", "model", "decoding", "condition", "baseline")
+    first, second = (
+        {
+            tuple(row[key] for key in keys): row
+            for row in found.rows(name)
+            if row["decoding"] == "D0" and row["delta"]
+        }
+        for name in ("registration", "replication_registration")
+    )
+    both = [key for key in first if key in second]
+    pairs = {key: (float(first[key]["delta"]), float(second[key]["delta"])) for key in both}
+    held = [key for key in both if first[key]["outcome"] == "holds"]
+    agree = [key for key in held if pairs[key][0] * pairs[key][1] > 0]
+    qwens = [
+        row
+        for row in found.rows("replication_effects")
+        if "qwen" in row["model"] and row["condition"] == "C5"
+    ]
+    sure = [
+        row
+        for row in qwens
+        if float(row["p_bh"]) < 0.05 and float(row["delta_low"]) * float(row["delta_high"]) > 0
+    ]
+    up = [row for row in sure if float(row["delta"]) > 0]
+    trec = next(row for row in qwens if (row["task"], row["model"]) == ("trec", MODELS[3]))
+    ((items,),) = found.sql("select count(distinct (task, item)) from again")
+    return {
+        "again_items": items,
+        "held_again_of": len(held),
+        "held_again": sum(second[key]["outcome"] == "holds" for key in agree),
+        "same_sign": len(agree),
+        "inside": sum(
+            float(second[key]["delta_low"]) <= pairs[key][0] <= float(second[key]["delta_high"]) for key in held
+        ),
+        "compared": len(both),
+        "correlation": f"{statistics.correlation(*zip(*pairs.values(), strict=True)):.2f}",
+        "fresh": sum(second[key]["outcome"] == "holds" != first[key]["outcome"] for key in both),
+        "again_of": len(qwens),
+        "again_down": len(sure) - len(up),
+        "again_up": len(up),
+        "again_up_names": ", ".join(
+            f"{TASKS[row['task']]} at {short(row['model']).removeprefix('Qwen-')}"
+            f" {figure(row['delta'], row['delta_low'], row['delta_high'])}"
+            for row in up
+        ),
+        "trec_checks_again": figure(trec["delta"], trec["delta_low"], trec["delta_high"]),
+    }  # fmt: skip
+
+
+def attacked(found: Tables) -> dict[str, Any]:
+    """What perturbed prompts lose, by condition and kind, for the Qwen models."""
+    rows = {
+        (row["task"], row["model"], row["condition"], row["attack"]): row
+        for row in found.rows("robustness_by_attack")
+        if row["decoding"] == "D0"
+    }
+    kinds = list(dict.fromkeys(attack for *_, attack in rows))
+    conditions = ("C0", "C2", "C4", "C6")
+
+    def drop(*key: str) -> str:
+        row = rows[key]
+        sure = float(row["drop_low"]) > 0 or float(row["drop_high"]) < 0
+        text = signed(float(row["drop"]) + 0.0)
+        return f"**{text}**" if sure else text
+
+    def reach(column: str) -> str:
+        values = [float(rows["agnews_json", MODELS[3], name, "injection"][column]) for name in conditions]
+        return f"{min(values):.2f}–{max(values):.2f}"
+
+    paraphrased = rows["csqa_json", MODELS[3], "C0", "paraphrase"]
+    return {
+        "robustness": table(
+            ["", "unperturbed", *(kind.replace("_", " ") for kind in kinds)],
+            (
+                [
+                    f"{TASKS[task]}, {short(model)}, {condition}",
+                    f"{float(rows[task, model, condition, kinds[0]]['clean']):.2f}",
+                    *(drop(task, model, condition, kind) for kind in kinds),
+                ]
+                for model in (MODELS[3], MODELS[2])
+                for task in ("agnews_json", "csqa_json")
+                for condition in conditions
+            ),
+        )
+        + "\n\nBold where the interval leaves out 0; `robustness_by_attack.csv` has intervals and other models.",
+        "injection_clean": reach("clean"),
+        "injection_attacked": reach("attacked"),
+        "csqa_clean": f"{float(paraphrased['clean']):.2f}",
+        "csqa_paraphrased": f"{float(paraphrased['attacked']):.2f}",
+    }
+
+
+def compiled(found: Tables) -> dict[str, Any]:
+    """What the search over blocks came to."""
+    rows = found.rows("compiled")
+    qwens = [row for row in rows if "qwen" in row["model"]]
+    kept = dict.fromkeys(name for row in qwens for name in row["makeup"].split(" + "))
+    return {
+        "compiled": table(
+            ["compiled prompt (C8)", "blocks", "J against C0", "best of the others", "J against it"],
+            (
+                [
+                    f"{TASKS[row['task']]}, {short(row['model'])}",
+                    row["makeup"] or "none",
+                    figure(row["test_gain"], row["test_gain_low"], row["test_gain_high"]),
+                    row["best_other"],
+                    figure(row["against_best"], row["against_best_low"], row["against_best_high"]),
+                ]
+                for row in sorted(rows, key=lambda row: (-MODELS.index(row["model"]), row["task"]))
+            ),
+        ),
+        "kept_words": ", ".join(kept),
+        "c8_not_better": sum(float(row["against_best_low"]) <= 0 for row in rows),
+        "c8_of": len(rows),
+    }
+
+
+def retried(found: Tables) -> dict[str, Any]:
+    """The hard constraint beside validation and retries, on the Qwen models."""
+    rows = [row for row in found.rows("constraint_vs_retry") if "qwen" in row["model"] and row["score_delta"]]
+    gain = statistics.median(float(row["validity_delta"]) for row in rows)
+    return {
+        "validity_gain": f"{gain:.2f}",
+        "retry_cells": len(rows),
+        "retry_up": sum(float(row["score_delta_low"]) > 0 for row in rows),
+        "retry_down": sum(float(row["score_delta_high"]) < 0 for row in rows),
+    }
 
 
 def kind(row: dict[str, str]) -> str:
@@ -309,6 +497,12 @@ def main() -> int:
         "--collect", type=Path, metavar="TABLES", help="tables folder of a report to take over first"
     )
     parser.add_argument(
+        "--replication",
+        type=Path,
+        metavar="TABLES",
+        help="tables folder of the replication's report, with --collect",
+    )
+    parser.add_argument(
         "--cache", type=Path, default=Path(".cache"), help="where the items are, with --collect"
     )
     parser.add_argument(
@@ -317,7 +511,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the page differs")
     args = parser.parse_args()
     if args.collect:
-        collect(args.collect, args.cache, FOLDER / "tables")
+        if args.replication is None:
+            parser.error("--collect needs --replication")
+        collect(args.collect, args.replication, args.cache, FOLDER / "tables")
     if args.report:
         publish(args.report, FOLDER / "report.html")
     text, path = page(FOLDER / "tables"), FOLDER / "README.md"

@@ -42,6 +42,7 @@ ORDER = (
     ("cli",),
     ("__main__",),
     ("__init__",),  # the front door
+    ("__main__",),  # python -m pcsuite
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -54,8 +55,49 @@ def test_micro_f1_is_pooled_from_the_items_counts(tables):
 
 
 def test_the_study_is_as_large_as_it_says_and_within_its_bounds(tables):
-    ((rows,),) = tables.sql("select sum(replicates) from items")
-    assert rows == 176_159
+    counted = {row["part"]: int(row["rows"]) for row in tables.rows("rows")}
+    for part, name in (("study", "items"), ("replication", "again")):
+        assert tables.sql(f"select sum(replicates) from {name}") == [(counted[part],)]
+    assert sum(counted.values()) == 494_432
     assert (study_page.FOLDER / "report.html").stat().st_size < 3_000_000
     assert sum(path.stat().st_size for path in TABLES.iterdir()) < 5_000_000
     assert '<section id="rows">' not in (study_page.FOLDER / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_was_asked_again_are_other_items_and_the_effects_are_theirs(tables):
+    shared = "select count(*) from (select distinct task, item from again) semi join items using (task, item)"
+    assert tables.sql(shared) == [(0,)]
+    ((difference, items),) = tables.sql(
+        "select avg(a.score - b.score), count(*) from again a join again b using (task, model, decoding, item)"
+        f" where task = 'trec' and model = '{LARGE}' and a.condition = 'C5' and b.condition = 'C5-CHECKS'"
+    )
+    (row,) = (
+        row
+        for row in tables.rows("replication_effects")
+        if (row["task"], row["model"], row["condition"]) == ("trec", LARGE, "C5")
+    )
+    assert items == int(row["n_items"]) == 200
+    assert difference == pytest.approx(float(row["delta"]), abs=1e-9)
+    assert study_page.figure(row["delta"], row["delta_low"], row["delta_high"]) in (
+        study_page.FOLDER / "README.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_the_readme_says_what_the_page_says():
+    root = study_page.FOLDER.parents[2]
+    lines = (
+        (root / "README.md").read_text(encoding="utf-8").split("**What we found with it**")[1].split("![")[0]
+    )
+    page = study_page.page(TABLES)
+    intervals = re.findall(r"[+−]\d\.\d\d \[[^]]+\]", lines)
+    levels = re.findall(r"\d\.\d\d(?:–\d\.\d\d)?", re.sub(r"[+−]\d\.\d\d \[[^]]+\]", "", lines))
+    assert len(intervals) == 2
+    assert len(levels) == 4
+    assert all(number in page for number in intervals + levels)
+    for pattern in (r"(\d+) of (20) cells", r"of (\d+) registered contrasts\s+(\d+) hold"):
+        assert re.search(pattern, lines).groups() == re.search(pattern, page, re.IGNORECASE).groups()
+    again, held = re.search(r"of (\d+) asked again on other items (\d+) hold again", lines).groups()
+    assert (
+        f"Of the {again} contrasts that held and could be asked again, **{held} hold again**, {again} have"
+        in page
+    )

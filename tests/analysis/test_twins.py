@@ -8,6 +8,7 @@ from pcsuite.analysis.twins import (
     condition_pairs,
     constraints,
     free_twin,
+    ladder,
     operator_pairs,
     twin_without,
 )
@@ -76,3 +77,47 @@ def test_every_condition_beside_its_control(scores):
     found = condition_pairs(scores)
     assert list(found) == ["C3", "C4", "C6", "C7"]
     assert [pair.treated.model for pair in found["C6"]] == ["m1"]
+
+
+def test_leave_one_out_conditions_beside_the_ladder_leave_it_the_ladder():
+    steps = {f"C{n}": ["ROLE", "RULES", "SCHEMA", "CHECKS", "EXEMPLARS"][:n] for n in range(6)}
+    without = {f"C5-{gone}": [name for name in steps["C5"] if name != gone] for gone in ("ROLE", "CHECKS")}
+    beside = {"C6": [*steps["C4"], "TYPE_CONSTRAIN"], "S2": ["ROLE", "SHAM_RULES"]}
+    assert ladder({**without, **steps, **beside}) == tuple(steps)
+
+
+LADDER = {
+    "C0": [],
+    "C1": ["ROLE", "GOAL"],
+    "C2": ["ROLE", "GOAL", "CONSTRAINTS"],
+    "C4": ["ROLE", "GOAL", "CONSTRAINTS", "VERIFIER"],
+}
+
+
+@pytest.mark.parametrize(
+    ("beside", "found"),
+    [
+        ({}, ("C0", "C1", "C2", "C4")),
+        ({"C6": [*LADDER["C4"], "TYPE_CONSTRAIN"]}, ("C0", "C1", "C2", "C4")),
+        (
+            {"C7": [*LADDER["C2"], "REACT_LOOP"], "C4R": [*LADDER["C4"], "RETRY_ON_FAIL"]},
+            ("C0", "C1", "C2", "C4"),
+        ),
+        ({"C4:-ROLE": ["GOAL", "CONSTRAINTS", "VERIFIER"]}, ("C0", "C1", "C2", "C4")),
+        ({"C4:-VERIFIER": LADDER["C2"]}, ("C0", "C1", "C2", "C4")),
+        ({"C2x": ["ROLE", "GOAL", "VERIFIER"]}, ("C0", "C1", "C2", "C4")),
+    ],
+)
+def test_the_ladder_is_the_one_chain_of_conditions_that_build_on_one_another(beside, found):
+    assert ladder(LADDER | beside) == found
+
+
+def test_a_factorial_and_single_conditions_have_no_ladder():
+    assert ladder({"n": [], "a": ["A"], "b": ["B"], "ab": ["A", "B"]}) == ()
+    assert ladder({"C3": ["SCHEMA"]}) == ladder({}) == ()
+
+
+def test_what_a_run_declares_a_constraint_is_no_step():
+    bundles = {"C0": [], "C1": ["ROLE"], "X": ["ROLE", "MINE"]}
+    assert ladder(bundles) == ("C0", "C1", "X")
+    assert ladder(bundles, {"MINE": "constraint"}) == ("C0", "C1")

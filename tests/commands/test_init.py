@@ -89,7 +89,7 @@ def test_a_scorer_comes_along(here, monkeypatch, capsys, prompt):
     assert main(["init", "triage", *words, "--model", "simulated", "--limit", "16"]) == 0
     shutil.rmtree("lib")
     shutil.move("triage", "moved")
-    assert not any(str(here) in path.read_text() for path in Path("moved").glob("*.*"))
+    assert not any(str(here) in path.read_text() for path in Path("moved").glob("*.*") if path.is_file())
     monkeypatch.chdir("moved")
     assert main(["run", "--config", "profile.yaml", "--quiet"]) == 0
     for line in Path("README.md").read_text().splitlines():
@@ -102,7 +102,11 @@ def test_git_keeps_the_items_and_not_the_results(here):
     words = ["--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated"]
     assert main(["init", "triage", *words]) == 0
     ignored = Path("triage/.gitignore").read_text().splitlines()
-    assert [line for line in ignored if not line.startswith("#")] == ["outputs/", ".cache/*", "!.cache/datasets/"]
+    assert [line for line in ignored if not line.startswith("#")] == [
+        "outputs/",
+        ".cache/*",
+        "!.cache/datasets/",
+    ]
     Path("triage/.gitignore").write_text("mine\n")
     assert main(["init", "triage", *words, "--overwrite"]) == 0
     assert Path("triage/.gitignore").read_text() == "mine\n"

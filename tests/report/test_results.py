@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -130,3 +131,15 @@ def test_the_sentence_names_its_regime_where_there_are_others(tmp_path):
     ]
     log = write_log(tmp_path / "runs" / "a.jsonl", rows)
     assert answer(log, tmp_path).sentence.startswith("Under D0: No condition moved the score beyond chance")
+
+
+def test_labels_that_correct_a_judge_are_told_below_the_table(tmp_path):
+    result = results_at_end(written(tmp_path, {"C0": (3, 100), "C1": (12, 130)}), tmp_path)
+    assert {row["labelled_items"] for row in result.rows} == {None}
+    shown = []
+    for labelled in (None, 12):
+        rows = [row | {"labelled_items": labelled if row["baseline"] else None} for row in result.rows]
+        out = io.StringIO()
+        print_result(replace(result, rows=rows), Console(file=out, width=120))
+        shown.append("corrected by labels of 12 items, each by itself" in out.getvalue())
+    assert shown == [False, True]

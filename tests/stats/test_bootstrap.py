@@ -306,3 +306,22 @@ def test_micro_f1_of_a_thousand_items_is_computed_not_drawn():
         width = reference.high - reference.low
         assert computed.low == pytest.approx(reference.low, abs=0.02 * width)
         assert computed.high == pytest.approx(reference.high, abs=0.02 * width)
+
+
+def test_totals_of_many_rows_are_drawn_from_the_normal_distribution_that_they_have():
+    columns = np.random.default_rng(3).normal([1.0, -2.0], [1.0, 3.0], size=(6_000, 2))
+    halves = random_bit_totals(columns, np.random.default_rng(0), 4_000)
+    resampled = resample_totals(columns, np.random.default_rng(0), 4_000)
+    spread = columns.T @ columns
+    apart = columns - columns.mean(axis=0)
+    assert halves.mean(axis=0) == pytest.approx(columns.sum(axis=0) / 2, rel=0.02)
+    assert np.cov(halves.T) == pytest.approx(spread / 4, rel=0.1, abs=300)
+    assert resampled.mean(axis=0) == pytest.approx(columns.sum(axis=0), rel=0.02)
+    assert np.cov(resampled.T) == pytest.approx(apart.T @ apart, rel=0.1, abs=1_500)
+
+
+def test_one_row_that_outweighs_the_others_is_drawn_and_not_taken_for_normal():
+    columns = np.zeros((6_000, 1))
+    columns[0] = 1.0
+    assert set(random_bit_totals(columns, np.random.default_rng(0), 200).ravel().tolist()) == {0.0, 1.0}
+    assert set(resample_totals(columns, np.random.default_rng(0), 200).ravel().tolist()) <= set(range(12))

@@ -9,6 +9,7 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
 
 from pcsuite.errors import AnalysisError
+from pcsuite.stats import calibration
 from pcsuite.stats.calibration import (
     area_under_risk_coverage,
     brier,
@@ -165,3 +166,31 @@ def test_no_error_and_full_agreement_are_no_certainty():
     assert kappa.value == kappa.high == 1
     # At least about 80 % agree where chance gives half: kappa at least about 0.6.
     assert 0.5 < kappa.low < 0.8
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1])
+def test_intervals_of_many_rows_are_those_that_resampling_gives(monkeypatch, shift):
+    rng = np.random.default_rng(11)
+    stated = np.round(rng.random(2_500), 2)
+    right = (rng.random(2_500) < np.clip(stated * (1 - 2 * shift) + shift, 0, 1)).astype(float)
+
+    def both():
+        options = {"rng": np.random.default_rng(5), "resamples": 1_500}
+        return ece_interval(stated, right, **options), risk_coverage_interval(stated, right, **options)
+
+    computed = both()
+    monkeypatch.setattr(calibration, "MANY_ROWS", 10**9)
+    for quick, drawn in zip(computed, both(), strict=True):
+        assert quick.value == drawn.value
+        assert quick.se == pytest.approx(drawn.se, rel=0.1)
+        assert (quick.low, quick.high) == pytest.approx((drawn.low, drawn.high), abs=0.25 * drawn.se + 1e-9)
+
+
+@pytest.mark.parametrize("rows", [8, 3_000])
+def test_gaps_that_are_all_the_same_do_not_make_an_interval_of_no_width(rows):
+    options = {"rng": np.random.default_rng(0), "resamples": 200}
+    right, wrong = (ece_interval(np.ones(rows), np.full(rows, score), **options) for score in (1.0, 0.0))
+    assert (right.value, right.low) == (0.0, 0.0)
+    assert right.high > 0.3 / rows
+    assert (wrong.value, wrong.high) == (1.0, 1.0)
+    assert wrong.low < 1 - 0.3 / rows

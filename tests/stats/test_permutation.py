@@ -10,6 +10,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from pcsuite.errors import AnalysisError
+from pcsuite.stats import permutation
 from pcsuite.stats.permutation import (
     adjust_within_families,
     benjamini_hochberg,
@@ -202,3 +203,45 @@ def test_the_floor_of_the_exact_test():
     assert smallest_p(0) == 1.0
     with pytest.raises(AnalysisError, match="items"):
         smallest_p(-1)
+
+
+@pytest.mark.parametrize("parts", [1, 9, 10])
+@pytest.mark.parametrize("lean", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_the_saddlepoint_is_the_exact_distribution_of_many_signs(parts, lean, alternative):
+    rng = np.random.default_rng([parts, int(100 * lean)])
+    if parts == 1:
+        deltas = rng.choice([-2.0, -1.0, 1.0, 2.0], size=2_500, p=[0.25, 0.25 - lean, 0.25 + lean, 0.25])
+    else:
+        deltas = (rng.binomial(parts, 0.5 + lean, 3_000) - rng.binomial(parts, 0.5, 3_000)) / parts
+    moved = deltas[deltas != 0]
+    exact = permutation._lattice_p(permutation._lattice_steps(moved), alternative)
+    found = sign_flip_test(deltas, rng=rng, alternative=alternative)
+    assert found.method == "sign-flip saddlepoint"
+    assert found.p_value == pytest.approx(exact, rel=2e-3, abs=1e-11)
+
+
+def test_the_saddlepoint_of_values_without_a_grid_is_what_drawing_gives():
+    rng = np.random.default_rng(4)
+    deltas = rng.normal(0.03, 1, 3_000)
+    signs = rng.choice([-1.0, 1.0], size=(4_000, 3_000))
+    drawn = float((np.abs(signs @ np.abs(deltas)) >= abs(deltas.sum())).mean())
+    assert sign_flip_test(deltas, rng=rng).p_value == pytest.approx(drawn, abs=0.02)
+
+
+def test_differences_that_all_go_one_way_have_a_p_value_and_not_zero_items():
+    found = sign_flip_test(np.linspace(0.1, 0.9, 2_500), rng=np.random.default_rng(0))
+    assert 0 <= found.p_value < 1e-200
+
+
+def test_differences_of_one_size_are_the_sign_test_whatever_the_size():
+    deltas = np.full(40, 1 / 7) * np.where(np.arange(40) < 28, 1, -1)
+    expected = stats.binomtest(28, 40, 0.5).pvalue
+    assert sign_flip_test(deltas, rng=np.random.default_rng(0)).p_value == pytest.approx(expected)
+
+
+def test_a_difference_that_outweighs_all_others_is_not_left_to_the_saddlepoint():
+    rng = np.random.default_rng(8)
+    deltas = np.append(rng.normal(0, 0.01, 2_500), 1_000.0)
+    found = sign_flip_test(deltas, rng=rng)
+    assert found.method == "sign-flip 10000 draws"

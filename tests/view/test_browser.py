@@ -196,8 +196,11 @@ def test_hidden_series_are_in_the_address(browser, site):
     browser.goto(f"{site}/run/models/figures")
     browser.run("document.querySelector('#ladder [data-hides]').click()")
     assert "hide=ladder.0" in browser.run("decodeURIComponent(location.search)")
-    browser.run("location.reload()")
-    wait(browser, "document.querySelector('#ladder [data-hides]')?.getAttribute('aria-pressed') === 'false'")
+    browser.run("window.old = true; location.reload()")
+    wait(
+        browser,
+        "!window.old && document.querySelector('#ladder [data-hides]')?.getAttribute('aria-pressed') === 'false'",
+    )
     assert browser.run("document.querySelector('#ladder [data-series]').hasAttribute('hidden')")
 
 

@@ -1,4 +1,4 @@
-"""A folder of one's own: prompt, table, scorer, task and profile together, so that it runs from anywhere and can be sent on.
+"""A folder of one's own: prompt, table, scorer, task and profile, so that it runs from anywhere and can be sent on.
 
 With a prompt its blocks become operators and the profile asks the prompt with and without each of them, as
 ``pcsuite ablate`` does; without one the table becomes a task and the profile asks the ladder of conditions.
@@ -132,7 +132,7 @@ def _readme(request: ScaffoldRequest, reading: str) -> str:
 
 
 def _flags(request: ScaffoldRequest) -> list[str]:
-    """The flags by which a command in the folder reads the table as this request does; a scorer's file lies there too."""
+    """The flags by which a command in the folder reads the table as this request does; a scorer lies there too."""
     scorer = request.scorer and Path(request.scorer).name
     words = []
     for flag, value in (

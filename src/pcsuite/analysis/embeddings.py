@@ -112,7 +112,18 @@ class Embedder:
         cleaned = [text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8") for text in texts]
         keys = [hashlib.sha256(text.encode()).digest() for text in cleaned]
         wanted = dict(zip(keys, cleaned, strict=True))
-        self._recall([key for key in wanted if key not in self._known])
+        unknown = [key for key in wanted if key not in self._known]
+        if self._file is not None:
+            for start in range(0, len(unknown), _BATCH):
+                batch = unknown[start : start + _BATCH]
+                marks = ", ".join("?" * len(batch))
+                stored = self._file.execute(
+                    f"SELECT key, vector FROM vectors WHERE model = ? AND key IN ({marks})",
+                    [self.model.describe(), *batch],
+                )
+                for key, vector in stored:
+                    if len(vector) == 4 * self.model.dimension:
+                        self._known[key] = np.frombuffer(vector, dtype=np.float32).astype(np.float64)
         missing = [key for key in wanted if key not in self._known]
         for start in range(0, len(missing), _BATCH):
             batch = missing[start : start + _BATCH]
@@ -133,20 +144,6 @@ class Embedder:
         if not keys:
             return np.empty((0, self.model.dimension))
         return np.stack([self._known[key] for key in keys])
-
-    def _recall(self, keys: Sequence[bytes]) -> None:
-        if self._file is None:
-            return
-        for start in range(0, len(keys), _BATCH):
-            batch = keys[start : start + _BATCH]
-            marks = ", ".join("?" * len(batch))
-            found = self._file.execute(
-                f"SELECT key, vector FROM vectors WHERE model = ? AND key IN ({marks})",
-                [self.model.describe(), *batch],
-            )
-            for key, stored in found:
-                if len(stored) == 4 * self.model.dimension:
-                    self._known[key] = np.frombuffer(stored, dtype=np.float32).astype(np.float64)
 
 
 def find_embedder(name: str | None = None, cache: Path | None = None) -> Embedder | NoEmbedder:

@@ -5,7 +5,9 @@ A log has operators by name; what type each is, the run's manifest says (``types
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
@@ -98,8 +100,8 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
 
     ``bundles`` are operators by condition, in the order of the report. A step adds operators and drops none, and adds
     none that restricts decoding, retries, loops or was compiled: those are set beside a step, not on top of it. Of
-    conditions with the same operators the first counts. Empty where several chains are equally long, as in a factorial:
-    none of them is the ladder.
+    conditions with the same operators the first counts. Of several chains that are equally long the one of C0, C1, C2 …
+    is meant (leave-one-out conditions beside the ladder make others); empty where none is, as in a factorial.
 
     >>> ladder({"C0": [], "C1": ["ROLE"], "C6": ["ROLE", "TYPE_CONSTRAIN"], "C2": ["ROLE", "GOAL"], "B": ["GOAL"]})
     ('C0', 'C1', 'C2')
@@ -118,5 +120,8 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
         chain = best[0][0] if best else ()
         longest[held] = ((*chain, steps[held]), sum(count for _, count in best) if best else 1)
     length = max((len(chain) for chain, _ in longest.values()), default=0)
+    numbered = [held for held in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[held])]
+    if len(numbered) == length > 1 and all(one < other for one, other in pairwise(numbered)):
+        return tuple(steps[held] for held in numbered)
     found = [(chain, count) for chain, count in longest.values() if len(chain) == length]
     return found[0][0] if len(found) == 1 and found[0][1] == 1 and length > 1 else ()

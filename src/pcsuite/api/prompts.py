@@ -204,25 +204,25 @@ def _table(data: Rows, folder: Path) -> str:
         )  # a pandas frame, or rows
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
+
+    def plain(value: Any, where: str) -> Any:
+        if hasattr(value, "item") and getattr(value, "shape", None) == ():
+            value = value.item()
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise DataError(f"{where} is {value}", hint="fill in or drop cells that are empty") from error
+        except TypeError as error:
+            raise DataError(f"{where}: a table cannot hold {type(value).__name__}") from error
+        return value
+
     lines = [
         dump_line(
-            {str(key): _json(value, f"data row {number}, column '{key}'") for key, value in row.items()}
+            {str(key): plain(value, f"data row {number}, column '{key}'") for key, value in row.items()}
         )
         for number, row in enumerate(rows, start=1)
     ]
     return str(_written(folder / "data.jsonl", "".join(lines)))
-
-
-def _json(value: Any, where: str) -> Any:
-    if hasattr(value, "item") and getattr(value, "shape", None) == ():
-        value = value.item()
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError as error:
-        raise DataError(f"{where} is {value}", hint="fill in or drop cells that are empty") from error
-    except TypeError as error:
-        raise DataError(f"{where}: a table cannot hold {type(value).__name__}") from error
-    return value
 
 
 def _scorer(scorer: str | Path | Callable[..., Any] | None, folder: Path) -> str | None:

@@ -67,6 +67,13 @@ def execute_list(args: argparse.Namespace) -> int:
         return 0
     from rich.table import Table
 
+    def shown(value: Any) -> str:
+        if isinstance(value, bool):
+            return "✓" if value else ""
+        if isinstance(value, list):
+            return " ".join(map(str, value))
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in SHOWN[args.what]:
         numeric = any(
@@ -78,17 +85,9 @@ def execute_list(args: argparse.Namespace) -> int:
             no_wrap=name in ("id", "name"),
         )  # fmt: skip
     for record in records:
-        table.add_row(*(_shown(record[name]) for name in SHOWN[args.what]))
+        table.add_row(*(shown(record[name]) for name in SHOWN[args.what]))
     output_console().print(table)
     return 0
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "✓" if value else ""
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _tasks(suite: Suite) -> list[Record]:

@@ -20,6 +20,7 @@ from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
+from pcsuite.report.wording import counted
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
 from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import registered_plan
@@ -142,11 +143,14 @@ def execute_config(args: argparse.Namespace) -> int:
             print(f"warning: {line}")
         check_components(suite)
         chosen = suite.profile.selection
-        print(
-            f"{suite.path}: fine. {len(chosen.tasks)} tasks, {len(chosen.models)} models, "
-            f"{len(chosen.conditions)} conditions, {len(chosen.decoding_regimes)} regimes "
-            f"(config hash {suite.config_hash[:12]})"
-        )
+        sizes = {
+            "task": chosen.tasks,
+            "model": chosen.models,
+            "condition": chosen.conditions,
+            "regime": chosen.decoding_regimes,
+        }
+        words = ", ".join(counted(len(names), noun) for noun, names in sizes.items())
+        print(f"{suite.path}: fine. {words} (config hash {suite.config_hash[:12]})")
         return 0
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -195,7 +195,13 @@ class DevProblem:
         except PromptError as error:
             score = self._crashed(candidate, chosen, [str(error)])
         else:
-            with self._held(candidate, chosen):
+            # No other thread runs the same rows; locks are taken in one order, so nobody waits in a ring.
+            keys = sorted({(candidate.id, item.item_id) for item in chosen})
+            with self._guard:
+                locks = [self._locks.setdefault(key, threading.Lock()) for key in keys]
+            with ExitStack() as stack:
+                for lock in locks:
+                    stack.enter_context(lock)
                 failure = self._run(cell, chosen)
                 score = self._score(candidate, cell, chosen, failure)
         with self._guard:
@@ -351,14 +357,3 @@ class DevProblem:
         return CandidateScore(
             candidate, self.objective, value, whole, parts, seeds, complete, why, crashed=True
         )
-
-    @contextmanager
-    def _held(self, candidate: Candidate, items: Sequence[Item]) -> Iterator[None]:
-        """Keep other threads from running the same rows; locks are taken in one order, so nobody waits in a ring."""
-        keys = sorted({(candidate.id, item.item_id) for item in items})
-        with self._guard:
-            locks = [self._locks.setdefault(key, threading.Lock()) for key in keys]
-        with ExitStack() as stack:
-            for lock in locks:
-                stack.enter_context(lock)
-            yield

@@ -149,9 +149,9 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
         if comparison.metrics.is_cost(record["metric"]) and record["outcome"] in ("worse", "better")
     ]
     if costs:
-        more, fewer = costs.count("worse"), costs.count("better")
+        up, down = costs.count("worse"), costs.count("better")
         lines.append(
-            f"Costs went up in {more} and down in {counted(fewer, 'cell')}: they are not counted as regressions."
+            f"Costs went up in {up} and down in {counted(down, 'cell')}: they are not counted as regressions."
         )
     for record in worse:
         lines.append(

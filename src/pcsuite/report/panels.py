@@ -152,7 +152,7 @@ class _Up(_Ruler, YAxis):  # type: ignore[misc]
     side, along = "left", 1
 
 
-class Panel(Axes):  # type: ignore[misc]
+class Panel(Axes):
     """Axes with rulers: what ``Figure.subplots`` makes of ``subplot_kw={"axes_class": Panel}``."""
 
     def _init_axis(self) -> None:

@@ -127,6 +127,7 @@ def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Ana
         "effect_low": found.get("delta_low"),
         "effect_high": found.get("delta_high"),
         "p_adjusted": found.get("p_bh"),
+        "labelled_items": found.get("labelled_items"),
         "verdict": verdict,
         "tokens": number(level[TOKENS]),
         "majority_class": level["majority_class"],
@@ -179,6 +180,12 @@ def print_result(result: Result, console: Console) -> None:
         if rows[0]["majority_class"] is not None:
             table.add_row("(majority class)", figure_text(rows[0]["majority_class"]), style="dim")
         console.print(table)
+        if labelled := max((row.get("labelled_items") or 0 for row in rows), default=0):
+            console.print(
+                f"A judge's scores and effects, corrected by labels of {counted(labelled, 'item')}, each by itself:"
+                " an effect need not be the difference of two scores.",
+                soft_wrap=True,
+            )
     if len(groups) > MOST_GROUPS:
         console.print(f"… and {len(groups) - MOST_GROUPS} more groups of task, model and regime")
     console.print(f"\n{result.sentence}", style="bold", soft_wrap=True)

@@ -89,8 +89,13 @@ def values_of(records: Records, name: str) -> list[str]:
 
 
 def legend(axes: Any, *, below: int = 0) -> None:
-    """A legend where there is more than one series: above the plot, or below it in so many columns."""
+    """A legend where there is more than one series: above the plot, or below it in so many columns.
+
+    Names that would reach the title are put below in any case.
+    """
     handles, labels = axes.get_legend_handles_labels()
+    if sum(len(label) + 4 for label in labels) > 48:
+        below = below or 5
     if len(labels) > 1 and below:
         axes.figure.legend(handles, labels, loc="lower center", ncols=min(len(labels), below))
     elif len(labels) > 1:

@@ -392,9 +392,9 @@ def resample_totals(columns: FloatArray, rng: Rng, resamples: int) -> FloatArray
             return np.concatenate([counts @ distinct for counts in drawn])
     if n >= MANY_ROWS:
         apart = columns - columns.mean(axis=0)
-        if _none_outweighs(apart):
-            drawn = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
-            return np.clip(drawn, n * columns.min(axis=0), n * columns.max(axis=0))
+        if none_outweighs(apart, MANY_ROWS // 4):
+            totals = _normal_totals(columns.sum(axis=0), apart.T @ apart, rng, resamples)
+            return totals.clip(n * columns.min(axis=0), n * columns.max(axis=0))
     # Centred columns keep float32 sums accurate relative to the spread; the counts of a resample sum to n.
     centre = columns.mean(axis=0)
     centred = (columns - centre).astype(np.float32)
@@ -429,7 +429,7 @@ def random_bit_totals(columns: FloatArray, rng: Rng, draws: int) -> FloatArray:
     many rows, none of which outweighs the others, are drawn from the normal distribution that they then have.
     """
     n, narrow = len(columns), columns.astype(np.float32)
-    if n >= MANY_ROWS and _none_outweighs(columns):
+    if n >= MANY_ROWS and none_outweighs(columns, MANY_ROWS // 4):
         return _normal_totals(columns.sum(axis=0) / 2, columns.T @ columns / 4, rng, draws)
     totals = []
     for size in _block_sizes(draws, n):
@@ -438,12 +438,12 @@ def random_bit_totals(columns: FloatArray, rng: Rng, draws: int) -> FloatArray:
     return np.concatenate(totals).astype(np.float64)
 
 
-def _none_outweighs(columns: FloatArray) -> bool:
-    """Whether in every column that is not all 0 a thousand rows or more count: (Σx²)² / Σx⁴, as of equal ones."""
+def none_outweighs(columns: FloatArray, least: int) -> bool:
+    """Whether so many rows or more count in every column that is not all 0: (Σx²)² / Σx⁴, the number of equal rows."""
     squares = columns**2
     weight = squares.sum(axis=0)
     fourth = (squares**2).sum(axis=0)
-    return bool((weight**2 >= MANY_ROWS / 4 * fourth).all())
+    return bool((weight**2 >= least * fourth).all())
 
 
 def _normal_totals(centre: FloatArray, covariance: FloatArray, rng: Rng, draws: int) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.bootstrap import random_bit_totals
+from pcsuite.stats.bootstrap import none_outweighs, random_bit_totals
 from pcsuite.stats.estimate import Alternative, FloatArray, Rng, TestResult, as_matrix, as_pair, as_vector
 from pcsuite.stats.f1 import micro_f1
 
@@ -42,7 +42,9 @@ def sign_flip_test(
     observed, scale, method = float(moved.sum()), float(np.abs(moved).sum()), "sign-flip exact"
     if moved.size == 0:
         p_value = 1.0
-    elif moved.size >= MANY_DIFFER and len(set(np.abs(moved[:100]).tolist())) > 1:
+    elif np.ptp(np.abs(moved)) <= _RELATIVE_SLACK * np.abs(moved).max():
+        p_value = _lattice_p(np.sign(moved).astype(np.int64), alternative)  # all of one size: the sign test
+    elif moved.size >= MANY_DIFFER and none_outweighs(moved[:, None], MANY_DIFFER // 4):
         p_value, method = _saddlepoint_p(moved, alternative), "sign-flip saddlepoint"
     elif (steps := _lattice_steps(moved)) is not None:
         p_value, method = _lattice_p(steps, alternative), "sign-flip exact (lattice)"

@@ -77,9 +77,17 @@ class _Pairing:
             self._pair_equal_names(lambda name: name, "name", 1.0, "same name")
             self._pair_equal_names(_letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
             self._pair_parts_of_names()
-        self._pair_by_content()
+        # Equal content first: no other assignment has a larger total, and long lists become short ones.
+        content = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate(self._free)]
+        for side in content:
+            for index in [i for i, key in side.items() if not any(value is not None for value in key)]:
+                del side[index]
+        for pair in _equal(*content) if all(content) else ():
+            self._take(*pair, "content", 0.0, "")
+        for pair in self._assigned(*(list(side) for side in self._free), needs_content=True):
+            self._take(*pair, "content", 0.0, "")
         if self._rules.position and len(self._free[0]) == len(self._free[1]):
-            for left, right in zip(*(sorted(side) for side in self._free), strict=True):
+            for left, right in zip(*(sorted(free) for free in self._free), strict=True):
                 self._take(left, right, "position", 0.0, "left over in both lists, at the same position")
         return self._scored()
 
@@ -148,17 +156,6 @@ class _Pairing:
                         begins.add((index, other) if side == 0 else (other, index))
         used = [Counter(pair[side] for pair in begins) for side in (0, 1)]
         yield from sorted(pair for pair in begins if used[0][pair[0]] == used[1][pair[1]] == 1)
-
-    def _pair_by_content(self) -> None:
-        # Equal content first: no other assignment has a larger total, and long lists become short ones.
-        content = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate(self._free)]
-        for side in content:
-            for index in [i for i, key in side.items() if not any(value is not None for value in key)]:
-                del side[index]
-        for pair in _equal(*content) if all(content) else ():
-            self._take(*pair, "content", 0.0, "")
-        for pair in self._assigned(*(list(side) for side in self._free), needs_content=True):
-            self._take(*pair, "content", 0.0, "")
 
     def _assigned(
         self,
