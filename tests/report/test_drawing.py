@@ -5,7 +5,7 @@ from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, in
 def test_names_fit_into_files_and_figures():
     assert file_slug("a/b c≥d") == "a-b-c-d"
     assert file_slug("///") == "unnamed"
-    assert short("x" * 40, 10) == "x" * 9 + "…"
+    assert short("x" * 30 + "0.5b", 12) == "x" * 7 + "…0.5b"
     assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
     assert interval_text(0.5, None, None) == "0.50"
     assert interval_text(None, None, None) == "n/a"

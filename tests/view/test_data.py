@@ -263,3 +263,23 @@ def test_a_run_that_cannot_be_read_says_so_each_time(tmp_path):
         with pytest.raises(PcsuiteError, match="no readable row"):
             viewer.run("empty")
     viewer.close()
+
+
+def test_a_viewer_is_closed_without_waiting_for_what_is_being_read(tmp_path, monkeypatch):
+    from pcsuite.view import data
+
+    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    go_on = threading.Event()
+    aggregate = OpenRun._aggregate
+    monkeypatch.setattr(
+        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
+    )
+    viewer = Viewer(tmp_path, patience=0.01)
+    with pytest.raises(data.StillReading):
+        viewer.run("one")
+    viewer.close()  # would wait for ever
+    go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "pcsuite-view-one":
+            thread.join(60)
+            assert not thread.is_alive()

@@ -86,9 +86,14 @@ def file_slug(name: str) -> str:
 
 
 def short(name: str, length: int = 28) -> str:
-    """A name that fits into a figure; the page has it in full."""
+    """A name that fits into a figure, cut in its middle since sizes come last; the page has it in full.
+
+    >>> short("qwen2.5-coder-0.5b", 16)
+    'qwen2.5-co…-0.5b'
+    """
     flat = " ".join(name.split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"
+    tail = length // 3
+    return flat if len(flat) <= length else flat[: length - 1 - tail] + "…" + flat[-tail:]
 
 
 def name_ticks(axes: Any, names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillWaiting
 from contextlib import suppress
 from dataclasses import replace
@@ -534,11 +534,11 @@ class Viewer:
         self.summaries = Summaries(self.output_dir)
         self._suite = suite
         self._patience = patience
+        self._closed = False
         self._lock = threading.Lock()
         self._known: dict[str, RunEntry] = {}
         self._open: dict[str, OpenRun] = {}
         self._reading: dict[str, tuple[float, Future[OpenRun]]] = {}
-        self._readers = ThreadPoolExecutor(2, thread_name_prefix="pcsuite-view-reader")
 
     def entries(self) -> list[RunEntry]:
         """The runs that are there now, the newest first."""
@@ -571,7 +571,7 @@ class Viewer:
         with self._lock:
             held = self._open.get(name)
             if name not in self._reading and (held is None or held.is_behind):
-                self._reading[name] = (time.monotonic(), self._readers.submit(self._read, entry, held))
+                self._reading[name] = (time.monotonic(), self._start_reading(entry, held))
             started, future = self._reading.get(name, (0.0, None))
         if future is not None:
             try:
@@ -587,6 +587,19 @@ class Viewer:
         assert held is not None
         return held
 
+    def _start_reading(self, entry: RunEntry, held: OpenRun | None) -> Future[OpenRun]:
+        """Open a run, or read on, in a thread that does not keep the process alive: Ctrl-C may come at any time."""
+        future: Future[OpenRun] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._read(entry, held))
+            except BaseException as error:  # whoever waits for it gets it
+                future.set_exception(error)
+
+        threading.Thread(target=work, name=f"pcsuite-view-{entry.name}", daemon=True).start()
+        return future
+
     def _read(self, entry: RunEntry, held: OpenRun | None) -> OpenRun:
         # The stamp of before: what is written meanwhile is no part of the summary.
         before = as_it_stands(entry)
@@ -596,10 +609,16 @@ class Viewer:
                 self._open[entry.name] = held
         else:
             held.refresh()
+        if self._closed:
+            held.close()
+            raise ConfigError(f"run '{entry.name}' was closed")
         self.summaries.put(before, held.summary())
         return held
 
     def close(self) -> None:
-        self._readers.shutdown(cancel_futures=True)
-        for run in self._open.values():
+        """Close what is open; what is still being read is not waited for."""
+        self._closed = True
+        with self._lock:
+            runs, self._open = list(self._open.values()), {}
+        for run in runs:
             run.close()

@@ -25,6 +25,11 @@ WIDTH, HEIGHT = 640.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 18.0, 14.0, 52.0
 LONGEST_NAME = 28
 """Characters of a name below the x axis; longer ones are cut."""
+_MOMENTS = (
+    "count(value), avg(value), stddev_samp(value),"
+    f" CASE WHEN count(value) <= {MANY} THEN list(value ORDER BY value) END"
+)
+"""What a level is made of: count, mean, spread, and the values themselves where they are few."""
 MOST_CONDITIONS = 40
 """Conditions that are drawn; marks of more would lie upon each other."""
 COLOURS = 8
@@ -166,17 +171,36 @@ class _Drawing:
 
     def __init__(self, run: OpenRun, wanted: Filter, items: str, parameters: list[Any]) -> None:
         self._run, self._wanted = run, wanted
-        self._items, self._parameters = items, parameters
+        # Without a filter every item counts, and none need be looked up.
+        self._chosen = f"item_id IN ({items})" if wanted.is_slice else "TRUE"
+        self._parameters = parameters if wanted.is_slice else []
         self._conditions = run.values[wanted.task]["condition"][:MOST_CONDITIONS]
         self._levels: dict[tuple[str, ...], tuple[Level, float]] = {}
-        rows = run.query(
-            f"SELECT model_id, decoding_id, perturbation_type, condition_id, {_moments('score')}, avg(tokens)"
-            f" FROM cells WHERE task_id = ? AND score IS NOT NULL AND condition_id IN (SELECT unnest(?))"
-            f" AND item_id IN ({items}) GROUP BY ALL",
-            [wanted.task, self._conditions, *parameters],
+        inside, given = (
+            f"task_id = ? AND score IS NOT NULL AND {self._chosen}",
+            [wanted.task, *self._parameters],
         )
-        for *key, n, mean, spread, listed, tokens in rows:
-            self._levels[tuple(key)] = (_level(n, mean, spread, listed), float(tokens or 0.0))
+        keys = "model_id, decoding_id, perturbation_type, condition_id"
+        rows = run.query(
+            f"SELECT {keys}, count(score), avg(score), stddev_samp(score), avg(tokens) FROM cells WHERE {inside}"
+            " AND condition_id IN (SELECT unnest(?)) GROUP BY ALL",
+            [*given, self._conditions],
+        )
+        # The values themselves are asked for only where they are few enough to be resampled.
+        few = [key for *key, n, _, _, _ in rows if n <= MANY]
+        listed: dict[tuple[str, ...], list[float]] = {}
+        if few:
+            wanted_keys = ", ".join(["(?, ?, ?, ?)"] * len(few))
+            asked = [part for key in few for part in key]
+            found = run.query(
+                f"SELECT {keys}, list(score ORDER BY item_id) FROM cells WHERE {inside}"
+                f" AND ({keys}) IN ({wanted_keys}) GROUP BY ALL",
+                [*given, *asked],
+            )
+            listed = {tuple(key): values for *key, values in found}
+        for *key, n, mean, spread, tokens in rows:
+            level = _level(n, mean, spread, listed.get(tuple(key)))
+            self._levels[tuple(key)] = (level, float(tokens or 0.0))
 
     def ladder(self) -> ViewFigure | None:
         """Mean score of each condition by regime."""
@@ -192,11 +216,13 @@ class _Drawing:
 
     def disagreement(self) -> ViewFigure | None:
         """How often two replicates of an item differ, by condition and regime."""
+        if self._run.query("SELECT max(n) FROM cells WHERE task_id = ?", [self._wanted.task]) == [(1,)]:
+            return None
         rows = self._run.remembered(
-            f"SELECT decoding_id, condition_id, {_moments('value')} FROM (SELECT decoding_id, condition_id, item_id,"
+            f"SELECT decoding_id, condition_id, {_MOMENTS} FROM (SELECT decoding_id, condition_id, item_id,"
             " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
             " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"
-            f" AND task_id = ? AND model_id = ? AND perturbation_type = ? AND item_id IN ({self._items}) GROUP BY ALL)"
+            f" AND task_id = ? AND model_id = ? AND perturbation_type = ? AND {self._chosen} GROUP BY ALL)"
             " GROUP BY ALL HAVING sum(n) > 1) GROUP BY ALL",
             [self._wanted.task, *self._fixed("model", "perturbation"), *self._parameters],
         )
@@ -240,12 +266,14 @@ class _Drawing:
 
     def robustness(self) -> ViewFigure | None:
         """Score lost under each perturbation, clean less perturbed on the same items."""
+        if self._values("perturbation") == ["none"]:
+            return None
         rows = self._run.query(
-            f"SELECT perturbation_type, condition_id, {_moments('value')} FROM (SELECT hit.perturbation_type,"
+            f"SELECT perturbation_type, condition_id, {_MOMENTS} FROM (SELECT hit.perturbation_type,"
             " hit.condition_id, clean.score - hit.score AS value FROM cells AS hit JOIN cells AS clean USING (task_id,"
             " item_id, model_id, decoding_id, condition_id) WHERE clean.perturbation_type = 'none' AND"
-            " hit.perturbation_type <> 'none' AND task_id = ? AND model_id = ? AND decoding_id = ? AND item_id IN"
-            f" ({self._items}) AND clean.score IS NOT NULL AND hit.score IS NOT NULL) GROUP BY ALL",
+            " hit.perturbation_type <> 'none' AND task_id = ? AND model_id = ? AND decoding_id = ?"
+            f" AND {self._chosen} AND clean.score IS NOT NULL AND hit.score IS NOT NULL) GROUP BY ALL",
             [self._wanted.task, *self._fixed("model", "decoding"), *self._parameters],
         )
         found = {(kind, condition): _level(*moments, paired=True) for kind, condition, *moments in rows}
@@ -332,13 +360,6 @@ class _Drawing:
         """The matrix of the items behind a mark, those with the lowest scores of its condition first."""
         fixed = {**self._wanted.fixed, **axes}
         return state_of(replace(self._wanted, fixed=fixed, sort=f"score:{condition}"))
-
-
-def _moments(name: str) -> str:
-    """What :func:`_level` is made of: count, mean, spread, and the values themselves where they are few."""
-    few = f"CASE WHEN count({name}) <= {MANY} THEN list({name} ORDER BY item_id) END"
-    few = few if name == "score" else few.replace(" ORDER BY item_id", f" ORDER BY {name}")
-    return f"count({name}), avg({name}), stddev_samp({name}), {few}"
 
 
 def _level(
