@@ -40,7 +40,6 @@ ORDER = (
     ("pytest_plugin",),
     ("commands",),
     ("cli",),
-    ("__main__",),
     ("__init__",),  # the front door
     ("__main__",),  # python -m pcsuite
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from jinja2 import TemplateError
 
@@ -99,7 +100,7 @@ class PromptTree:
         ``templates_dir`` is searched for the base template before the bundled ones; one that is missing or cannot be
         rendered is a ``PromptError``. Blocks with a role make it a chat (:mod:`pcsuite.prompts.verbatim`).
         """
-        texts: dict[Slot, list[str]] = {slot: [] for slot in get_args(Slot)}
+        texts: defaultdict[Slot, list[str]] = defaultdict(list)
         for block in self.blocks:
             if block.role is not None:
                 return self._assemble_chat(templates_dir)

@@ -71,7 +71,10 @@ class SampleRow:
                 "no schema" if self.schema_valid is None else "valid" if self.schema_valid else "not valid"
             )
             lines.append(f"JSON: {'valid' if self.json_valid else 'not valid'}; against the schema: {schema}")
-        return "\n".join(filter(None, (*lines, self.parse_errors, _pretty(self.fields))))
+        fields = "" if self.fields in ("", "{}") else self.fields
+        with suppress(ValueError):  # what is no JSON is shown as it is
+            fields = json.dumps(json.loads(fields), indent=1, ensure_ascii=False)
+        return "\n".join(filter(None, (*lines, self.parse_errors, _clip(fields))))
 
     @property
     def figures(self) -> str:
@@ -165,12 +168,3 @@ def expected_text(item: Item) -> str:
 
 def _clip(text: str) -> str:
     return text if len(text) <= CLIP else f"{text[:CLIP]}\n… ({len(text) - CLIP:,} more characters)"
-
-
-def _pretty(fields: str) -> str:
-    if fields in ("", "{}"):
-        return ""
-    try:
-        return _clip(json.dumps(json.loads(fields), indent=1, ensure_ascii=False))
-    except ValueError:
-        return _clip(fields)

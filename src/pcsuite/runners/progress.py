@@ -132,8 +132,13 @@ class Progress:
 
         ``120/400 rows, 8.1 rows/s, 52.3k tokens, 2 failed, about 0 min 35 s left``
         """
-        eta = self.eta_seconds()
-        left = f", about {_clock(eta)} left" if eta else ""
+        left, eta = "", self.eta_seconds()
+        if eta:
+            minutes, seconds = divmod(round(eta), 60)
+            hours, rest = divmod(minutes, 60)
+            left = (
+                f", about {f'{hours} h {rest:02d} min' if hours else f'{minutes} min {seconds:02d} s'} left"
+            )
         return f"{self.tally.done}/{self.tally.total} rows, {self.facts()}{left}"
 
     def _plain(self) -> None:
@@ -174,12 +179,6 @@ def _short(number: int) -> str:
         if number >= limit:
             return f"{number / limit:.1f}{suffix}"
     return str(number)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 class RowSink:

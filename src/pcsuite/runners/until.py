@@ -166,17 +166,16 @@ class UntilDecided:
         for item in arm.treated.task.items[:visited]:
             if item.item_id in arm.differences:
                 continue
-            means = [self._mean(cell, item) for cell in (arm.treated, arm.baseline)]
-            if means[0] is not None and means[1] is not None:
-                arm.differences[item.item_id] = means[0] - means[1]
+            # Means over replicates; the item waits while one of them is missing or has failed.
+            treated, baseline = (
+                [self._scores.get(unit.run_id, np.nan) for unit in cell.units(item)]
+                for cell in (arm.treated, arm.baseline)
+            )
+            if np.isfinite([*treated, *baseline]).all():
+                arm.differences[item.item_id] = float(np.mean(treated)) - float(np.mean(baseline))
         look = self._taken.get((arm.key, visited)) or self._judge(arm, visited)
         if look is not None:
             arm.low, arm.high, arm.last = look.low, look.high, look
-
-    def _mean(self, cell: Cell, item: Any) -> float | None:
-        """An item's mean over its replicates; ``None`` while one is missing or has failed."""
-        values = [self._scores.get(unit.run_id) for unit in cell.units(item)]
-        return None if None in values else float(np.mean([value for value in values if value is not None]))
 
     def _judge(self, arm: _Arm, visited: int) -> Look | None:
         if not arm.differences:

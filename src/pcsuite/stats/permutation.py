@@ -43,7 +43,11 @@ def sign_flip_test(
     if moved.size == 0:
         p_value = 1.0
     elif np.ptp(np.abs(moved)) <= _RELATIVE_SLACK * np.abs(moved).max():
-        p_value = _lattice_p(np.sign(moved).astype(np.int64), alternative)  # all of one size: the sign test
+        # All of one size, which is a grid of its own: the sign test.
+        p_value, method = (
+            _lattice_p(np.sign(moved).astype(np.int64), alternative),
+            "sign-flip exact (lattice)",
+        )
     elif moved.size >= MANY_DIFFER and none_outweighs(moved[:, None], MANY_DIFFER // 4):
         p_value, method = _saddlepoint_p(moved, alternative), "sign-flip saddlepoint"
     elif (steps := _lattice_steps(moved)) is not None:

@@ -106,7 +106,15 @@ def decompose_variance_unbalanced(
     parts, none = fit.components, undefined("confounded", fit.items, level)
     if several:
         inner = parts["item:cell"] if replicated else parts["residual"]
-        perturbation = _sum_of_components(parts["perturbation"], inner, level)
+        # The sum of two variances; its log has the combined relative error of the two.
+        first, z = parts["perturbation"], normal_quantile(level)
+        value = first.value + inner.value
+        if value > 0:
+            spread = float(np.hypot(first.high - first.low, inner.high - inner.low)) / (2 * z * value)
+            factor = float(np.exp(min(z * spread, 50.0)))
+            perturbation = Estimate(value, value / factor, value * factor, level, first.n, "wald on log")
+        else:
+            perturbation = Estimate(0.0, 0.0, first.high + inner.high, level, first.n, "boundary")
     else:
         perturbation = undefined("one perturbation", fit.items, level)
     apart = replicated or not several
@@ -150,14 +158,3 @@ def _components(totals: FloatArray, n: int, sizes: tuple[int, int, int], *, resa
     seed = (seed_square - repeat_square) / r if s > 1 else np.full_like(mean, np.nan)
     repeat = repeat_square if r > 1 else np.full_like(mean, np.nan)
     return np.column_stack([item, perturbation, seed, repeat])
-
-
-def _sum_of_components(first: Estimate, second: Estimate, level: float) -> Estimate:
-    """Sum of two variances; its log has the combined relative error of the two."""
-    z = normal_quantile(level)
-    value = first.value + second.value
-    if value <= 0:
-        return Estimate(0.0, 0.0, first.high + second.high, level, first.n, "boundary")
-    spread = float(np.hypot(first.high - first.low, second.high - second.low)) / (2 * z * value)
-    half = float(np.exp(min(z * spread, 50.0)))
-    return Estimate(value, value / half, value * half, level, first.n, "wald on log")

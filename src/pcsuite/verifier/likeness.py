@@ -103,9 +103,11 @@ class _Column:
         self.present = [np.array([not is_blank(value) for value in side], dtype=bool) for side in values]
         if self._is_number:
             whole = leaf.type == "integer"
-            self._values: list[NDArray[Any]] = [
-                np.array([_number(value, whole) for value in side], dtype=float) for side in values
-            ]
+            self._values: list[NDArray[Any]] = []
+            for side in values:  # NaN, unequal to everything, for what is no such number
+                numbers = [as_float(value) if is_number(value) else math.nan for value in side]
+                usable = [math.isfinite(one) and (not whole or one == round(one)) for one in numbers]
+                self._values.append(np.where(usable, numbers, math.nan))
             return
         codes: dict[Any, int] = {}
         self._values = []
@@ -187,12 +189,3 @@ def dig(item: Item, keys: tuple[str, ...]) -> Any:
             return None
         value = value.get(key)
     return value
-
-
-def _number(value: Any, whole: bool) -> float:
-    """The number, or NaN (unequal to everything) for anything else."""
-    if not is_number(value):
-        return math.nan
-    number = as_float(value)
-    usable = math.isfinite(number) and (not whole or number == round(number))
-    return number if usable else math.nan

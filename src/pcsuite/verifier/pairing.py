@@ -68,7 +68,17 @@ class _Pairing:
         self._rules = node.pairing
         self._items = (truth, extracted)
         self._likeness = Likeness(node, truth, extracted)
-        self._names = [[_name(item) for item in side] for side in self._items]
+        # Text, or a number, which still says which item is meant.
+        given = [[item.get("name") for item in side] for side in self._items]
+        self._names = [
+            [
+                normalise_text(str(name))
+                if isinstance(name, str | int | float) and not isinstance(name, bool)
+                else ""
+                for name in side
+            ]
+            for side in given
+        ]
         self._free = (dict.fromkeys(range(len(truth))), dict.fromkeys(range(len(extracted))))
         self._found: list[tuple[int, int, Stage, float, str]] = []
 
@@ -269,13 +279,6 @@ def _components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int
                 stack += near[node]
         if members:
             yield sorted(i for side, i in members if side == 0), sorted(i for side, i in members if side == 1)
-
-
-def _name(item: Item) -> str:
-    """The name that items are paired by: text, or a number, which still says which item is meant; else empty."""
-    given = item.get("name")
-    usable = isinstance(given, str | int | float) and not isinstance(given, bool)
-    return normalise_text(str(given)) if usable else ""
 
 
 def _letters(name: str) -> str:

@@ -7,7 +7,7 @@ as an error common to all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +135,15 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
     means = [table.mean(axis=1) for table in tables]
     values = np.array([column.mean() for column in means])
     errors = np.array([column.std(ddof=1) / np.sqrt(len(column)) for column in means])
-    these = _own_average(values, errors, [len(column) for column in means])
+    # The mean over these very tasks, its error from their items alone (Welch–Satterthwaite).
+    items = np.array([len(column) for column in means])
+    parts = (errors / len(values)) ** 2
+    variance, value = float(parts.sum()), float(values.mean())
+    these = Estimate(value, float("nan"), float("nan"), method="no spread")
+    if variance > 0:
+        df = variance**2 / float((parts**2 / (items - 1)).sum())
+        half = float(require("scipy.special", "stats").stdtrit(df, 0.975)) * float(np.sqrt(variance))
+        these = Estimate(value, value - half, value + half, n=int(items.sum()), method="t over items")
     counts = {"tasks": len(tables), "models": len(models), **estimate_columns("these", these)}
     records = []
     over_tasks = random_effects(values, errors)
@@ -174,14 +182,3 @@ def _columns(found: Pooled) -> dict[str, Any]:
         "prediction_low": number(found.prediction_low),
         "prediction_high": number(found.prediction_high),
     }
-
-
-def _own_average(values: FloatArray, errors: FloatArray, items: Sequence[int]) -> Estimate:
-    """The mean over these very tasks, its error from their items alone (Welch–Satterthwaite)."""
-    parts = (errors / len(values)) ** 2
-    variance, value = float(parts.sum()), float(values.mean())
-    if variance == 0.0:
-        return Estimate(value, float("nan"), float("nan"), method="no spread")
-    df = variance**2 / float((parts**2 / (np.array(items) - 1)).sum())
-    half = float(require("scipy.special", "stats").stdtrit(df, 0.975)) * float(np.sqrt(variance))
-    return Estimate(value, value - half, value + half, n=sum(items), method="t over items")

@@ -280,13 +280,9 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
     )  # fmt: skip
 
 
-def _is_large(values: FloatArray) -> bool:
-    """Whether so many items differ that normal theory gives what resampling would, at a thousandth of the cost."""
-    return bool(len(values) >= LARGE and np.count_nonzero(values) >= LARGE // 10)
-
-
 def _interval(values: FloatArray, *names: object) -> Estimate:
-    if _is_large(values):
+    # Where so many items differ, normal theory gives what resampling would, at a thousandth of the cost.
+    if len(values) >= LARGE and np.count_nonzero(values) >= LARGE // 10:
         return paired_t_interval(values)
     return paired_bootstrap(values, rng=named_rng(*names), resamples=LEVEL_RESAMPLES)
 

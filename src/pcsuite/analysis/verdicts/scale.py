@@ -113,6 +113,13 @@ def scale_rows(
     for kind, found in (("condition", conditions), ("operator", operators)):
         for name in sorted(found, key=natural_key):
             pairs, whole = found[name], evidence.deltas(found[name], SCORE).by_task
+            seen: dict[
+                str, set[str]
+            ] = {}  # families by size: where they differ, the two cannot be told apart
+            for pair in pairs:
+                model = pair.treated.model
+                seen.setdefault(evidence.sizes.of[model], set()).add(families.of[model])
+            confounded = len({frozenset(held) for held in seen.values()}) > 1
             rows.append(
                 ScaleRow(
                     "condition" if kind == "condition" else "operator",
@@ -121,7 +128,7 @@ def scale_rows(
                     _compare(evidence, pairs, families, name),
                     sum(len(measured.items) for measured in whole.values()),
                     len(whole),
-                    _confounding(pairs, evidence.sizes, families),
+                    "the sizes have different families: a difference may be either's" if confounded else "",
                 )
             )
     return rows
@@ -194,17 +201,6 @@ def _errors(effect: Effect) -> tuple[float, float]:
     reach = float(require("scipy.special", "stats").stdtrit(effect.df, 0.975))
     up, down = (effect.high - effect.value) / reach, (effect.value - effect.low) / reach
     return max(up, 1e-12), max(down, 1e-12)
-
-
-def _confounding(pairs: Sequence[Pair], sizes: Levels, families: Levels) -> str:
-    """What sizes and families of these models cannot be told apart, in words."""
-    seen: dict[str, set[str]] = {}
-    for pair in pairs:
-        model = pair.treated.model
-        seen.setdefault(sizes.of[model], set()).add(families.of[model])
-    if len(seen) > 1 and len({frozenset(held) for held in seen.values()}) > 1:
-        return "the sizes have different families: a difference may be either's"
-    return ""
 
 
 def scale_table(rows: Sequence[ScaleRow], sizes: Levels) -> Table:

@@ -167,23 +167,21 @@ class ImprovementLoop:
                 if len(steps) > self._config.max_iterations:
                     stopped = "max_iterations"
                     break
-                candidate = self._state.pending(len(steps)) or self._draft(current, len(steps))
+                candidate = self._state.pending(len(steps))
+                if candidate is None:  # drafted from the failures of the training evals, and both are stored
+                    prompt = self._state.prompt(current.prompt_version)
+                    training = [case for case in self._cases if case.name not in self._config.held_out]
+                    scored = [(case.name, self._score(prompt, case)) for case in training]
+                    failures = state.summarise_failures(scored)[: self._config.failures_shown]
+                    text = self._propose(failures, prompt.text)
+                    self._state.save_failures(len(steps), [asdict(failure) for failure in failures])
+                    candidate = self._state.save_prompt(len(steps), text)
                 if propose_only:
                     return ImproveResult(tuple(steps), candidate, "proposed")
                 steps.append(self._try(candidate, current, len(steps)))
                 self._state.append(steps[-1])
             prompt = self._state.prompt(_in_use(steps).prompt_version)
         return ImproveResult(tuple(steps), prompt, stopped)
-
-    def _draft(self, current: state.StepRecord, iteration: int) -> state.PromptVersion:
-        """Have a change drafted from the failures of the training evals, and store both."""
-        prompt = self._state.prompt(current.prompt_version)
-        training = [case for case in self._cases if case.name not in self._config.held_out]
-        scored = [(case.name, self._score(prompt, case)) for case in training]
-        failures = state.summarise_failures(scored)[: self._config.failures_shown]
-        text = self._propose(failures, prompt.text)
-        self._state.save_failures(iteration, [asdict(failure) for failure in failures])
-        return self._state.save_prompt(iteration, text)
 
     def _try(
         self, candidate: state.PromptVersion, current: state.StepRecord, iteration: int
