@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import re
 import shutil
 import statistics
 import sys
@@ -481,12 +482,24 @@ def majority(found: Tables, task: str) -> str:
     return f"{float(share):.2f}" if share else "–"
 
 
+LEFT_OUT = ("rows", "tables")
+"""Sections of a report that are not published: a sample of rows, which quotes the items, and tables that are files."""
+
+
 def publish(source: Path, target: Path) -> None:
-    """A copy of a report's page without its sample of rows, which quotes the items."""
+    """A copy of a report's page without some sections, and with effects on the score alone."""
     text = source.read_text(encoding="utf-8")
-    start = text.index('<section id="rows">')
-    end = text.index("</section>", start) + len("</section>")
-    target.write_text(text[:start] + text[end:], encoding="utf-8")
+    for name in LEFT_OUT:
+        start = text.index(f'<section id="{name}">')
+        end = text.index("</section>", start) + len("</section>")
+        text = text[:start] + text[end:]
+        text = re.sub(rf'<a href="#{name}">[^<]*</a>', "", text)
+    start = text.index('<section id="effects">')
+    end = text.index("</section>", start)
+    shown = re.sub(
+        r'<tr data-entry(?![^>]* data-metric="score")[^>]*>.*?</tr>', "", text[start:end], flags=re.DOTALL
+    )
+    target.write_text(text[:start] + shown + text[end:], encoding="utf-8")
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.logging.manifest import ModelNote
+from pcsuite.report import sections
 from pcsuite.report.sections import (
     attribution_section,
     conditions_section,
@@ -126,6 +127,17 @@ def test_operators_are_shown_with_what_cannot_be_told(factorial):
     }
     assert held == {"SCHEMA"}
     assert [name for name, *_ in section.filters] == ["task", "operator", "method"]
+
+
+def test_of_more_effects_than_the_page_shows_those_on_the_score_come_first(factorial, monkeypatch):
+    whole = [cell.text for cell in cells(effects_section(factorial), "metric")]
+    wanted = whole.count("score")
+    assert whole[:wanted] != ["score"] * wanted
+    monkeypatch.setattr(sections, "MOST_SHOWN", wanted)
+    section = effects_section(factorial)
+    assert [cell.text for cell in cells(section, "metric")] == ["score"] * wanted
+    assert f"The first {wanted} of {len(whole)} rows; effects.csv has them all." in section.lead
+    assert "metric" not in [name for name, *_ in section.filters]
 
 
 def test_what_to_expect_on_a_new_task_is_shown(factorial):

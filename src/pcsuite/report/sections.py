@@ -100,13 +100,16 @@ def effects_section(analysis: Analysis) -> Section:
         }
         for row in analysis.tables["effects"].records()
     ]
+    # Of more effects than the page shows, those on the score come first.
+    if len(records) > MOST_SHOWN:
+        records.sort(key=lambda row: row["metric"] != metrics.label(SCORE))
     filters = {**CELL_FILTERS, "kind": "Kind", "metric": "Metric"}
     return Section(
         "effects",
         EFFECTS.title,
         _lead(EFFECTS, records),
         table_grid(EFFECTS, records[:MOST_SHOWN], tuple(filters)),
-        filters_for(records, filters),
+        filters_for(records[:MOST_SHOWN], filters),
         empty="There is no control condition to compare with.",
     )
 
