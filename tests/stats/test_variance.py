@@ -97,3 +97,18 @@ def test_no_variation_seen_is_not_none_for_certain():
     parts = decompose_variance(np.ones((20, 1, 3)), rng=np.random.default_rng(0), resamples=100)
     assert parts.seeds.value == parts.seeds.low == 0
     assert 0.005 < parts.seeds.high < 0.25
+
+
+def test_items_that_no_attack_moved_have_no_variance_but_their_own():
+    """Attacks that change no answer, on items of which some were not attacked: the items' share grew without bound."""
+    solved = np.random.default_rng(3).random(200) < 0.3
+    items, kinds = zip(
+        *((item, kind) for item in range(200) for kind in range(6 if item % 2 else 1)), strict=True
+    )
+    scores = solved[list(items)].astype(float)
+    with pytest.raises(AnalysisError, match="no answer to an item differs"):
+        decompose_variance_unbalanced(scores, items, kinds)
+    scores[1] = 1 - scores[1]  # one answer that an attack changed is enough
+    found = decompose_variance_unbalanced(scores, items, kinds)
+    assert found.items.value == pytest.approx(solved.var(), rel=0.05)
+    assert 0 < found.perturbations.value < 0.01 * found.items.value

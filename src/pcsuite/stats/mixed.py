@@ -194,8 +194,8 @@ def fit_mixed(
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
     ``jackknife`` takes standard errors and p-values from deleting one unit at a time: an item, or a level of the
-    small factor where there is one. Raises ``AnalysisError`` where there are too few rows, the scores do not vary (at
-    all, or within items) or a jackknife is asked for with several small factors.
+    small factor where there is one. Raises ``AnalysisError`` where there are too few rows, the scores do not vary or a
+    jackknife is asked for with several small factors.
 
     >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> totals = cell_totals(np.repeat(range(4), 2), codes, [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9])
@@ -221,11 +221,6 @@ def fit_mixed(
     rss = problem.profile(np.ones(len(problem.parameter_names))).rss
     if rss <= 1e-12 * float(totals.squares.sum()):
         raise AnalysisError("the scores do not vary around the fixed effects, there is nothing to fit")
-    all_between = problem.profile(np.full(len(problem.parameter_names), LARGEST)).rss
-    if all_between <= 1e-7 * rss:
-        raise AnalysisError(
-            "the scores of an item do not vary beyond the fixed effects, no residual is left to fit"
-        )
     theta, message = _descend(problem, 1.0)
     if message:  # a second start where the first did not settle
         other, other_message = _descend(problem, 0.2)

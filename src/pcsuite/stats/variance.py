@@ -90,6 +90,8 @@ def decompose_variance_unbalanced(
 ) -> VarianceDecomposition:
     """Components by REML from rows with gaps; rows of the same item and perturbation are its seeds.
 
+    Raises ``AnalysisError`` where the scores of no item vary: REML then has no residual to measure the items by.
+
     >>> scores, items = [0.1, 0.3, 0.6, 0.8, 0.5], ["q1", "q1", "q2", "q2", "q3"]
     >>> decompose_variance_unbalanced(scores, items, ["none"] * 5).confounded
     {'within_seed': 'seeds'}
@@ -103,6 +105,10 @@ def decompose_variance_unbalanced(
     fit = fit_mixed(
         totals, fixed_design(cells, []), small_factors=small, replicate_effect=effect, level=level
     )
+    if fit.components["residual"].value <= 1e-6 * fit.components["item"].value:
+        raise AnalysisError(
+            "no answer to an item differs from the others, its variance is that of the items alone"
+        )
     parts, none = fit.components, undefined("confounded", fit.items, level)
     if several:
         inner = parts["item:cell"] if replicated else parts["residual"]
