@@ -55,11 +55,20 @@ class PcsuiteError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = message
         self.hint = hint
-        super().__init__(f"{message} ({hint})" if hint else message)
+        said = f"{message} ({hint})" if hint else message
+        super().__init__("\n".join(map(_bounded, said.split("\n"))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content, so that an error crosses processes whatever its constructor takes."""
         return _restored, (type(self), self.args, self.__dict__)
+
+
+_LONGEST_LINE = 900
+"""Characters of a line that is printed; what a file holds may be quoted in it, however long."""
+
+
+def _bounded(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 303]} … {line[-300:]}"
 
 
 def _restored(kind: type[PcsuiteError], arguments: tuple[Any, ...], state: dict[str, Any]) -> PcsuiteError:

@@ -122,7 +122,7 @@ models pull smolm2-135m                                   | unknown model 'smolm
 models check smolm2-135m                                  | unknown model 'smolm2-135m' | did you mean 'smollm2-135m'?
 models pull gpt-5.5                                       | 'gpt-5.5' | no file to pull
 models list --models-file nothing.yaml                    | nothing.yaml: no such file
-cache                                                     | required: action
+cache                                                     | required: stats|clear
 export-datasets --from nowhere                            | nowhere is not a folder
 export-datasets --from . --only gsm9k                     | unknown dataset 'gsm9k' | did you mean 'gsm8k'?
 index build --pages nothing.jsonl                         | --pages nothing.jsonl: no such file
