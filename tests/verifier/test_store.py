@@ -187,8 +187,9 @@ def test_two_processes_lose_nothing(tmp_path):
 
 KILLED = """
 import sys
-sys.path.insert(0, sys.argv[2])
 from pathlib import Path
+here = Path(sys.argv[2])
+sys.path[:0] = [str(here), str(here.parent)]
 from test_store import save, RIGHT
 print("ready", flush=True)
 while True:
