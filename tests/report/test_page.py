@@ -156,3 +156,19 @@ def test_a_run_in_pieces_is_told_what_its_configurations_differ_in(tmp_path):
     write_manifest(log, manifest)
     page = build_report([log], tmp_path / "outputs", plots=False).index.read_text(encoding="utf-8")
     assert "under 2 configurations: what 1 of them said was not kept when the rows were written." in page
+
+
+def test_many_alarms_are_folded_and_none_is_lost(tmp_path):
+    """A model that always answers the same, on nine tasks."""
+    rows = [
+        make_row(task=f"t{n}", item=f"{k}", condition=name, score=float(k % 2), answer="same")
+        for n in range(9)
+        for k in range(20)
+        for name in ("C0", "C1")
+    ]
+    log = write_log(tmp_path / "runs" / "constant.jsonl", rows)
+    text = build_report([log], tmp_path, plots=False).index.read_text(encoding="utf-8")
+    alarms = re.findall(r'<p class="alarm"[^>]*>', text)
+    first, folded = text.split(f"<summary>{len(alarms) - 6} more alarms</summary>")
+    assert first.count('<p class="alarm" role="alert">') == 6
+    assert folded.count('<p class="alarm">') == len(alarms) - 6 >= 4

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from pcsuite.analysis.alarms import Alarm
 from pcsuite.analysis.analyse import analyse, analyse_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.report.results import Result, print_result, result_of, results_at_end
@@ -113,6 +114,20 @@ def test_the_terminal_has_table_then_sentence(tmp_path):
     assert lines[3].startswith("C1 1.00 +0.75 +0.")
     assert lines[3].endswith("better 150")
     assert lines[-1] == result.sentence
+
+
+@pytest.mark.parametrize(
+    ("alarms", "lines"), [(6, 6), (7, 7), (25, 7)], ids=["as many as stand there", "one more", "many"]
+)
+def test_many_alarms_do_not_hide_the_results(tmp_path, alarms, lines):
+    result = results_at_end(written(tmp_path, {"C0": (3, 100), "C1": (12, 130)}), tmp_path)
+    result = replace(result, alarms=[Alarm("constant", f"alarm {n}") for n in range(alarms)])
+    out = io.StringIO()
+    print_result(result, Console(file=out, width=120))
+    said = [line for line in out.getvalue().splitlines() if line.startswith("!")]
+    assert len(said) == lines
+    more = alarms - 6
+    assert more <= 0 or said[-1] == f"! and {more} more alarm{'s' * (more > 1)}: the report has them all"
 
 
 def test_a_result_survives_its_file(tmp_path):

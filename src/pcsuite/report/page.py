@@ -24,7 +24,7 @@ from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.verdicts import Verdict, VerdictGroup, headline, overview, verdict_groups
-from pcsuite.report.wording import counted, join_words
+from pcsuite.report.wording import MOST_ALARMS, counted, join_words
 
 _MOST_SETTINGS = 6
 """Settings named where rows were written under several configurations."""
@@ -59,6 +59,7 @@ class Page:
     view: str = ""
     """The command that looks into the run."""
     footer: str = ""
+    most_alarms: int = MOST_ALARMS
 
     @property
     def figure_kinds(self) -> list[str]:

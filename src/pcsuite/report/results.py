@@ -21,7 +21,7 @@ from pcsuite.analysis.table import number
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.folders import claim, report_folders
 from pcsuite.report.verdicts import TOKENS, headline, is_significant
-from pcsuite.report.wording import counted, figure_text, signed
+from pcsuite.report.wording import MOST_ALARMS, counted, figure_text, signed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -152,8 +152,10 @@ def print_result(result: Result, console: Console) -> None:
     """Print alarms, the table of each group, and the sentence."""
     from rich.table import Table
 
-    for alarm in result.alarms:
+    for alarm in result.alarms[:MOST_ALARMS]:
         console.print(f"! {alarm.text}", style="bold yellow", soft_wrap=True)
+    if (more := len(result.alarms) - MOST_ALARMS) > 0:
+        console.print(f"! and {counted(more, 'more alarm')}: the report has them all", style="bold yellow")
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in result.rows:
         groups.setdefault(_cell(row)[:3], []).append(row)

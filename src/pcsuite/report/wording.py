@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+MOST_ALARMS = 6
+"""Alarms that stand before the results; those of a large study are many, and the rest comes after or folded."""
+
 
 def figure_text(value: Any, digits: int = 2) -> str:
     """A number for a sentence: ``digits`` decimals, none for numbers from 100, ``n/a`` for none.
