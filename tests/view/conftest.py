@@ -118,3 +118,17 @@ def site(folder):
     server.should_exit = True
     thread.join(timeout=30)
     viewer.close()
+
+
+@pytest.fixture
+def held_back(tmp_path, monkeypatch):
+    """A viewer of one run whose reading goes on only when an event is set, and that event."""
+    from pcsuite.view.data import OpenRun, Viewer
+
+    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    go_on = threading.Event()
+    aggregate = OpenRun._aggregate
+    monkeypatch.setattr(
+        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
+    )
+    return Viewer(tmp_path, patience=0.01), go_on

@@ -201,16 +201,10 @@ def test_tasks_come_in_the_order_of_the_manifest(tmp_path):
     opened.close()
 
 
-def test_a_run_that_takes_long_is_opened_behind_the_scenes(tmp_path, monkeypatch):
+def test_a_run_that_takes_long_is_opened_behind_the_scenes(held_back):
     from pcsuite.view import data
 
-    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    go_on = threading.Event()
-    aggregate = OpenRun._aggregate
-    monkeypatch.setattr(
-        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
-    )
-    viewer = Viewer(tmp_path, patience=0.01)
+    viewer, go_on = held_back
     with pytest.raises(data.StillReading) as still:
         viewer.run("one")
     assert still.value.entry.name == "one"
@@ -265,16 +259,10 @@ def test_a_run_that_cannot_be_read_says_so_each_time(tmp_path):
     viewer.close()
 
 
-def test_a_viewer_is_closed_without_waiting_for_what_is_being_read(tmp_path, monkeypatch):
+def test_a_viewer_is_closed_without_waiting_for_what_is_being_read(held_back):
     from pcsuite.view import data
 
-    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    go_on = threading.Event()
-    aggregate = OpenRun._aggregate
-    monkeypatch.setattr(
-        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
-    )
-    viewer = Viewer(tmp_path, patience=0.01)
+    viewer, go_on = held_back
     with pytest.raises(data.StillReading):
         viewer.run("one")
     viewer.close()  # would wait for ever

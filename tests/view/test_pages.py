@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import msgspec
 import pytest
@@ -146,18 +145,11 @@ def test_the_overview_says_what_came_out(site, folder):
     assert "0.33" in row
 
 
-def test_a_log_that_is_still_being_read_has_a_page_that_comes_back(tmp_path, monkeypatch):
+def test_a_log_that_is_still_being_read_has_a_page_that_comes_back(held_back):
     from pcsuite.view.bundle import HOST, _get
-    from pcsuite.view.data import OpenRun, Viewer
     from pcsuite.view.server import make_app
 
-    write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    go_on = threading.Event()
-    aggregate = OpenRun._aggregate
-    monkeypatch.setattr(
-        OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
-    )
-    viewer = Viewer(tmp_path, patience=0.01)
+    viewer, go_on = held_back
     app = make_app(viewer, token=None, hosts=frozenset({HOST}))
     status, text = asyncio.run(_get(app, "/run/one"))
     assert (status, "is being read for the first time" in text) == (202, True)

@@ -62,23 +62,19 @@ class Price:
         prompt_tokens: int,
         completion_tokens: int,
         cached_tokens: int = 0,
-        total_tokens: int = 0,
         *,
         batch: bool = False,
     ) -> float:
-        """Price of a call in USD, from the counts of its usage.
+        """Price of so many tokens in USD.
 
-        ``cached_tokens`` are those of the prompt tokens that were cached. What of ``total_tokens`` is in neither of the
-        first two (reasoning, which is billed and not shown) costs as completion.
+        ``cached_tokens`` are those of the prompt tokens that were cached.
 
         >>> Price(2.0, 8.0, 0.5, 0.5, "").cost(1000, 500, 400)
         0.0054
         """
         cached = min(cached_tokens, prompt_tokens)
-        billed = max(completion_tokens, total_tokens - prompt_tokens)
-        whole = (
-            (prompt_tokens - cached) * self.price_in + cached * self.price_cached + billed * self.price_out
-        )
+        prompt = (prompt_tokens - cached) * self.price_in + cached * self.price_cached
+        whole = prompt + completion_tokens * self.price_out
         return whole * (self.batch if batch else 1.0) / 1e6
 
     def describe(self) -> str:

@@ -375,7 +375,7 @@ class Budget:
             usage = generation["usage"]
             tokens, cost_usd = usage["total_tokens"], 0.0
             if reservation.price is not None:
-                cost_usd = reservation.price.cost(**usage, batch=reservation.batch)
+                cost_usd = calls_cost(reservation.price, [usage], batch=reservation.batch)
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
