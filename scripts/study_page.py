@@ -171,7 +171,7 @@ class Tables:
             ).fetchall()
 
     def sampled(self, task: str, model: str) -> int:
-        """Sampled rows of the ladder and the shams."""
+        """Sampled rows of a task and model."""
         ((rows,),) = self.sql(
             f"select sum(replicates) from items where task = '{task}' and model = '{model}' and decoding = 'D1'"
         )
@@ -194,10 +194,15 @@ class Tables:
             if pair != [condition, baseline] or model not in models or regime != "D0":
                 continue
             cells += 1
-            low, high = float(row["delta_low"]), float(row["delta_high"])
-            if row["p_bh"] and float(row["p_bh"]) < 0.05 and (low > 0 or high < 0):
-                (up if low > 0 else down).append(f"{TASKS[task]} on {short(model)}")
+            if holds(row):
+                (up if float(row["delta"]) > 0 else down).append(f"{TASKS[task]} on {short(model)}")
         return up, down, cells
+
+
+def holds(row: dict[str, str]) -> bool:
+    """Whether an effect holds: its p-value after Benjamini–Hochberg, and its interval on one side of 0."""
+    low, high = float(row["delta_low"]), float(row["delta_high"])
+    return bool(row["p_bh"]) and float(row["p_bh"]) < 0.05 and (low > 0 or high < 0)
 
 
 def figure(value: str, low: str, high: str) -> str:
@@ -361,11 +366,7 @@ def asked_again(found: Tables) -> dict[str, Any]:
         for row in found.rows("replication_effects")
         if "qwen" in row["model"] and row["condition"] == "C5"
     ]
-    sure = [
-        row
-        for row in qwens
-        if float(row["p_bh"]) < 0.05 and float(row["delta_low"]) * float(row["delta_high"]) > 0
-    ]
+    sure = [row for row in qwens if holds(row)]
     up = [row for row in sure if float(row["delta"]) > 0]
     trec = next(row for row in qwens if (row["task"], row["model"]) == ("trec", MODELS[3]))
     ((items,),) = found.sql("select count(distinct (task, item)) from again")
