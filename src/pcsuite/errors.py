@@ -123,6 +123,18 @@ class EngineError(PcsuiteError):
         self.status = status
         self.retry_after = retry_after
 
+    def reworded(self, message: str, *, hint: str | None) -> EngineError:
+        """The same error in other words; its kind, status and all that the retry policy goes by stay."""
+        kind = ConstraintUnavailableError if isinstance(self, ConstraintUnavailableError) else EngineError
+        return kind(
+            message,
+            hint=hint,
+            retryable=self.retryable,
+            status=self.status,
+            retry_after=self.retry_after,
+            unreachable=self.unreachable,
+        )
+
 
 class ConstraintUnavailableError(EngineError):
     """No backend can enforce the constraint on this model."""

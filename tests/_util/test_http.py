@@ -80,7 +80,7 @@ def test_an_answer_is_bounded(serve, packed):
     )
     assert ask(url).body == body
     with pytest.raises(EngineError, match="more than 0 MiB and was not read"):
-        ask(url, most_bytes=1000)
+        ask(url, max_bytes=1000)
 
 
 def test_a_server_that_is_not_there_can_be_tried_again():

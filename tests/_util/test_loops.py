@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pcsuite._util.loops import run_beside, run_blocking
+from pcsuite._util.loops import run_blocking, run_in_thread
 
 NAME = contextvars.ContextVar("name", default="nobody")
 
@@ -40,7 +40,7 @@ def test_errors_come_back():
         with pytest.raises(ValueError, match="no"):
             run_blocking(fails())
         with pytest.raises(ValueError, match="no"):
-            await run_beside(fails())
+            await run_in_thread(fails())
 
     asyncio.run(outer())
 
@@ -60,7 +60,7 @@ def test_the_callers_loop_stays_free_while_it_awaits():
                 await asyncio.sleep(0)
             blocked.set()
 
-        made, _ = await asyncio.gather(run_beside(blocking()), tick())
+        made, _ = await asyncio.gather(run_in_thread(blocking()), tick())
         return made, ticks
 
     assert asyncio.run(outer()) == ("done", [0, 1, 2])
@@ -79,7 +79,7 @@ def test_cancelling_the_awaiting_task_lets_the_coroutine_clean_up():
             finally:
                 cleaned.append(True)
 
-        task = asyncio.create_task(run_beside(long()))
+        task = asyncio.create_task(run_in_thread(long()))
         while not begun.is_set():
             await asyncio.sleep(0.01)
         task.cancel()

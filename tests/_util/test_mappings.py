@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from pcsuite._util.mappings import FieldMapping, flatten
+from pcsuite._util.mappings import DataclassMapping, flatten
 
 
 @dataclass(frozen=True, slots=True)
-class Point(FieldMapping):
+class Point(DataclassMapping):
     x: int
     y: int = 2
 

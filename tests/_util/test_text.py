@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite._util.text import DEEPEST, VisibleStream, describe, one_line, read_json, shorten, visible
+from pcsuite._util.text import MAX_JSON_DEPTH, VisibleStream, describe, one_line, read_json, shorten, visible
 
 
-@pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 1500, 100_000])
+@pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 900, 1500, 100_000])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_deep_json_is_a_value_error(depth, opening, closing):
     with pytest.raises(ValueError, match="nested more than 200 levels"):
@@ -17,7 +17,7 @@ def test_deep_json_is_a_value_error(depth, opening, closing):
 
 
 def test_shallow_json_is_read():
-    assert read_json("[" * DEEPEST + "]" * DEEPEST)
+    assert read_json("[" * MAX_JSON_DEPTH + "]" * MAX_JSON_DEPTH)
     assert read_json(b'{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
     assert len(read_json("[" + ",".join(["[]"] * 1000) + "]")) == 1000
 

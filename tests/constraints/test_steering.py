@@ -42,10 +42,10 @@ def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypat
     pytest.importorskip(LIBRARY[name], reason=NEEDED)
     backend, model = CONSTRAINTS.get(name)(), tiny_chat_adapter()
     read = []
-    reading = _steering.read_prompts
+    reading = _steering.prefill
     monkeypatch.setattr(
         _steering,
-        "read_prompts",
+        "prefill",
         lambda owner, prompts, *a, **k: read.append(1) or reading(owner, prompts, *a, **k),
     )
     constraint = Constraint("regex", "[a-z]{3,9} (river|sea|lake)[a-z ]{0,8}", name)

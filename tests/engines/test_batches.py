@@ -1,4 +1,4 @@
-"""The folder of a run's batches, and the desk that answers through them, where things are not as they should be."""
+"""The folder of a run's batches, and the client that answers through them, where things are not as they should be."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.batches import (
     COLLECTED,
     SENT,
-    BatchDesk,
+    BatchClient,
     BatchStore,
     batches_folder,
     read_answer_file,
@@ -89,15 +89,15 @@ def test_the_last_line_of_an_id_in_a_file_counts(tmp_path):
 
 
 def answered(tmp_path, server, *requests):
-    """What a desk answers to requests, errors as themselves."""
+    """What a client answers to requests, errors as themselves."""
 
     async def main():
         adapter = OpenAIAdapter("m", OpenAIOptions(base_url=server.base_url))
-        desk = BatchDesk("m", adapter, adapter.batches(), tmp_path / "b", QUICK)
+        client = BatchClient("m", adapter, adapter.batches(), tmp_path / "b", QUICK)
         try:
-            return await asyncio.gather(*(desk.answer(one) for one in requests), return_exceptions=True)
+            return await asyncio.gather(*(client.answer(one) for one in requests), return_exceptions=True)
         finally:
-            await desk.aclose()
+            await client.aclose()
             await adapter.aclose()
 
     return asyncio.run(main())

@@ -9,75 +9,75 @@ from pcsuite.engines.leases import (
     LeasedBudget,
     LeasedLimiter,
     LeaseKeeper,
-    PlaceReport,
+    PermitReport,
     Repayment,
     SharedBudget,
-    SharedPlaces,
+    SharedPermits,
 )
 from pcsuite.engines.limits import Budget, Reservation
 from pcsuite.errors import BudgetExceededError
 
 
 def report(wanted, *, in_flight=0, maximum=16, successes=0, overloads=()):
-    return PlaceReport(maximum, wanted, in_flight, successes, tuple(overloads))
+    return PermitReport(maximum, wanted, in_flight, successes, tuple(overloads))
 
 
 def test_one_worker_gets_all_it_wants_within_the_limit():
-    places = SharedPlaces(16)
-    assert places.exchange("a", "m", report(5)).places == 5
-    assert places.exchange("a", "m", report(40)).places == 16
+    permits = SharedPermits(16)
+    assert permits.exchange("a", "m", report(5)).permits == 5
+    assert permits.exchange("a", "m", report(40)).permits == 16
 
 
 def test_a_second_worker_gets_its_half_once_the_first_has_given_it_up():
-    places = SharedPlaces(16)
-    assert places.exchange("a", "m", report(16)).places == 16
-    assert places.exchange("b", "m", report(16)).places == 0
+    permits = SharedPermits(16)
+    assert permits.exchange("a", "m", report(16)).permits == 16
+    assert permits.exchange("b", "m", report(16)).permits == 0
     # The first still has 12 calls under way: only 16 - 12 are free until they end.
-    assert places.exchange("a", "m", report(16, in_flight=12)).places == 8
-    assert places.exchange("b", "m", report(16)).places == 4
-    assert places.exchange("a", "m", report(16, in_flight=8)).places == 8
-    assert places.exchange("b", "m", report(16, in_flight=4)).places == 8
-    assert places.in_use("m") == 16
+    assert permits.exchange("a", "m", report(16, in_flight=12)).permits == 8
+    assert permits.exchange("b", "m", report(16)).permits == 4
+    assert permits.exchange("a", "m", report(16, in_flight=8)).permits == 8
+    assert permits.exchange("b", "m", report(16, in_flight=4)).permits == 8
+    assert permits.in_use("m") == 16
 
 
 def test_models_share_what_the_run_may_have_in_flight():
-    places = SharedPlaces(8)
-    assert places.exchange("a", "slow", report(2, maximum=2)).places == 2
-    assert places.exchange("a", "fast", report(8)).places == 6
-    assert places.exchange("b", "fast", report(8)).places == 0
-    assert places.exchange("a", "fast", report(8)).places <= 4
-    assert places.exchange("b", "fast", report(8)).places >= 2
-    assert places.in_use() <= 8
+    permits = SharedPermits(8)
+    assert permits.exchange("a", "slow", report(2, maximum=2)).permits == 2
+    assert permits.exchange("a", "fast", report(8)).permits == 6
+    assert permits.exchange("b", "fast", report(8)).permits == 0
+    assert permits.exchange("a", "fast", report(8)).permits <= 4
+    assert permits.exchange("b", "fast", report(8)).permits >= 2
+    assert permits.in_use() <= 8
 
 
 def test_a_lost_worker_frees_its_places():
-    places = SharedPlaces(4)
-    places.exchange("a", "m", report(4))
-    places.forget("a")
-    assert places.exchange("b", "m", report(4)).places == 4
+    permits = SharedPermits(4)
+    permits.exchange("a", "m", report(4))
+    permits.forget("a")
+    assert permits.exchange("b", "m", report(4)).permits == 4
 
 
 def test_an_overload_halves_the_limit_once_for_all_workers_and_successes_raise_it():
     async def scenario():
-        places = SharedPlaces(16)
-        began = places.exchange("a", "m", report(16)).cut_count
-        places.exchange("b", "m", report(16))
-        grant = places.exchange("a", "m", report(16, overloads=[(None, began)]))
-        assert grant.places == 4  # half of 16, shared by two
+        permits = SharedPermits(16)
+        began = permits.exchange("a", "m", report(16)).cut_count
+        permits.exchange("b", "m", report(16))
+        grant = permits.exchange("a", "m", report(16, overloads=[(None, began)]))
+        assert grant.permits == 4  # half of 16, shared by two
         # Calls that began before the cut do not cut again, whoever made them.
-        late = places.exchange("b", "m", report(16, overloads=[(None, began), (None, began)]))
-        assert late.places == 4
+        late = permits.exchange("b", "m", report(16, overloads=[(None, began), (None, began)]))
+        assert late.permits == 4
         # A round of 8 successes raises 8 to 9: an even part is then 5, of which 4 are free.
-        assert places.exchange("a", "m", report(16, in_flight=4, successes=8)).places == 5
+        assert permits.exchange("a", "m", report(16, in_flight=4, successes=8)).permits == 5
 
     asyncio.run(scenario())
 
 
 def test_retry_after_holds_every_worker():
     async def scenario():
-        places = SharedPlaces(4)
-        places.exchange("a", "m", report(4, overloads=[(30.0, 0)]))
-        grant = places.exchange("b", "m", report(4))
+        permits = SharedPermits(4)
+        permits.exchange("a", "m", report(4, overloads=[(30.0, 0)]))
+        grant = permits.exchange("b", "m", report(4))
         assert 29 < grant.pause_s <= 30
         limiter = LeasedLimiter(4, lambda: None)
         limiter.take(grant)
@@ -91,7 +91,7 @@ def test_retry_after_holds_every_worker():
 
 def test_workers_together_never_have_more_in_flight_than_allowed():
     async def scenario():
-        places = SharedPlaces(5)
+        permits = SharedPermits(5)
         in_flight = peak = done = 0
 
         async def call():
@@ -105,7 +105,7 @@ def test_workers_together_never_have_more_in_flight_than_allowed():
         async def worker(name):
             async def exchange(reports):
                 await asyncio.sleep(0.001)
-                return {model: places.exchange(name, model, entry) for model, entry in reports.items()}
+                return {model: permits.exchange(name, model, entry) for model, entry in reports.items()}
 
             keeper = LeaseKeeper(exchange)
             limiter = keeper.limiter("m", 5)
@@ -116,7 +116,7 @@ def test_workers_together_never_have_more_in_flight_than_allowed():
         await asyncio.wait_for(asyncio.gather(worker("a"), worker("b"), worker("c")), 120)
         assert done == 120
         assert 1 <= peak <= 5
-        while places.in_use():  # workers that are done say so and give their places up
+        while permits.in_use():  # workers that are done say so and give their permits up
             await asyncio.sleep(0.01)
         for task in keeping:
             task.cancel()

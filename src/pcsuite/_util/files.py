@@ -149,7 +149,7 @@ def file_lock(
                 raise RunLockedError(refusal(f" by process {holder}" if holder else ""), hint=hint)
             time.sleep(_POLL_SECONDS)
         if held is None:
-            say_without_locks(path)
+            warn_without_locks(path)
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
         yield
@@ -204,7 +204,7 @@ def lock_holder(handle: int) -> str:
     return ""
 
 
-def say_without_locks(path: Path) -> None:
+def warn_without_locks(path: Path) -> None:
     """Warn that nothing keeps a second process from the file: its file system knows no locks."""
     logging.getLogger("pcsuite").warning(
         "%s: this file system knows no locks: see to it that no second process uses it at the same time", path

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import msgspec
+
 from pcsuite._util.loops import run_blocking
 from pcsuite._util.text import describe, shorten
 from pcsuite.errors import EngineError
@@ -24,21 +27,29 @@ from pcsuite.errors import EngineError
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-LARGEST_ANSWER = 16 << 20
+MAX_RESPONSE_BYTES = 16 << 20
 """Bytes of an answer that are read; a completion of a million tokens has a quarter of it."""
 RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})
 _BLOCK_BYTES = 1 << 16
-_MOST_REDIRECTS = 5
+_MAX_REDIRECTS = 5
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-_OWN_LIMITS = (errno.EMFILE, errno.ENFILE)
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 
 
-class Reply(NamedTuple):
+class HttpResponse(NamedTuple):
     """What a server answered, whatever the status."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+def encode_body(value: Any) -> bytes:
+    """A value as the JSON of a request, in UTF-8; lone surrogates, which models emit, are written as escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
 
 
 def is_retryable(status: int) -> bool:
@@ -81,14 +92,14 @@ async def send(
     body: bytes | None = None,
     *,
     headers: Mapping[str, str] | None = None,
-    most_bytes: int = LARGEST_ANSWER,
+    max_bytes: int = MAX_RESPONSE_BYTES,
     timeout_s: float | None = None,
-) -> Reply:
+) -> HttpResponse:
     """Make a request and return the answer; a redirect is an answer like any other and is never followed.
 
     ``headers`` go beside the session's, ``timeout_s`` replaces its longest wait. Raises :class:`EngineError`: retryable
     where the server cannot be reached, is too slow or breaks off, final where the address is wrong or the answer has
-    more than ``most_bytes``.
+    more than ``max_bytes``.
     """
     import aiohttp
 
@@ -96,45 +107,50 @@ async def send(
     if timeout_s is not None:
         more["timeout"] = aiohttp.ClientTimeout(total=timeout_s, sock_connect=session.timeout.sock_connect)
     async with (
-        _asking(session, url),
+        _translated_errors(session, url),
         session.request(
             method, _parsed(url), data=body, headers=headers, allow_redirects=False, **more
         ) as response,
     ):
         length = response.content_length
-        if length is not None and length <= most_bytes:
+        if length is not None and length <= max_bytes:
             content = await response.read()
         elif length is not None:
             response.close()
-            raise _too_long(most_bytes)
+            raise _too_long(max_bytes)
         else:
             blocks = bytearray()
             async for block in response.content.iter_chunked(_BLOCK_BYTES):
                 blocks += block
-                if len(blocks) > most_bytes:
+                if len(blocks) > max_bytes:
                     response.close()
-                    raise _too_long(most_bytes)
+                    raise _too_long(max_bytes)
             content = bytes(blocks)
         encoding = response.headers.get("Content-Encoding")
         if encoding:
-            content = _unpacked(content, encoding, most_bytes)
-        return Reply(response.status, response.headers, content)
+            content = _unpacked(content, encoding, max_bytes)
+        return HttpResponse(response.status, response.headers, content)
 
 
 def post_blocking(
-    url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float, most_bytes: int = LARGEST_ANSWER
-) -> Reply:
+    url: str,
+    body: bytes,
+    *,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    max_bytes: int = MAX_RESPONSE_BYTES,
+) -> HttpResponse:
     """As :func:`send`, over a connection of its own, for callers outside an event loop or in a thread.
 
     Works inside a running event loop too: the request runs in a loop of its own. ``timeout_s`` is for connecting and
     for the whole answer alike.
     """
 
-    async def once() -> Reply:
+    async def once() -> HttpResponse:
         async with new_session(
             url, headers=headers, timeout_s=timeout_s, connect_timeout_s=timeout_s
         ) as session:
-            return await send(session, "POST", url, body, most_bytes=most_bytes)
+            return await send(session, "POST", url, body, max_bytes=max_bytes)
 
     return run_blocking(once())
 
@@ -150,13 +166,13 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
         headers = {"Range": f"bytes={start}-"} if start else {}
         async with (
             new_session(url, timeout_s=0, connect_timeout_s=timeout_s) as session,
-            _asking(session, url),
+            _translated_errors(session, url),
         ):
             import aiohttp
 
             patience = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
             async with session.get(
-                url, headers=headers, max_redirects=_MOST_REDIRECTS, timeout=patience
+                url, headers=headers, max_redirects=_MAX_REDIRECTS, timeout=patience
             ) as response:
                 if response.status not in (200, 206):
                     raise EngineError(
@@ -181,7 +197,7 @@ def _parsed(url: str) -> Any:
 
 
 @asynccontextmanager
-async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
+async def _translated_errors(session: ClientSession, url: Any) -> AsyncIterator[None]:
     """Lower-level failures as errors of ours, without the objects: some carry the request's headers."""
     import aiohttp
 
@@ -197,7 +213,7 @@ async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
         raise EngineError(f"cannot reach the server: {describe(error)}") from None
     except (aiohttp.ClientError, OSError) as error:
         hint = None
-        if isinstance(error, OSError) and error.errno in _OWN_LIMITS:
+        if isinstance(error, OSError) and error.errno in _OUT_OF_FILES:
             hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
         said = describe(error)
         # A connection that broke may come back; where none is had, or nobody knows the name, there is no server.
@@ -213,7 +229,7 @@ async def _asking(session: ClientSession, url: Any) -> AsyncIterator[None]:
         ) from None
 
 
-def _unpacked(content: bytes, encoding: str, most_bytes: int) -> bytes:
+def _unpacked(content: bytes, encoding: str, max_bytes: int) -> bytes:
     """A compressed body, which we do not ask for, unpacked no further than allowed."""
     kind = encoding.strip().casefold()
     if kind == "identity":
@@ -224,13 +240,13 @@ def _unpacked(content: bytes, encoding: str, most_bytes: int) -> bytes:
         )
     try:
         unpack = zlib.decompressobj(_GZIP_OR_ZLIB)
-        plain = unpack.decompress(content, most_bytes + 1)
+        plain = unpack.decompress(content, max_bytes + 1)
     except zlib.error as error:
         raise EngineError(f"the server's compressed answer is damaged ({error})", retryable=True) from None
-    if len(plain) > most_bytes:
-        raise _too_long(most_bytes)
+    if len(plain) > max_bytes:
+        raise _too_long(max_bytes)
     return plain
 
 
-def _too_long(most_bytes: int) -> EngineError:
-    return EngineError(f"the server's answer has more than {most_bytes >> 20} MiB and was not read")
+def _too_long(max_bytes: int) -> EngineError:
+    return EngineError(f"the server's answer has more than {max_bytes >> 20} MiB and was not read")

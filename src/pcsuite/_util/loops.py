@@ -40,7 +40,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     return worker.result()
 
 
-async def run_beside(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+async def run_in_thread(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Await a coroutine that runs in a thread and a loop of its own; cancelling the awaiting task cancels it too.
 
     The caller's loop stays free meanwhile, whatever the coroutine blocks on.

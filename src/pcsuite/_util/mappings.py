@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-class FieldMapping(Mapping[str, Any]):
+class DataclassMapping(Mapping[str, Any]):
     """A base of dataclasses whose fields can be read by attribute, by ``[]`` and by ``get`` alike.
 
     For values that users' own code is handed: some write ``value.name``, some ``value["name"]``.

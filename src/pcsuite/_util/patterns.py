@@ -23,7 +23,7 @@ from typing import Literal
 
 Dialect = Literal["ecma", "answer"]
 Ranges = tuple[tuple[int, int], ...]
-LAST = 0x10FFFF
+MAX_CODE_POINT = 0x10FFFF
 _DIGITS: Ranges = ((48, 57),)
 _WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
 _SPACES: Ranges = (
@@ -110,15 +110,15 @@ def read_pattern(text: str, dialect: Dialect) -> Pattern:
     try:
         compiled = re.compile(python)
     except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"the pattern {shortened(text)} cannot be read: {error}") from error
+        raise PatternError(f"the pattern {quote_pattern(text)} cannot be read: {error}") from error
     engine = reader.flags + "".join(reader.engine)
     return Pattern(text, engine, python, reader.unenforceable, compiled)
 
 
-def shortened(text: str, most: int = 80) -> str:
+def quote_pattern(text: str, most: int = 80) -> str:
     """A pattern in quotes for a message, its middle left out where it is long.
 
-    >>> shortened("a" * 9, most=4)
+    >>> quote_pattern("a" * 9, most=4)
     "'aa…aa'"
     """
     return repr(text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}")
@@ -143,7 +143,7 @@ class _Reader:
 
     def problem(self, what: str) -> PatternError:
         return PatternError(
-            f"the pattern {shortened(self.text)} cannot be read at character {self.at + 1}: {what}"
+            f"the pattern {quote_pattern(self.text)} cannot be read at character {self.at + 1}: {what}"
         )
 
     def write(self, engine: str, python: str | None = None) -> None:
@@ -328,7 +328,7 @@ class _Reader:
             if second:
                 self.at = second.end()
                 return 0x10000 + ((code - 0xD800) << 10) + int(second[1], 16) - 0xDC00
-        if 0xD800 <= code <= 0xDFFF or code > LAST:
+        if 0xD800 <= code <= 0xDFFF or code > MAX_CODE_POINT:
             raise self.problem(f"{code:#x} is no character")
         return code
 
@@ -385,7 +385,7 @@ class _Reader:
         ):  # long lists are written one way only, so that equal classes look equal
             merged, negated = _complement(merged), False
         if not merged:
-            merged, negated = (((0, LAST),), False) if negated else (merged, False)
+            merged, negated = (((0, MAX_CODE_POINT),), False) if negated else (merged, False)
         if not merged:
             raise self.problem("a class that no character belongs to")
         inside = "".join(
@@ -427,8 +427,8 @@ def _complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
         if low > start:
             found.append((start, low - 1))
         start = high + 1
-    if start <= LAST:
-        found.append((start, LAST))
+    if start <= MAX_CODE_POINT:
+        found.append((start, MAX_CODE_POINT))
     return tuple(found)
 
 
@@ -463,7 +463,7 @@ def _property(name: str) -> Ranges | None:
     if _SHORT.fullmatch(category):
         return _code_points(lambda char: unicodedata.category(char).startswith(category))
     if name == "Any":
-        return ((0, LAST),)
+        return ((0, MAX_CODE_POINT),)
     if name == "ASCII":
         return ((0, 127),)
     try:
@@ -479,7 +479,7 @@ def _property(name: str) -> Ranges | None:
 
 _UNIFORM = ((0x33480, 0xDFFFF), (0xE1000, 0xEFFFF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 """Ranges whose characters are all alike, unassigned or for private use: one of each is asked."""
-_SINGLE = ((0, 0xD7FF), (0xE000, 0x3347F), (0xE0000, 0xE0FFF), (0xFFFFE, 0xFFFFF), (0x10FFFE, LAST))
+_SINGLE = ((0, 0xD7FF), (0xE000, 0x3347F), (0xE0000, 0xE0FFF), (0xFFFFE, 0xFFFFF), (0x10FFFE, MAX_CODE_POINT))
 
 
 def _code_points(belongs: Callable[[str], bool]) -> Ranges:

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from pcsuite._util.secrets import redact
 
-DEEPEST = 200
+MAX_JSON_DEPTH = 200
 """Levels of nesting that are read; what people and models mean to say has a dozen."""
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -34,7 +34,7 @@ def read_json(text: str | bytes) -> Any:
     try:
         value = json.loads(text)
     except RecursionError:
-        raise ValueError(f"nested more than {DEEPEST} levels deep") from None
+        raise ValueError(f"nested more than {MAX_JSON_DEPTH} levels deep") from None
     check_depth(text, value)
     return value
 
@@ -59,8 +59,8 @@ def check_depth(text: str | bytes, value: Any) -> None:
     opened = (
         text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     )
-    level = [value] if opened > DEEPEST and isinstance(value, (dict, list)) else []
-    for _ in range(DEEPEST):
+    level = [value] if opened > MAX_JSON_DEPTH and isinstance(value, (dict, list)) else []
+    for _ in range(MAX_JSON_DEPTH):
         level = [
             entry
             for outer in level
@@ -69,7 +69,7 @@ def check_depth(text: str | bytes, value: Any) -> None:
         ]
         if not level:
             return
-    raise ValueError(f"nested more than {DEEPEST} levels deep")
+    raise ValueError(f"nested more than {MAX_JSON_DEPTH} levels deep")
 
 
 def shorten(text: str, most: int = 300) -> str:
@@ -144,7 +144,7 @@ class VisibleStream:
         return getattr(self.stream, name)
 
 
-def behind(stream: TextIO) -> TextIO:
+def underlying_stream(stream: TextIO) -> TextIO:
     """The stream behind a :class:`VisibleStream`, for displays of ours that move the cursor; others as they are.
 
     What is written there from outside must have been through :func:`one_line`.

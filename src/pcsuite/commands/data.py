@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite._util.text import behind, one_line
+from pcsuite._util.text import one_line, underlying_stream
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import add_one, add_table_arguments, ask, listed, settings_from, table_from
 from pcsuite.config.profile import check_run_name
@@ -67,7 +67,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
 
     def progress(line: str) -> None:
         if on_terminal:
-            print(f"\r\033[K{one_line(line)}", end="", file=behind(sys.stderr), flush=True)
+            print(f"\r\033[K{one_line(line)}", end="", file=underlying_stream(sys.stderr), flush=True)
 
     only = listed(args.only) if args.only is not None else None
     if args.config is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pcsuite._util.secrets import public_url
-from pcsuite._util.text import behind
+from pcsuite._util.text import underlying_stream
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import add_json_argument, print_json
 from pcsuite.config.definitions import ModelsFile, ModelSpec
@@ -81,7 +81,7 @@ def execute_models(args: argparse.Namespace) -> int:
     if args.action == "pull":
         for weights in [_weights_of(name, models) for name in names]:
             entry = {"id": weights.id, "file": weight_files.weights_path(weights), "licence": weights.licence}
-            if weight_files.is_present(weights):
+            if weight_files.is_pulled(weights):
                 told.append(entry | {"state": "already here"})
                 if not args.json:
                     print(f"{weights.id}: already here")
@@ -190,7 +190,7 @@ def _model_rows(models: NamedModels, only: Sequence[str]) -> list[dict[str, str]
 
 
 def _weights_columns(weights: weight_files.WeightsEntry) -> tuple[str, str, str]:
-    state = "present" if weight_files.is_present(weights) else "not pulled"
+    state = "present" if weight_files.is_pulled(weights) else "not pulled"
     return f"{weights.size_bytes / 1e6:.0f} MB", weights.licence, state
 
 
@@ -246,7 +246,7 @@ def _progress_bar(label: str) -> Iterator[weight_files.Progress]:
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=Console(file=behind(sys.stdout))) as bar:
+    with Bar(*columns, TimeRemainingColumn(), console=Console(file=underlying_stream(sys.stdout))) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

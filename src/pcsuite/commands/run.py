@@ -13,7 +13,7 @@ import msgspec
 from pcsuite.api import runs
 from pcsuite.commands import FILE, options
 from pcsuite.config.load import Suite
-from pcsuite.engines.weights import catalogue_entry, is_present, pull_weights
+from pcsuite.engines.weights import catalogue_entry, is_pulled, pull_weights
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.batch_files import export_requests, import_answers
@@ -123,7 +123,7 @@ def _pull_weights(suite: Suite) -> None:
         if weights is None or spec.provider not in ("llamacpp", "hf"):
             continue
         entry = catalogue_entry(str(weights))
-        if not is_present(entry):
+        if not is_pulled(entry):
             print(f"{name}: fetching {entry.file_name}", flush=True)
             pull_weights(entry)
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.constraints.grammar import llguidance_grammar
-from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, read_prompts
+from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, prefill
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import (
@@ -182,7 +182,7 @@ class PrefixForward:
             if prompt not in kept:
                 kept.clear()
                 with torch.inference_mode():
-                    kept[prompt] = read_prompts(self._model, [prompt], adapter.loaded.filler, share=True).kept
+                    kept[prompt] = prefill(self._model, [prompt], adapter.loaded.pad_token, share=True).cache
             self._cache = copy.deepcopy(kept[prompt])
 
     def logits(self, token_ids: list[int]) -> Any:

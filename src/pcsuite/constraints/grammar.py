@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from pcsuite._util.json_schema import map_schema, with_patterns
-from pcsuite._util.patterns import Dialect, PatternError, read_pattern, shortened
+from pcsuite._util.patterns import Dialect, PatternError, quote_pattern, read_pattern
 from pcsuite.engines.adapters.base import LLGUIDANCE_JSON_LAYOUT, Constraint
 from pcsuite.errors import ConstraintUnavailableError
 
@@ -85,7 +85,7 @@ def _enforceable_pattern(text: str, dialect: Dialect) -> str:
     pattern = read_pattern(text, dialect)
     if pattern.unenforceable:
         raise PatternError(
-            f"no engine follows {pattern.unenforceable} of the pattern {shortened(text)} while decoding"
+            f"no engine follows {pattern.unenforceable} of the pattern {quote_pattern(text)} while decoding"
         )
     return pattern.engine
 

@@ -1,6 +1,6 @@
 """Calls through a provider's batch API, and the folder beside the log that remembers them.
 
-A :class:`BatchDesk` answers the calls of one model: it gathers what is asked until nothing more comes, sends it as a
+A :class:`BatchClient` answers the calls of one model: it collects what is asked until nothing more comes, sends it as a
 batch, waits for the end, and gives each call its answer. The pipeline above does not know: a row is made as ever.
 
 Everything is noted in the folder before it is done and after, so a process may die between any two steps: what was
@@ -268,7 +268,7 @@ def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: B
     return generation
 
 
-class BatchDesk:
+class BatchClient:
     """Answers the calls of one model through batches; for one event loop."""
 
     def __init__(
@@ -284,10 +284,10 @@ class BatchDesk:
         self._futures: dict[str, asyncio.Future[tuple[str, bytes]]] = {}
         self._unreadable: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._carriers: dict[str, asyncio.Task[None]] = {}
-        self._gathering: asyncio.Task[None] | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._collecting: asyncio.Task[None] | None = None
 
-    def known(self, request: Request) -> Generation | None:
+    def stored_answer(self, request: Request) -> Generation | None:
         """The answer that an earlier batch brought, or ``None``.
 
         One that cannot be read is asked for again, and so is a request that failed.
@@ -312,7 +312,7 @@ class BatchDesk:
         Raises :class:`EngineError` where the batch brought none, retryable where another batch may.
         """
         store = self._opened()
-        found = self.known(request)
+        found = self.stored_answer(request)
         if found is not None:
             return found
         key = request_id(request)
@@ -321,11 +321,11 @@ class BatchDesk:
             future = self._futures[key] = asyncio.get_running_loop().create_future()
             under_way = [batch for batch in store.open_batches(self.model_id) if key in batch.ids]
             for batch in under_way:
-                self._carried(batch)  # goes on with one that was given up
+                self._ensure_running(batch)  # goes on with one that was given up
             if not under_way:
                 self._queue[key] = self.service.encode(batch_line(self.adapter, request))
-                if self._gathering is None or self._gathering.done():
-                    self._gathering = self._start(self._send_when_quiet())
+                if self._collecting is None or self._collecting.done():
+                    self._collecting = self._start(self._send_when_quiet())
         batch_id, line = await future
         try:
             return read_result(self.adapter, request, batch_id, self.service.read(line))
@@ -344,14 +344,14 @@ class BatchDesk:
         if self._store is None:
             self._store = BatchStore(self._folder)
             for batch in self._store.open_batches(self.model_id):
-                self._carried(batch)
+                self._ensure_running(batch)
         return self._store
 
-    def _carried(self, batch: Batch) -> None:
-        """See to it that somebody carries a batch to its end."""
-        task = self._carriers.get(batch.token)
+    def _ensure_running(self, batch: Batch) -> None:
+        """Start the task that brings a batch to its end, unless it is running."""
+        task = self._running.get(batch.token)
         if task is None or task.done():
-            self._carriers[batch.token] = self._start(self._carry(batch))
+            self._running[batch.token] = self._start(self._run_batch(batch))
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)
@@ -378,9 +378,9 @@ class BatchDesk:
             except LogError as error:
                 self._fail(lines, EngineError(error.message, hint=error.hint))
                 continue
-            self._carried(batch)
+            self._ensure_running(batch)
 
-    async def _carry(self, batch: Batch) -> None:
+    async def _run_batch(self, batch: Batch) -> None:
         """Bring a batch from wherever it is to its end, and give its answers to those who wait."""
         try:
             await self._send(batch)
@@ -422,7 +422,7 @@ class BatchDesk:
         store, service = self._opened(), self.service
         content = store.requests(batch)
         if batch.event == PLANNED:
-            file_id = await self._patiently(lambda: service.upload(content, batch.token), SEND_ATTEMPTS)
+            file_id = await self._with_retries(lambda: service.upload(content, batch.token), SEND_ATTEMPTS)
             store.note(batch, UPLOADED, file_id=file_id)
         if batch.event == UPLOADED:
             store.note(batch, SENDING)
@@ -458,7 +458,7 @@ class BatchDesk:
         others = {one.batch_id for one in self._opened().batches.values() if one.batch_id}
         sent = SentBatch(batch.token, len(batch.ids), batch.at, batch.file_id, others)
         while True:
-            found = await self._patiently(lambda: self.service.find(sent, frozenset(batch.ids)))
+            found = await self._with_retries(lambda: self.service.find(sent, frozenset(batch.ids)))
             age = (datetime.now(timezone.utc) - batch.at).total_seconds()
             if found is not None or age > self.settings.settle_s:
                 return found
@@ -467,20 +467,22 @@ class BatchDesk:
     async def _wait(self, batch: Batch) -> None:
         store, service, told = self._opened(), self.service, (-1, -1)
         while batch.event == SENT:
-            state = await self._patiently(partial(service.state, batch.batch_id))
+            state = await self._with_retries(partial(service.state, batch.batch_id))
             if (state.done, state.failed) != told:
                 told = (state.done, state.failed)
                 failed = f", {state.failed} failed" if state.failed else ""
                 _LOGGER.info("batch %s: %d of %d done%s", batch.batch_id, state.done, len(batch.ids), failed)
             if state.ended:
-                content = await self._patiently(partial(service.results, batch.batch_id, state))
+                content = await self._with_retries(partial(service.results, batch.batch_id, state))
                 store.collect(batch, content)
                 if state.problem:
                     raise EngineError(f"the batch was refused: {state.problem}", retryable=state.retry)
                 return
             await asyncio.sleep(self.settings.poll_s)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[ReturnT]], attempts: float = math.inf) -> ReturnT:
+    async def _with_retries(
+        self, ask: Callable[[], Awaitable[ReturnT]], attempts: float = math.inf
+    ) -> ReturnT:
         """What a request to the service returns; a server that is busy or away is asked again.
 
         Without a number of ``attempts`` that goes on for as long as it takes: what was sent is paid for.

@@ -1,8 +1,8 @@
 """One rate limit and one budget for a run whose calls are made by several processes.
 
-The lender's side (:class:`SharedPlaces`, :class:`SharedBudget`) lives once; every worker holds a
-:class:`LeasedLimiter` for each model and a :class:`LeasedBudget`. Places and tokens are lent in blocks, so a
-call costs no message of its own. What a lost worker held is known in full: its places become free, and its
+The lender's side (:class:`SharedPermits`, :class:`SharedBudget`) lives once; every worker holds a
+:class:`LeasedLimiter` for each model and a :class:`LeasedBudget`. Permits and tokens are lent in blocks, so a
+call costs no message of its own. What a lost worker held is known in full: its permits become free, and its
 part of the budget counts as spent, because nobody can say what it used.
 
 All classes are for one event loop and know nothing of how messages travel.
@@ -25,7 +25,7 @@ NOTHING = Reservation(0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceReport:
+class PermitReport:
     """What a worker says of one model."""
 
     maximum: int
@@ -40,10 +40,10 @@ class PlaceReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceGrant:
+class PermitGrant:
     """How many calls a worker may have in flight now."""
 
-    places: int
+    permits: int
     cut_count: int
     pause_s: float = 0.0
 
@@ -54,8 +54,8 @@ class _Holding:
     held: int = 0
 
 
-class SharedPlaces:
-    """Divides the places of each model among workers; all models together stay within ``max_inflight``.
+class SharedPermits:
+    """Divides the permits of each model among workers; all models together stay within ``max_inflight``.
 
     What a worker was granted, or still has in flight, is taken from what others can get until it reports
     less, so the sum never passes a limit that was not just cut.
@@ -66,7 +66,7 @@ class SharedPlaces:
         self._limiters: dict[str, AdaptiveLimiter] = {}
         self._holdings: dict[tuple[str, str], _Holding] = {}
 
-    def exchange(self, worker: str, model_id: str, report: PlaceReport) -> PlaceGrant:
+    def exchange(self, worker: str, model_id: str, report: PermitReport) -> PermitGrant:
         """Take a worker's report in and say how many calls of the model it may have in flight now.
 
         Its successes and overloads move the model's limit; the grant is never more than others leave of it.
@@ -80,7 +80,7 @@ class SharedPlaces:
             limiter.record_success()
         holding = self._holdings.setdefault((worker, model_id), _Holding())
         holding.wanted, holding.held = report.wanted, 0
-        places, limit = 0, limiter.limit
+        permits, limit = 0, limiter.limit
         if holding.wanted:
             same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.wanted]
             even = -(-limit // len(same))
@@ -91,20 +91,20 @@ class SharedPlaces:
                 min(entry.wanted, claim) for entry in everyone if entry is not holding
             )
             free = min(limit - self.in_use(model_id), self._max_inflight - self.in_use())
-            places = max(0, min(holding.wanted, even, max(claim, left_by_others), free))
-        holding.held = max(places, report.in_flight)
-        return PlaceGrant(places, limiter.cut_count, limiter.pause_left())
+            permits = max(0, min(holding.wanted, even, max(claim, left_by_others), free))
+        holding.held = max(permits, report.in_flight)
+        return PermitGrant(permits, limiter.cut_count, limiter.pause_left())
 
     def forget(self, worker: str) -> None:
         """Free what a worker held.
 
-        Its places go to others with the next exchange.
+        Its permits go to others with the next exchange.
         """
         for key in [key for key in self._holdings if key[0] == worker]:
             del self._holdings[key]
 
     def in_use(self, model_id: str | None = None) -> int:
-        """Places granted, of one model or of all.
+        """Permits granted, of one model or of all.
 
         Counts what is granted or still in flight, whichever is more.
         """
@@ -121,7 +121,7 @@ class LeasedLimiter(AdaptiveLimiter):
         self._overloads: list[tuple[float | None, int]] = []
 
     async def acquire(self) -> int:
-        """Wait for a place, and ask for places where there are none.
+        """Wait for a permit, and ask for more where there are none.
 
         Nothing is granted to a worker before it first asks.
         """
@@ -145,7 +145,7 @@ class LeasedLimiter(AdaptiveLimiter):
         self.pause(retry_after)
         self._call_for_exchange()
 
-    def report(self) -> PlaceReport:
+    def report(self) -> PermitReport:
         """What happened since the last report.
 
         Counts of successes and overloads begin anew.
@@ -153,20 +153,20 @@ class LeasedLimiter(AdaptiveLimiter):
         overloads, self._overloads = tuple(self._overloads), []
         successes, self._successes = self._successes, 0
         wanted = min(self.maximum, self.in_flight + len(self._waiting))
-        return PlaceReport(self.maximum, wanted, self.in_flight, successes, overloads)
+        return PermitReport(self.maximum, wanted, self.in_flight, successes, overloads)
 
-    def take(self, grant: PlaceGrant) -> None:
+    def take(self, grant: PermitGrant) -> None:
         """Go by a new grant.
 
         Calls that wait begin at once where there is room; those above the grant are not broken off.
         """
-        self.limit = grant.places
+        self.limit = grant.permits
         self.cut_count = grant.cut_count
         self.pause(grant.pause_s)
         self._wake()
 
 
-Exchange = Callable[[Mapping[str, PlaceReport]], Awaitable[Mapping[str, PlaceGrant]]]
+Exchange = Callable[[Mapping[str, PermitReport]], Awaitable[Mapping[str, PermitGrant]]]
 
 
 class LeaseKeeper:
@@ -240,11 +240,11 @@ class SharedBudget:
         while calls > 1 and not self.budget.fits(_times(need, 4 * calls)):
             calls //= 2
         block = _times(need, calls)
-        await self.budget.set_aside(block)
+        await self.budget.acquire(block)
         lent = self._lent.pop(worker, None)
         if lent is not None:  # one loan a worker: the new one is put to the old one
             merged = _plus(lent, block)
-            self.budget.hold(merged)
+            self.budget.add_reservation(merged)
             self.budget.release(lent, 0, 0.0)
             self.budget.release(block, 0, 0.0)
             self._lent[worker] = merged
@@ -266,7 +266,7 @@ class SharedBudget:
             max(0.0, lent.cost_usd - spent.cost_usd - returned.cost_usd),
         )
         if left.tokens or left.cost_usd > 1e-12:  # below that it is rounding
-            self.budget.hold(left)
+            self.budget.add_reservation(left)
             self._lent[worker] = left
         self.budget.release(lent, spent.tokens, spent.cost_usd)
 
@@ -289,7 +289,7 @@ class LeasedBudget(Budget):
         """What of ``spent_*`` the lender knows."""
         self._borrowing = asyncio.Lock()
 
-    async def set_aside(self, wanted: Reservation) -> None:
+    async def acquire(self, wanted: Reservation) -> None:
         """Take a reservation from the block, borrowing another where it does not cover it.
 
         Those who wait for the lender wait in line, so that one block serves several.
@@ -299,7 +299,7 @@ class LeasedBudget(Budget):
                 granted = await self._lender.borrow(self._repayment(), wanted)
                 self._free = _plus(self._free, granted)
             self._free = _minus(self._free, wanted)
-        self.hold(wanted)
+        self.add_reservation(wanted)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
         """Put what a call did not use back into the block; into the budget where somebody here waits.

@@ -106,7 +106,7 @@ class AdaptiveLimiter:
         self.cut_count = 0
         """How often the limit was halved."""
         self.gate = asyncio.Semaphore(maximum)
-        """Entered for each call after the model's own place is had; a session shares one among its models."""
+        """Entered for each call after the model's own permit is had; a session shares one among its models."""
         self.longest_pause_s = 300.0
         """A server that asks for a longer wait is not waited for; its calls fail for good."""
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -115,7 +115,7 @@ class AdaptiveLimiter:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def call(self, function: Callable[..., Awaitable[Answered]], *arguments: Any) -> Answered:
-        """Wait for a place, call, and learn from the outcome.
+        """Wait for a permit, call, and learn from the outcome.
 
         An overload (429, a time-out, a lost connection, a server's fault) cuts the limit, a success may raise it.
         """
@@ -137,7 +137,7 @@ class AdaptiveLimiter:
                 self._wake()
 
     async def acquire(self) -> int:
-        """Wait for a place, first come first served; :meth:`release` gives it back.
+        """Wait for a permit, first come first served; :meth:`release` gives it back.
 
         Returns the number of cuts so far, which tells :meth:`record_overload` when the call began.
         """
@@ -152,12 +152,12 @@ class AdaptiveLimiter:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.release()  # the place was ours already
+                self.release()  # the permit was ours already
             raise
         return self.cut_count
 
     def release(self) -> None:
-        """Give a place back, to whoever waited longest."""
+        """Give a permit back, to whoever waited longest."""
         self.in_flight -= 1
         if self._waiting:
             self._wake()
@@ -202,7 +202,7 @@ class AdaptiveLimiter:
             self._paused_until = max(self._paused_until, now + seconds)
 
     def _wake(self, *, alarmed: bool = False) -> None:
-        """Give free places to those who waited longest; a place is theirs before they run again."""
+        """Give free permits to those who waited longest; a permit is theirs before they run again."""
         if alarmed:
             self._alarm = None
         while self._waiting and self.in_flight < self.limit:
@@ -275,7 +275,7 @@ class Reservation:
     """Whether the call is one of a batch, which has a price of its own."""
 
 
-LEAST_CALLS = 50
+MIN_CALLS = 50
 """Calls from which on a share of failures is judged."""
 
 
@@ -284,7 +284,7 @@ def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
 
     ``most`` is the largest share (0..1) of calls that may fail. Raises :class:`ErrorRateError` past it.
     """
-    if calls >= LEAST_CALLS and failed > most * calls:
+    if calls >= MIN_CALLS and failed > most * calls:
         raise ErrorRateError(
             f"stopped: {failed} of {calls} calls failed "
             f"(limits.stop_on_error_rate is {most}); the last error was: {error}",
@@ -321,10 +321,10 @@ class Budget:
         cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else 0.0
         wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price, batch)
         if not self.unlimited:
-            await self.set_aside(wanted)
+            await self.acquire(wanted)
         return wanted
 
-    async def set_aside(self, wanted: Reservation) -> None:
+    async def acquire(self, wanted: Reservation) -> None:
         """Wait for a reservation as :meth:`reserve` does.
 
         Raises :class:`BudgetExceededError` where what is spent leaves too little.
@@ -344,7 +344,7 @@ class Budget:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
-        self.hold(wanted)
+        self.add_reservation(wanted)
 
     def fits(self, wanted: Reservation, *, beside_others: bool = True) -> bool:
         """Whether a reservation can be made: now, or once all others are settled (not ``beside_others``).
@@ -356,7 +356,7 @@ class Budget:
         within_tokens = self.max_tokens is None or tokens <= self.max_tokens
         return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
-    def hold(self, wanted: Reservation) -> None:
+    def add_reservation(self, wanted: Reservation) -> None:
         """Reserve what is known to fit."""
         self._outstanding += 1
         self._reserved_tokens += wanted.tokens

@@ -39,7 +39,7 @@ from pcsuite.engines.adapters.base import (
     Request,
     Usage,
 )
-from pcsuite.engines.batches import BatchDesk, service_of
+from pcsuite.engines.batches import BatchClient, service_of
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
     AdaptiveLimiter,
@@ -179,10 +179,10 @@ class Session:
         settings = self.suite.profile.batch
         for model_id, client in self.clients.items():
             service = service_of(client.adapter, model_id)
-            client.desk = BatchDesk(model_id, service.adapter, service, folder, settings)
+            client.batch_client = BatchClient(model_id, service.adapter, service, folder, settings)
             client.concurrency = settings.max_requests
 
-    async def recall(self, key: str) -> Generation | None:
+    async def cached_answer(self, key: str) -> Generation | None:
         """A stored answer, or ``None``; a cache that fails has none.
 
         The first failure is warned of; from then on the run does without the cache.
@@ -196,7 +196,7 @@ class Session:
             self._do_without_cache(error)
             return None
 
-    async def keep(self, key: str, generation: Generation) -> None:
+    async def cache_answer(self, key: str, generation: Generation) -> None:
         """Store an answer where that can be done: a cache that fails never costs the answer itself.
 
         The first failure is warned of; from then on nothing is kept.
@@ -212,13 +212,13 @@ class Session:
     def _do_without_cache(self, error: Exception) -> None:
         if not self._cache_failed:
             self._cache_failed = True
-            say_without_cache(error)
+            warn_without_cache(error)
 
     async def aclose(self) -> None:
         """Close the adapters of all models."""
         for client in self.clients.values():
-            if client.desk is not None:
-                await client.desk.aclose()
+            if client.batch_client is not None:
+                await client.batch_client.aclose()
             await client.adapter.aclose()
 
 
@@ -243,7 +243,7 @@ async def open_models(
         try:
             cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME)
         except EngineError as error:
-            say_without_cache(error)
+            warn_without_cache(error)
     session = Session(suite, policy=policy, cache=cache)
     try:
         for model_id in dict.fromkeys(model_ids):
@@ -260,7 +260,7 @@ async def open_models(
                     session._do_without_cache(error)
 
 
-def say_without_cache(error: Exception) -> None:
+def warn_without_cache(error: Exception) -> None:
     """Warn that answers are no longer kept; the run goes on, and what it pays for is in its log."""
     said = error.message if isinstance(error, PcsuiteError) else describe(error)
     _LOGGER.warning("%s; the run goes on without the response cache", said)
@@ -286,14 +286,14 @@ class ModelClient:
         self.identity = dict(adapter.identity())
         self.price = price_of(self.spec)
         """What its calls cost; ``None`` where nobody has said."""
-        self.desk: BatchDesk | None = None
+        self.batch_client: BatchClient | None = None
         """Where its calls go where they go through batches."""
         self._limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
         self._cache = session.cache if adapter.cacheable else None
         self._rng = Random(model_id)
-        self._bites: dict[tuple[str, ConstraintKind], bool] = {}
+        self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
 
     async def ask(self, request: Request) -> Generation:
@@ -305,7 +305,7 @@ class ModelClient:
         what is spent leaves too little for the call.
         """
         key = ""
-        collected = self.desk.known(request) if self.desk is not None else None
+        collected = self.batch_client.stored_answer(request) if self.batch_client is not None else None
         if collected is not None:
             collected["attempts"] = 1
             return collected
@@ -316,7 +316,7 @@ class ModelClient:
                 backend = backend_for(self.adapter, request.constraint)
                 identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
             key = response_key(identity, self.model_id, request)
-            stored = await self.session.recall(key)
+            stored = await self.session.cached_answer(key)
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
@@ -325,7 +325,7 @@ class ModelClient:
         )
         self._reached = True
         if self._cache is not None:
-            await self.session.keep(key, generation)
+            await self.session.cache_answer(key, generation)
         generation["attempts"] = attempts
         return generation
 
@@ -383,13 +383,13 @@ class ModelClient:
             # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
             bound = len(request.prompt.encode("utf-8", "surrogatepass"))
         bound += TEMPLATE_ALLOWANCE
-        desk = self.desk
+        batch_client = self.batch_client
         most = request.decoding.max_tokens
-        reservation = await budget.reserve(bound, most, self.price, batch=desk is not None)
+        reservation = await budget.reserve(bound, most, self.price, batch=batch_client is not None)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
-            if desk is not None:
-                generation = await desk.answer(request)
+            if batch_client is not None:
+                generation = await batch_client.answer(request)
             else:
                 generation = await self._limiter.call(generate, request)
         except BaseException as error:
@@ -407,9 +407,9 @@ class ModelClient:
         async def proof() -> str | None:
             async with self.session.gate:
                 backend, kind = backend_for(self.adapter, constraint).name, constraint.kind
-                if (backend, kind) not in self._bites:
-                    self._bites[backend, kind] = await mask_bites(self.adapter, kind, backend)
-                if not self._bites[backend, kind]:
+                if (backend, kind) not in self._enforced_kinds:
+                    self._enforced_kinds[backend, kind] = await is_enforced(self.adapter, kind, backend)
+                if not self._enforced_kinds[backend, kind]:
                     whose = "the model's" if backend == "native" else f"{backend}'s"
                     return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
                 if constraint not in self._refusals:
@@ -462,7 +462,7 @@ _CANARIES: dict[ConstraintKind, str] = {
 }
 
 
-async def mask_bites(adapter: ModelAdapter, kind: ConstraintKind, backend: str = "native") -> bool:
+async def is_enforced(adapter: ModelAdapter, kind: ConstraintKind, backend: str = "native") -> bool:
     """Whether a constraint of that kind is really enforced: force an absurd answer and see it happen.
 
     Other failures of the call are raised. ``backend`` names who is to enforce it.

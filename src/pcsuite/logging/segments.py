@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from pcsuite._util.files import lock_holder, replacing, say_without_locks, sync_folder, try_lock
+from pcsuite._util.files import lock_holder, replacing, sync_folder, try_lock, warn_without_locks
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import ConfigError, LogError, RunLockedError, did_you_mean
 
@@ -179,7 +179,7 @@ def _open_locked(path: Path) -> int:
                 by = lock_holder(descriptor)
                 raise RunLockedError(f"{path}: the run is in use{by}", hint=hint)
             if held is None:
-                say_without_locks(path)
+                warn_without_locks(path)
             # Between opening and locking its owner may have renamed it: then it is a closed segment by now.
             if _leads_to(path, os.fstat(descriptor)):
                 return descriptor

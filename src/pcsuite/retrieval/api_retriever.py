@@ -55,12 +55,10 @@ class ApiRetriever(Retriever):
         where = f"search endpoint {public_url(self.url)}"
         try:
             reply = post_blocking(
-                self.url, body, headers=headers, timeout_s=self._timeout_s, most_bytes=_MAX_BYTES
+                self.url, body, headers=headers, timeout_s=self._timeout_s, max_bytes=_MAX_BYTES
             )
         except EngineError as error:
-            raise EngineError(
-                f"{where}: {error.message}", hint=error.hint, retryable=error.retryable
-            ) from None
+            raise error.reworded(f"{where}: {error.message}", hint=error.hint) from None
         if reply.status != 200:
             problem = f"{where} answered HTTP {reply.status}"
             raise EngineError(problem, status=reply.status, retryable=is_retryable(reply.status))

@@ -11,7 +11,7 @@ from html import escape
 from types import TracebackType
 from typing import Any, TextIO
 
-from pcsuite._util.text import behind
+from pcsuite._util.text import underlying_stream
 from pcsuite.engines.limits import check_error_rate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
@@ -62,7 +62,7 @@ class Progress:
                 progress.TextColumn("left"),
                 progress.TimeRemainingColumn(),
                 progress.TextColumn("{task.fields[facts]}"),
-                console=Console(file=behind(self._stream)),
+                console=Console(file=underlying_stream(self._stream)),
             )
             self._bar.start()
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")

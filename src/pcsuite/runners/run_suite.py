@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
-from pcsuite._util.loops import run_beside, run_blocking
+from pcsuite._util.loops import run_blocking, run_in_thread
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, operator_type
@@ -251,7 +251,7 @@ async def run_suite_async(
     Rows that were finished are in the log, as after Ctrl-C.
     """
     plan = await asyncio.to_thread(build_plan, suite)
-    return await run_beside(
+    return await run_in_thread(
         _run(plan, quiet, None, use_cache, registered_perturbation, executor, deviation, batch)
     )
 

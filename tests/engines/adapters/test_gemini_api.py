@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pcsuite._util.http import Reply
+from pcsuite._util.http import HttpResponse
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.gemini_api import GeminiAdapter, GeminiOptions, openapi_schema
 from pcsuite.errors import ConstraintUnavailableError, EngineError
@@ -80,7 +80,7 @@ def test_the_wait_in_an_errors_details_is_taken():
     details = [{"@type": "x"}, {"@type": "RetryInfo", "retryDelay": "17s"}]
     body = json.dumps({"error": {"code": 429, "message": "slow down", "details": details}}).encode()
     with pytest.raises(EngineError) as caught:
-        adapter().decoded(Reply(429, {}, body))
+        adapter().decoded(HttpResponse(429, {}, body))
     assert (caught.value.retry_after, caught.value.retryable) == (17.0, True)
 
 

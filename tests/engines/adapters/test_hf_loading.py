@@ -23,7 +23,7 @@ def loaded():
 def test_a_prepared_model_decodes_by_our_sampler_alone(loaded):
     assert loaded.model.generation_config.do_sample is False
     assert loaded.model.generation_config.eos_token_id is None
-    assert (loaded.tokenizer.padding_side, loaded.filler) == ("left", 0)
+    assert (loaded.tokenizer.padding_side, loaded.pad_token) == ("left", 0)
     assert 0 in loaded.stop_tokens  # the tokenizer's end of text
     assert (loaded.dtype, loaded.device) == ("float32", "cpu")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pcsuite.engines.adapters import _hf_slots
-from pcsuite.engines.adapters._hf_sampler import Row, _draw_on_device, draw_key, sample_token
-from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_beginnings, why_not_fixed
+from pcsuite.engines.adapters._hf_sampler import BatchRow, _draw_on_device, draw_key, sample_token
+from pcsuite.engines.adapters._hf_slots import Slots, round_size, shared_prefixes, why_not_fixed
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.errors import ConfigError, EngineError
 from support.tiny_hf import answer_all, tiny_adapter
@@ -47,15 +47,15 @@ def slotted(kind, **options):
     adapter = tiny_adapter(kind, **options)
     share = adapter.options.prefix_reuse
     adapter._slots = Slots(
-        adapter.loaded.model, rows=adapter.options.batch_size, filler=adapter.loaded.filler, share=share
+        adapter.loaded.model, rows=adapter.options.batch_size, pad_token=adapter.loaded.pad_token, share=share
     )
     return adapter
 
 
 SAME = " ".join(f"w{20 + number * 7 % 40}" for number in range(100))
 MANY = [
-    (f"{beginning} w{number} w{number + 1}", replace(decoding, max_tokens=3 + number % 9), seed)
-    for number, beginning in enumerate([SAME, SAME + " w4 w4", LONG, ""] * 5, start=2)
+    (f"{prefix} w{number} w{number + 1}", replace(decoding, max_tokens=3 + number % 9), seed)
+    for number, prefix in enumerate([SAME, SAME + " w4 w4", LONG, ""] * 5, start=2)
     for decoding, seed in ((D0, 0), (D1, 1))
 ]
 
@@ -148,9 +148,9 @@ def test_a_shared_beginning_is_read_once_and_kept_for_later_prompts(monkeypatch)
     adapter = slotted("full", batch_size=6)
     forward, read = adapter._slots._forward, []
 
-    def counted(token_ids, beginning):
-        read.append((tuple(token_ids.shape), beginning is not None))
-        return forward(token_ids, beginning)
+    def counted(token_ids, prefix):
+        read.append((tuple(token_ids.shape), prefix is not None))
+        return forward(token_ids, prefix)
 
     monkeypatch.setattr(adapter._slots, "_forward", counted)
     for numbers in (range(6), range(6, 12)):
@@ -171,7 +171,7 @@ def test_a_shared_beginning_is_read_once_and_kept_for_later_prompts(monkeypatch)
     ],
 )
 def test_groups_by_what_prompts_have_in_common(prompts, groups):
-    assert sorted(shared_beginnings(prompts)) == sorted(groups)
+    assert sorted(shared_prefixes(prompts)) == sorted(groups)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_draws_on_the_device_are_the_draws_row_by_row(spread, top_p):
     logits[:5, 100:400] = float("-inf")
     logits[5:10] = logits[5:10].round()  # ties
     regimes = [Decoding("d1", temperature, top_p, 9) for temperature in (0.0, 0.4, 0.7, 1.3)]
-    rows = [Row(regimes[number % 4], draw_key("prompt", number), tokens=[1, 2]) for number in range(40)]
+    rows = [BatchRow(regimes[number % 4], draw_key("prompt", number), tokens=[1, 2]) for number in range(40)]
     live = list(range(0, 40, 3)) + list(range(1, 40, 3))
     one_by_one = [
         sample_token(logits[index].float().cpu().numpy(), row.decoding, row.key, len(row.tokens))

@@ -20,7 +20,7 @@ from pcsuite.engines.adapters.llamacpp import (
     LlamaCppAdapter,
     LlamaCppOptions,
 )
-from pcsuite.engines.session import mask_bites
+from pcsuite.engines.session import is_enforced
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)
@@ -138,7 +138,7 @@ def test_seeds_matter_only_when_sampling(embedded):
 @pytest.mark.model
 @pytest.mark.parametrize("kind", ["json_schema", "regex", "cfg"])
 def test_the_canary_sings(embedded, kind):
-    assert asyncio.run(mask_bites(embedded, kind)) is True
+    assert asyncio.run(is_enforced(embedded, kind)) is True
 
 
 SCHEMA = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pcsuite.engines.adapters import _llamacpp_pool
-from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
+from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, WorkerSettings
 
 
 class RecordingWorker:
@@ -35,7 +35,7 @@ class RecordingWorker:
 @pytest.fixture
 def pool(monkeypatch):
     monkeypatch.setattr(_llamacpp_pool, "Worker", RecordingWorker)
-    return WorkerPool(WorkerSettings(Path("model.gguf"), 512, 1, True), size=2, timeout_s=1.0)
+    return LlamaCppPool(WorkerSettings(Path("model.gguf"), 512, 1, True), size=2, timeout_s=1.0)
 
 
 def ask(pool, *names):

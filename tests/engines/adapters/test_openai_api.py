@@ -9,7 +9,7 @@ import pytest
 
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
-from pcsuite.engines.session import ABSURD, mask_bites
+from pcsuite.engines.session import ABSURD, is_enforced
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 from support.loopback import KEY, LoopbackServer
 
@@ -235,7 +235,7 @@ def test_the_canary_tells_obedient_servers_from_deaf_ones():
     async def check(server, kind):
         adapter = adapter_for(server, structured="structured_outputs")
         try:
-            return await mask_bites(adapter, kind)
+            return await is_enforced(adapter, kind)
         finally:
             await adapter.aclose()
 

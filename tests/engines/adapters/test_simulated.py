@@ -21,7 +21,7 @@ from pcsuite.engines.adapters.simulated import (
     item_deviate,
     propose_instruction,
 )
-from pcsuite.engines.session import mask_bites
+from pcsuite.engines.session import is_enforced
 from pcsuite.errors import EngineError
 from support.drawing import draw
 
@@ -184,7 +184,7 @@ def test_failures_can_be_rehearsed():
 @pytest.mark.parametrize("kind", ["json_schema", "regex", "cfg"])
 def test_the_canary_is_not_fooled_by_simulated_trouble(kind):
     model = adapter(abstain_rate=0.999, error_rate=0.5, fatal_error_rate=0.5)
-    assert asyncio.run(mask_bites(model, kind)) is True
+    assert asyncio.run(is_enforced(model, kind)) is True
 
 
 def test_usage_is_plausible_and_within_the_limit():

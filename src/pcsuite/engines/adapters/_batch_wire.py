@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from pcsuite._util.http import send
+from pcsuite._util.http import encode_body, send
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters._openai_wire import status_error
 from pcsuite.errors import ConstraintUnavailableError, EngineError
@@ -28,7 +26,7 @@ LARGEST_FILE = 1 << 30
 TRANSFER_S = 1800.0
 """Longest wait for a file to be sent or brought."""
 CHAT = "/chat/completions"
-CLOCKS_APART = timedelta(minutes=10)
+MAX_CLOCK_SKEW = timedelta(minutes=10)
 """How far a server's clock may be behind ours where a batch is looked for by its time."""
 _PAGES = 50
 
@@ -152,6 +150,21 @@ class BatchService(ABC):
         except EngineError as error:
             raise adapter.clean(error) from None
 
+    async def listed(self, path: str, cursor: str) -> AsyncIterator[Any]:
+        """Entries of one of the server's lists, page by page; ``cursor`` names the parameter that turns the page.
+
+        No more than fifty pages of a hundred are read. Raises as :meth:`get` does.
+        """
+        after = ""
+        for _ in range(_PAGES):
+            page = await self.get(f"{path}?limit=100{f'&{cursor}={after}' if after else ''}")
+            entries = page.get("data") if isinstance(page, dict) else None
+            for entry in entries or ():
+                yield entry
+            if not entries or not page.get("has_more"):
+                return
+            after = _id_of(entries[-1])
+
     async def post(self, path: str, content: bytes, content_type: str = "application/json") -> Any:
         """Send something and return the server's JSON value.
 
@@ -174,7 +187,7 @@ class BatchService(ABC):
                 adapter.session(),
                 "GET",
                 adapter.url(path),
-                most_bytes=LARGEST_FILE,
+                max_bytes=LARGEST_FILE,
                 timeout_s=TRANSFER_S,
             )
             if reply.status != 200:
@@ -219,18 +232,11 @@ class OpenAIBatches(BatchService):
 
     async def find(self, sent: SentBatch, ids: Collection[str]) -> str | None:
         """By the token in the metadata or, where a server keeps none, by the file."""
-        after = ""
-        for _ in range(_PAGES):
-            page = await self.get(f"/batches?limit=100{f'&after={after}' if after else ''}")
-            entries = page.get("data") if isinstance(page, dict) else None
-            for entry in entries or ():
-                metadata = entry.get("metadata") or {}
-                mine = metadata.get("pcsuite") == sent.token
-                if mine or (sent.file_id and entry.get("input_file_id") == sent.file_id):
-                    return _id_of(entry)
-            if not entries or not page.get("has_more"):
-                return None
-            after = _id_of(entries[-1])
+        async for entry in self.listed("/batches", "after"):
+            metadata = entry.get("metadata") or {}
+            mine = metadata.get("pcsuite") == sent.token
+            if mine or (sent.file_id and entry.get("input_file_id") == sent.file_id):
+                return _id_of(entry)
         return None
 
     async def state(self, batch_id: str) -> BatchState:
@@ -276,29 +282,22 @@ class AnthropicBatches(BatchService):
 
     async def find(self, sent: SentBatch, ids: Collection[str]) -> str | None:
         """By time and size, then by the ids in the results: nothing else tells batches apart."""
-        after = ""
-        for _ in range(_PAGES):
-            page = await self.get(f"/messages/batches?limit=100{f'&after_id={after}' if after else ''}")
-            entries = page.get("data") if isinstance(page, dict) else None
-            for entry in entries or ():
-                made = datetime.fromisoformat(str(entry["created_at"]).replace("Z", "+00:00"))
-                if made < sent.at - CLOCKS_APART:
-                    return None  # newest first: what follows is older still
-                batch_id = _id_of(entry)
-                if batch_id in sent.others or sum(_counts(entry).values()) != sent.count:
-                    continue
-                if entry.get("processing_status") != "ended":
-                    raise EngineError(
-                        f"batch {batch_id} may be the one that was sent before the last process ended: its results"
-                        " will tell",
-                        retryable=True,
-                    )
-                lines = (await self.content(f"/messages/batches/{batch_id}/results")).splitlines()
-                if lines and self.read(lines[0]).id in ids:
-                    return batch_id
-            if not entries or not page.get("has_more"):
-                return None
-            after = _id_of(entries[-1])
+        async for entry in self.listed("/messages/batches", "after_id"):
+            made = datetime.fromisoformat(str(entry["created_at"]).replace("Z", "+00:00"))
+            if made < sent.at - MAX_CLOCK_SKEW:
+                return None  # newest first: what follows is older still
+            batch_id = _id_of(entry)
+            if batch_id in sent.others or sum(_counts(entry).values()) != sent.count:
+                continue
+            if entry.get("processing_status") != "ended":
+                raise EngineError(
+                    f"batch {batch_id} may be the one that was sent before the last process ended: its results"
+                    " will tell",
+                    retryable=True,
+                )
+            lines = (await self.content(f"/messages/batches/{batch_id}/results")).splitlines()
+            if lines and self.read(lines[0]).id in ids:
+                return batch_id
         return None
 
     async def state(self, batch_id: str) -> BatchState:
@@ -316,9 +315,7 @@ class AnthropicBatches(BatchService):
 
     def read(self, line: bytes) -> BatchResult:
         """A line of results: succeeded, errored, canceled or expired."""
-        entry = read_json(line)
-        if not isinstance(entry, dict) or not isinstance(entry.get("custom_id"), str):
-            raise ValueError("no custom_id")
+        entry = _result_entry(line)
         found, result = entry["custom_id"], entry.get("result") or {}
         kind = result.get("type")
         if kind == "succeeded":
@@ -333,23 +330,26 @@ class AnthropicBatches(BatchService):
 def openai_line(line: BatchLine) -> bytes:
     """A request as a line of OpenAI's batch format, newline included."""
     entry = {"custom_id": line.id, "method": "POST", "url": f"/v1{line.path}", "body": line.body}
-    try:
-        return msgspec.json.encode(entry) + b"\n"
-    except UnicodeEncodeError:  # lone surrogates, which JSON can write out
-        return json.dumps(entry).encode() + b"\n"
+    return encode_body(entry) + b"\n"
 
 
 def openai_result(line: bytes) -> BatchResult:
     """What a line of OpenAI's batch format says became of a request; raises :class:`ValueError` for another line."""
-    entry = read_json(line)
-    if not isinstance(entry, dict) or not isinstance(entry.get("custom_id"), str):
-        raise ValueError("no custom_id")
+    entry = _result_entry(line)
     response, error = entry.get("response"), entry.get("error")
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         status, body = response["status_code"], response.get("body")
         return BatchResult(entry["custom_id"], status, body, "" if status < 300 else json.dumps(body))
     message = error.get("message") or error.get("code") if isinstance(error, dict) else error
     return BatchResult(entry["custom_id"], 0, None, shorten(str(message or "no response")))
+
+
+def _result_entry(line: bytes) -> dict[str, Any]:
+    """A line of results as the object it must be; raises :class:`ValueError` for one without an id of ours."""
+    entry = read_json(line)
+    if not isinstance(entry, dict) or not isinstance(entry.get("custom_id"), str):
+        raise ValueError("no custom_id")
+    return entry
 
 
 def result_lines(content: bytes) -> Iterator[bytes]:

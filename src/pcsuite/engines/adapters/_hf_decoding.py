@@ -17,41 +17,41 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pcsuite.engines.adapters._hf_sampler import Row, draw_next
+from pcsuite.engines.adapters._hf_sampler import BatchRow, draw_next
 from pcsuite.errors import EngineError
 
 if TYPE_CHECKING:
     import torch
 
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+RequestT = TypeVar("RequestT")
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(slots=True)
-class _Entry(Generic[Request]):
+class _Entry(Generic[RequestT]):
     """A request for a batch, or a job that runs alone."""
 
-    request: Request | None = None
+    request: RequestT | None = None
     job: Callable[[], Any] | None = None
     future: Future[Any] = field(default_factory=Future)
 
 
-class Batch(Generic[Request, Answer]):
+class RunningBatch(Generic[RequestT, AnswerT]):
     """Requests that run together, and those that join them on the way."""
 
     def __init__(
-        self, entries: Sequence[_Entry[Request]], more: Callable[[int], list[_Entry[Request]]]
+        self, entries: Sequence[_Entry[RequestT]], more: Callable[[int], list[_Entry[RequestT]]]
     ) -> None:
         self._more = more
-        self._open: dict[int, _Entry[Request]] = {}
-        self.requests: list[Request] = self._begin(entries)
+        self._open: dict[int, _Entry[RequestT]] = {}
+        self.requests: list[RequestT] = self._begin(entries)
         """Those it begins with."""
 
-    def more(self, most: int) -> list[Request]:
+    def more(self, most: int) -> list[RequestT]:
         """Up to so many requests that have come meanwhile; none once the thread is wanted for something else."""
         return self._begin(self._more(most))
 
-    def done(self, request: Request, answer: Answer | Exception) -> None:
+    def done(self, request: RequestT, answer: AnswerT | Exception) -> None:
         """Answer a request of this batch; an exception is raised where its answer is awaited."""
         future = self._open.pop(id(request)).future
         if isinstance(answer, Exception):
@@ -65,13 +65,13 @@ class Batch(Generic[Request, Answer]):
             entry.future.set_exception(error)
         self._open.clear()
 
-    def _begin(self, entries: Sequence[_Entry[Request]]) -> list[Request]:
+    def _begin(self, entries: Sequence[_Entry[RequestT]]) -> list[RequestT]:
         live = [entry for entry in entries if entry.future.set_running_or_notify_cancel()]
         self._open.update({id(entry.request): entry for entry in live})
         return [entry.request for entry in live if entry.request is not None]
 
 
-class BatchingThread(Generic[Request, Answer]):
+class BatchingThread(Generic[RequestT, AnswerT]):
     """The one thread that owns a model: it gathers requests for a moment and runs them as a batch.
 
     Everything that touches the model goes through it, so that no two computations share the cores or the memory of a
@@ -80,25 +80,25 @@ class BatchingThread(Generic[Request, Answer]):
     """
 
     def __init__(
-        self, answer_batch: Callable[[Batch[Request, Answer]], None], batch_size: int, wait_s: float
+        self, answer_batch: Callable[[RunningBatch[RequestT, AnswerT]], None], batch_size: int, wait_s: float
     ) -> None:
         self._answer_batch = answer_batch
         self._batch_size = batch_size
         self._wait_s = wait_s
-        self._queue: queue.Queue[_Entry[Request] | None] = queue.Queue()
+        self._queue: queue.Queue[_Entry[RequestT] | None] = queue.Queue()
         self._closed = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="pcsuite-hf", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Request) -> Future[Answer]:
+    def submit(self, request: RequestT) -> Future[AnswerT]:
         """Queue a request; its future gets the answer, or the exception that ended it.
 
         Raises ``EngineError`` once the thread is closed.
         """
         return self._put(_Entry(request))
 
-    def alone(self, job: Callable[[], Answer]) -> Future[Answer]:
+    def alone(self, job: Callable[[], AnswerT]) -> Future[AnswerT]:
         """Queue a job that needs the model for itself, such as another library's decoding loop.
 
         No batch runs beside it. Raises ``EngineError`` once the thread is closed.
@@ -118,7 +118,7 @@ class BatchingThread(Generic[Request, Answer]):
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _put(self, entry: _Entry[Request]) -> Future[Any]:
+    def _put(self, entry: _Entry[RequestT]) -> Future[Any]:
         with self._lock:
             if self._closed:
                 raise EngineError("the model was closed")
@@ -126,10 +126,10 @@ class BatchingThread(Generic[Request, Answer]):
         return entry.future
 
     def _work(self) -> None:
-        held: list[_Entry[Request] | None] = []
+        held: list[_Entry[RequestT] | None] = []
 
-        def gather(most: int, deadline: float) -> list[_Entry[Request]]:
-            found: list[_Entry[Request]] = []
+        def collect(most: int, deadline: float) -> list[_Entry[RequestT]]:
+            found: list[_Entry[RequestT]] = []
             while not held and len(found) < most:
                 try:
                     entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -145,8 +145,10 @@ class BatchingThread(Generic[Request, Answer]):
             if first.job is not None:
                 _run_job(first)
                 continue
-            rest = gather(self._batch_size - 1, time.monotonic() + self._wait_s)
-            batch: Batch[Request, Answer] = Batch([first, *rest], lambda most: gather(most, 0.0))
+            rest = collect(self._batch_size - 1, time.monotonic() + self._wait_s)
+            batch: RunningBatch[RequestT, AnswerT] = RunningBatch(
+                [first, *rest], lambda most: collect(most, 0.0)
+            )
             if not batch.requests:
                 continue
             try:
@@ -168,14 +170,14 @@ def _run_job(entry: _Entry[Any]) -> None:
             entry.future.set_exception(error)
 
 
-Prompt = tuple[int, ...]
+TokenIds = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class ReadPrompts:
+class PrefilledPrompts:
     """What a model keeps of the prompts of a batch, without the last token of each."""
 
-    kept: Any
+    cache: Any
     """The cache of the distinct prompts; none where no prompt has more than one token."""
     indices: torch.Tensor
     """For each row, its prompt's index in the cache."""
@@ -202,7 +204,7 @@ def layer_kinds(model: Any) -> set[str]:
     return set(getattr(model.config.get_text_config(), "layer_types", None) or ["full_attention"])
 
 
-def decode(rows: Sequence[Row], steps: EagerSteps, stop_tokens: frozenset[int]) -> None:
+def decode(rows: Sequence[BatchRow], steps: EagerSteps, stop_tokens: frozenset[int]) -> None:
     """Fill the rows to their ends: each step draws one token of every row that goes on.
 
     A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the rest.
@@ -214,15 +216,15 @@ def decode(rows: Sequence[Row], steps: EagerSteps, stop_tokens: frozenset[int]) 
         tokens = draw_next(steps.scores(tokens), going, stop_tokens)
         still = [index for index, row in enumerate(going) if row.finish_reason is None]
         if still and len(still) < len(live):
-            steps.keep(still)
+            steps.select(still)
         live = [live[index] for index in still]
         tokens = [tokens[index] for index in still]
 
 
-def read_prompts(model: Any, prompts: Sequence[Prompt], filler: int, share: bool) -> ReadPrompts:
+def prefill(model: Any, prompts: Sequence[TokenIds], pad_token: int, share: bool) -> PrefilledPrompts:
     """Read a batch of prompts (token ids) but their last tokens, each distinct one once where ``share`` is set.
 
-    Shorter ones are padded on the left with the token ``filler``, which nothing sees.
+    Shorter ones are padded on the left with the token ``pad_token``, which nothing sees.
     """
     import torch
 
@@ -231,18 +233,18 @@ def read_prompts(model: Any, prompts: Sequence[Prompt], filler: int, share: bool
     indices = [index_of[prompt] for prompt in prompts] if share else list(range(len(prompts)))
     width = max(map(len, read)) - 1
     padding = [width + 1 - len(prompt) for prompt in read]
-    token_ids = [[filler] * pad + list(prompt[:-1]) for pad, prompt in zip(padding, read, strict=True)]
+    token_ids = [[pad_token] * pad + list(prompt[:-1]) for pad, prompt in zip(padding, read, strict=True)]
     columns = torch.tensor(
         [[0] * pad + [1] * (width - pad) for pad in padding], dtype=torch.long, device=model.device
     )
-    kept = None
+    cache = None
     if width:
-        kept = forward(model, torch.tensor(token_ids, device=model.device), columns, None).past_key_values
+        cache = forward(model, torch.tensor(token_ids, device=model.device), columns, None).past_key_values
     rows = torch.tensor(indices, device=model.device)
-    return ReadPrompts(kept, rows, columns[rows])
+    return PrefilledPrompts(cache, rows, columns[rows])
 
 
-def forward(model: Any, token_ids: Any, visible: Any, kept: Any) -> Any:
+def forward(model: Any, token_ids: Any, visible: Any, cache: Any) -> Any:
     """The model's output on new tokens after what it has kept, with the positions that left padding asks for.
 
     ``visible`` has a 1 for each column, old and new, that a row may see; only the last position's scores are computed.
@@ -251,7 +253,7 @@ def forward(model: Any, token_ids: Any, visible: Any, kept: Any) -> Any:
     # The scores of the other positions would fill the memory, unread.
     understood = understood_by(model, {"position_ids": positions, "logits_to_keep": 1})
     return model(
-        input_ids=token_ids, attention_mask=visible, past_key_values=kept, use_cache=True, **understood
+        input_ids=token_ids, attention_mask=visible, past_key_values=cache, use_cache=True, **understood
     )
 
 
@@ -272,12 +274,12 @@ def _arguments(kind: Any) -> frozenset[str]:
 class EagerSteps:
     """A batch on its way through transformers' growing cache: any device, any kind of attention."""
 
-    def __init__(self, model: Any, read: ReadPrompts) -> None:
+    def __init__(self, model: Any, read: PrefilledPrompts) -> None:
         self._model = model
-        self._kept = read.kept
+        self._cache = read.cache
         self._visible = read.visible
-        if read.kept is not None and len(read.indices) != len(set(read.indices.tolist())):
-            read.kept.batch_select_indices(read.indices)
+        if read.cache is not None and len(read.indices) != len(set(read.indices.tolist())):
+            read.cache.batch_select_indices(read.indices)
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
         """The scores of the next token (rows x vocabulary) after one more token of each row.
@@ -288,11 +290,11 @@ class EagerSteps:
 
         new = torch.tensor(tokens, device=self._model.device)[:, None]
         self._visible = torch.cat([self._visible, torch.ones_like(new)], dim=1)
-        out = forward(self._model, new, self._visible, self._kept)
-        self._kept = out.past_key_values
+        out = forward(self._model, new, self._visible, self._cache)
+        self._cache = out.past_key_values
         return out.logits[:, -1]
 
-    def keep(self, rows: Sequence[int]) -> None:
+    def select(self, rows: Sequence[int]) -> None:
         """Go on with some of the rows, by their indices among those that went on so far.
 
         The others have ended and are not asked for again.
@@ -300,15 +302,17 @@ class EagerSteps:
         import torch
 
         chosen = torch.tensor(rows, device=self._model.device)
-        self._kept.batch_select_indices(chosen)
+        self._cache.batch_select_indices(chosen)
         self._visible = self._visible[chosen]
 
 
-def generate_recurrent(model: Any, rows: Sequence[Row], filler: int, stop_tokens: frozenset[int]) -> None:
+def generate_recurrent(
+    model: Any, rows: Sequence[BatchRow], pad_token: int, stop_tokens: frozenset[int]
+) -> None:
     """Fill the rows by transformers' own loop, which knows how each recurrent model keeps its state.
 
     Our sampler chooses the tokens, as a logits processor that leaves one possible. Prompts are padded on the left with
-    the token ``filler``, and so is what follows a row's end.
+    the token ``pad_token``, and so is what follows a row's end.
     """
     import torch
 
@@ -318,8 +322,8 @@ def generate_recurrent(model: Any, rows: Sequence[Row], filler: int, stop_tokens
         live = [index for index, row in enumerate(rows) if row.finish_reason is None]
         tokens = draw_next(scores[live], [rows[index] for index in live], stop_tokens)
         forced = torch.full_like(scores, float("-inf"))
-        forced[:, filler] = 0.0
-        forced[live, filler] = float("-inf")
+        forced[:, pad_token] = 0.0
+        forced[live, pad_token] = float("-inf")
         forced[live, tokens] = 0.0
         return forced
 
@@ -327,7 +331,7 @@ def generate_recurrent(model: Any, rows: Sequence[Row], filler: int, stop_tokens
         over = all(row.finish_reason is not None for row in rows)
         return torch.full((ids.shape[0],), over, dtype=torch.bool, device=ids.device)
 
-    padded = [[filler] * pad + list(row.prompt) for pad, row in zip(padding, rows, strict=True)]
+    padded = [[pad_token] * pad + list(row.prompt) for pad, row in zip(padding, rows, strict=True)]
     visible = [[0] * pad + [1] * len(row.prompt) for pad, row in zip(padding, rows, strict=True)]
     model.generate(
         input_ids=torch.tensor(padded, device=model.device),

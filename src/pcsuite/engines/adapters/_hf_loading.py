@@ -17,7 +17,7 @@ from typing import Any
 
 from pcsuite._util.files import building_folder
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
+from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
 from pcsuite.errors import EngineError, require
 
 CONVERTED = "safetensors-float32"
@@ -32,7 +32,7 @@ class LoadedModel:
     tokenizer: Any
     weights_sha256: str
     stop_tokens: frozenset[int]
-    filler: int
+    pad_token: int
     context_tokens: int | None
     dtype: str
     device: str
@@ -160,7 +160,7 @@ def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
         tokenizer=tokenizer,
         weights_sha256=_weights_identity(model, source),
         stop_tokens=stop_tokens,
-        filler=int(tokenizer.pad_token_id),
+        pad_token=int(tokenizer.pad_token_id),
         context_tokens=int(limit) if limit else None,
         dtype=str(model.dtype).removeprefix("torch."),
         device=str(model.device.type),
@@ -202,4 +202,4 @@ def _weights_identity(model: Any, source: str) -> str:
         return str(getattr(model.config, "_commit_hash", None) or source)
     if stamp := _read_stamp(source):
         return str(stamp["source_sha256"])
-    return sha256_hex("".join(known_hash(path) for path in sorted(folder.glob("*.safetensors"))))
+    return sha256_hex("".join(cached_sha256(path) for path in sorted(folder.glob("*.safetensors"))))

@@ -87,7 +87,7 @@ def sample_token(logits: np.ndarray, decoding: Decoding, key: bytes, position: i
 
 
 @dataclass(slots=True)
-class Row:
+class BatchRow:
     """One sequence of a batch: how to decode it, and what came of it so far."""
 
     decoding: Decoding
@@ -100,7 +100,7 @@ class Row:
     error: Exception | None = None
 
 
-def draw_next(scores: torch.Tensor, rows: Sequence[Row], stop_tokens: frozenset[int]) -> list[int]:
+def draw_next(scores: torch.Tensor, rows: Sequence[BatchRow], stop_tokens: frozenset[int]) -> list[int]:
     """Choose the next token of every row, each by its own mask and its own random numbers.
 
     ``scores`` has a row of logits for each of ``rows``. The token is added to its row, which ends with a stop token or
@@ -127,7 +127,7 @@ def draw_next(scores: torch.Tensor, rows: Sequence[Row], stop_tokens: frozenset[
     return chosen
 
 
-def _masked(scores: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
+def _masked(scores: torch.Tensor, rows: Sequence[BatchRow]) -> torch.Tensor:
     """The scores without the tokens that the rows' masks forbid, all masks in one pass over the device."""
     import torch
 
@@ -150,7 +150,7 @@ def _masked(scores: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
     return logits
 
 
-def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[int]) -> list[int]:
+def _draw_on_device(logits: torch.Tensor, rows: Sequence[BatchRow], live: Sequence[int]) -> list[int]:
     """The next token of the live rows, worked out where the scores are; only the tokens leave the device.
 
     The draw is that of ``choose``: the shortlist holds the whole nucleus, or the row is worked out in full.
@@ -161,37 +161,37 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[Row], live: Sequence[in
         return []
     chosen = logits if len(live) == len(rows) else logits[list(live)]
     likeliest: list[int] = chosen.argmax(dim=-1).tolist()
-    warm = [place for place, index in enumerate(live) if rows[index].decoding.temperature >= GREEDY_BELOW]
-    if not warm:
+    sampled = [n for n, index in enumerate(live) if rows[index].decoding.temperature >= GREEDY_BELOW]
+    if not sampled:
         return likeliest
-    if len(warm) < len(live):
-        chosen = chosen[warm]
-    going = [rows[live[place]] for place in warm]
+    if len(sampled) < len(live):
+        chosen = chosen[sampled]
+    going = [rows[live[n]] for n in sampled]
     wide = {"dtype": torch.float64, "device": logits.device}
-    heat = torch.tensor([[row.decoding.temperature] for row in going], **wide)
+    temperature = torch.tensor([[row.decoding.temperature] for row in going], **wide)
     top_p = torch.tensor([[row.decoding.top_p] for row in going], **wide)
     draw = torch.tensor([[uniform(row.key, len(row.tokens))] for row in going], **wide)
-    scaled = chosen.double() / heat
+    scaled = chosen.double() / temperature
     total = scaled.logsumexp(dim=-1, keepdim=True)
     tokens = chosen.topk(min(SHORTLIST, chosen.shape[-1]), dim=-1).indices.sort(dim=-1).values
     likely = (scaled.gather(-1, tokens) - total).exp()
-    sampled = tokens.gather(-1, _choose_on_device(likely, top_p, draw))[:, 0]
+    drawn = tokens.gather(-1, _choose_on_device(likely, top_p, draw))[:, 0]
     beyond_last = likely > likely.min(dim=-1, keepdim=True).values  # see sample_token
     whole = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
-    found = torch.stack([sampled, whole.long()], dim=1).tolist()
+    found = torch.stack([drawn, whole.long()], dim=1).tolist()
     wholly = [number for number, (_, in_full) in enumerate(found) if in_full]
     for start in range(0, len(wholly), WHOLE_AT_ONCE):
         part = wholly[start : start + WHOLE_AT_ONCE]
         choice = _choose_on_device((scaled[part] - total[part]).exp(), top_p[part], draw[part])
         for number, token in zip(part, choice[:, 0].tolist(), strict=True):
             found[number][0] = token
-    for place, (token, _) in zip(warm, found, strict=True):
-        likeliest[place] = token
+    for n, (token, _) in zip(sampled, found, strict=True):
+        likeliest[n] = token
     return likeliest
 
 
 def _choose_on_device(likely: torch.Tensor, top_p: torch.Tensor, draw: torch.Tensor) -> torch.Tensor:
-    """For each row the place, in a list of probabilities in the order of their tokens, that ``choose`` would draw."""
+    """For each row the index, in a list of probabilities in the order of their tokens, that ``choose`` would draw."""
     import torch
 
     ranked = likely.sort(dim=-1, descending=True, stable=True)
@@ -199,6 +199,6 @@ def _choose_on_device(likely: torch.Tensor, top_p: torch.Tensor, draw: torch.Ten
     within = (mass_before < top_p) | (top_p >= 1.0)
     nucleus = torch.zeros_like(likely).scatter(-1, ranked.indices, within.double())
     mass = (likely * nucleus).cumsum(dim=-1)
-    places = torch.arange(nucleus.shape[-1], dtype=torch.float64, device=likely.device)
-    last = (nucleus * places).argmax(dim=-1, keepdim=True)
+    indices = torch.arange(nucleus.shape[-1], dtype=torch.float64, device=likely.device)
+    last = (nucleus * indices).argmax(dim=-1, keepdim=True)
     return torch.minimum((mass <= draw * mass[:, -1:]).sum(dim=-1, keepdim=True), last)

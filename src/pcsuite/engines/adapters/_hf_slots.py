@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pcsuite.engines.adapters._hf_decoding import (
-    Batch,
-    Prompt,
+    RunningBatch,
+    TokenIds,
     can_keep_prompts,
     layer_kinds,
     understood_by,
 )
-from pcsuite.engines.adapters._hf_sampler import Row, draw_next
+from pcsuite.engines.adapters._hf_sampler import BatchRow, draw_next
 
 if TYPE_CHECKING:
     import torch
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 _LOGGER = logging.getLogger("pcsuite")
 
 SHORTEST_CACHE = 256
@@ -38,9 +38,9 @@ USUAL_CACHE = 1024
 RECORDINGS_KEPT = 64
 WARM_UP_STEPS = 3
 """Steps before recording, in which libraries choose their kernels and take their memory."""
-LEAST_SHARED = 64
-"""Tokens that prompts must have in common for these to be read apart; beginnings are cut to multiples of half."""
-BEGINNINGS_KEPT = 16
+MIN_SHARED = 64
+"""Tokens that prompts must have in common for these to be read apart; prefixes are cut to multiples of half."""
+PREFIXES_KEPT = 16
 TOKENS_READ_AT_ONCE = 16_384
 FOLDED = "pcsuite_folded"
 """Name under which transformers knows our attention of one new token a row."""
@@ -63,7 +63,7 @@ def why_not_recordable(model: Any) -> str | None:
     if reason is None:
         try:
             with torch.inference_mode():
-                Slots(model, rows=1, filler=0, share=False).prove()
+                Slots(model, rows=1, pad_token=0, share=False).try_recording()
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, TypeError, AttributeError) as error:
@@ -134,17 +134,17 @@ def _folded(model: Any) -> Iterator[None]:
         config._attn_implementation = usual
 
 
-def shared_beginnings(prompts: Sequence[Prompt]) -> list[tuple[int, list[int]]]:
+def shared_prefixes(prompts: Sequence[TokenIds]) -> list[tuple[int, list[int]]]:
     """Groups of prompts (by index) with the number of tokens that each group has in common at its beginning.
 
     0 where that is less than 64 or the group is a prompt alone. Every prompt is in one group, and keeps at least one
     token of its own.
 
     >>> same = tuple(range(70))
-    >>> shared_beginnings([(*same, 1, 2), (5, 6), (*same, 3, 4)])
+    >>> shared_prefixes([(*same, 1, 2), (5, 6), (*same, 3, 4)])
     [(64, [0, 2]), (0, [1])]
     """
-    unit = LEAST_SHARED // 2
+    unit = MIN_SHARED // 2
     groups: list[tuple[int, list[int]]] = []
     for index in sorted(range(len(prompts)), key=lambda number: prompts[number]):
         prompt = prompts[index]
@@ -153,14 +153,14 @@ def shared_beginnings(prompts: Sequence[Prompt]) -> list[tuple[int, list[int]]]:
             common = _common(prompts[members[-1]], prompt) // unit * unit
             common = min(common, (len(prompt) - 1) // unit * unit)
             kept = common if len(members) == 1 else min(common, length)
-            if kept >= LEAST_SHARED and (len(members) == 1 or kept >= length * 3 // 4):
+            if kept >= MIN_SHARED and (len(members) == 1 or kept >= length * 3 // 4):
                 groups[-1] = (min(kept, (len(prompts[members[0]]) - 1) // unit * unit), [*members, index])
                 continue
         groups.append((0, [index]))
     return [(length if len(members) > 1 else 0, members) for length, members in groups]
 
 
-def _common(one: Prompt, other: Prompt) -> int:
+def _common(one: TokenIds, other: TokenIds) -> int:
     least = min(len(one), len(other))
     if one[:least] == other[:least]:
         return least
@@ -189,50 +189,50 @@ class _FixedCache:
 
 
 @dataclass(slots=True)
-class _Seat:
-    """A row in its slot."""
+class _Slot:
+    """A slot that is taken: its row, and where that has got to."""
 
-    row: Row
+    row: BatchRow
     position: int
     """Column of the next token."""
     token: int
     since: float
 
 
-Layers = list[tuple[Any, Any]]
+LayerCache = list[tuple[Any, Any]]
 
 
 class Slots:
     """The slots of one model: requests go in as slots come free, and each is answered when it ends."""
 
-    def __init__(self, model: Any, *, rows: int, filler: int, share: bool) -> None:
+    def __init__(self, model: Any, *, rows: int, pad_token: int, share: bool) -> None:
         self._model = model
-        self._filler = filler
+        self._pad_token = pad_token
         self._share = share
         self._most = rows
         self._rows = rows
         self._columns = 0
-        self._layers: Layers = []
-        self._seats: list[_Seat | None] = [None] * rows
+        self._layers: LayerCache = []
+        self._slots: list[_Slot | None] = [None] * rows
         self._recordings: OrderedDict[tuple[int, int], tuple[Any, Any]] = OrderedDict()
-        self._beginnings: OrderedDict[Prompt, Layers] = OrderedDict()
+        self._prefixes: OrderedDict[TokenIds, LayerCache] = OrderedDict()
         self._pool: Any = None
         self._state: Any = None
 
-    def prove(self) -> None:
+    def try_recording(self) -> None:
         """Take one step, so that a model which cannot be recorded fails here."""
         import torch
 
         self._grow(SHORTEST_CACHE)
-        self._seats[0] = _Seat(Row(None, b""), 0, 0, 0.0)  # type: ignore[arg-type]
+        self._slots[0] = _Slot(BatchRow(None, b""), 0, 0, 0.0)  # type: ignore[arg-type]
         self._scores([0])
         torch.cuda.synchronize()
 
     def run(
         self,
-        batch: Batch[Row, Answer],
+        batch: RunningBatch[BatchRow, AnswerT],
         stop_tokens: frozenset[int],
-        answer: Callable[[Row, float], Answer | Exception],
+        answer: Callable[[BatchRow, float], AnswerT | Exception],
     ) -> None:
         """Answer the batch and whatever else is asked meanwhile, until nothing is left.
 
@@ -254,58 +254,58 @@ class Slots:
                 self._empty(self._most)
                 raise
             # Not before the error is let go of, which holds on to the tensors of the step that failed.
-            waiting.extendleft(seat.row for seat in reversed(self._seats) if seat is not None)
+            waiting.extendleft(slot.row for slot in reversed(self._slots) if slot is not None)
             self._empty(self._most // 2)
             _LOGGER.warning("the device is out of memory; going on with up to %d rows at a time", self._most)
 
     def _answer(
         self,
-        batch: Batch[Row, Answer],
-        waiting: deque[Row],
+        batch: RunningBatch[BatchRow, AnswerT],
+        waiting: deque[BatchRow],
         stop_tokens: frozenset[int],
-        answer: Callable[[Row, float], Answer | Exception],
+        answer: Callable[[BatchRow, float], AnswerT | Exception],
     ) -> None:
         while True:
-            taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
+            taken = [index for index, slot in enumerate(self._slots) if slot is not None]
             free = self._rows - len(taken)
             if free >= max(1, self._rows // 8) or not taken:
                 if len(waiting) < self._most:
                     waiting.extend(batch.more(self._most - len(waiting)))
                 if waiting and self._fits(waiting, empty=not taken):
                     self._admit(waiting)
-                    taken = [slot for slot, seat in enumerate(self._seats) if seat is not None]
+                    taken = [index for index, slot in enumerate(self._slots) if slot is not None]
             if not taken:
                 return
-            seats = [self._seats[slot] for slot in taken]
-            rows = [seat.row for seat in seats if seat is not None]
+            slots = [self._slots[index] for index in taken]
+            rows = [slot.row for slot in slots if slot is not None]
             tokens = draw_next(self._scores(taken), rows, stop_tokens)
-            for slot, seat, token in zip(taken, seats, tokens, strict=True):
-                assert seat is not None
-                seat.token, seat.position = token, seat.position + 1
-                if seat.row.finish_reason is not None:
-                    self._seats[slot] = None
-                    batch.done(seat.row, answer(seat.row, (time.perf_counter() - seat.since) * 1000))
+            for index, slot, token in zip(taken, slots, tokens, strict=True):
+                assert slot is not None
+                slot.token, slot.position = token, slot.position + 1
+                if slot.row.finish_reason is not None:
+                    self._slots[index] = None
+                    batch.done(slot.row, answer(slot.row, (time.perf_counter() - slot.since) * 1000))
 
     def _empty(self, rows: int) -> None:
         """Up to so many slots from now on, none of them taken; the cache is made anew for the next rows."""
         import torch
 
         self._most = self._rows = rows
-        self._seats = [None] * rows
+        self._slots = [None] * rows
         self._columns, self._layers, self._pool, self._state = 0, [], None, None
         self._recordings.clear()
-        self._beginnings.clear()
+        self._prefixes.clear()
         if self._model.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _fits(self, waiting: Sequence[Row], *, empty: bool) -> bool:
+    def _fits(self, waiting: Sequence[BatchRow], *, empty: bool) -> bool:
         """Whether waiting rows may take slots now: not while the cache must become longer, or could be far shorter.
 
         It can change only when all slots are empty, and then does.
         """
         longest = max(_columns_of(row) for row in waiting)
         wanted = round_size(max(SHORTEST_CACHE, longest))
-        busy = [seat.row for seat in self._seats if seat is not None]
+        busy = [slot.row for slot in self._slots if slot is not None]
         spare = self._rows < self._most and 2 * max(wanted, *map(_columns_of, busy), 0) <= self._columns
         if wanted <= self._columns and not spare:
             return True
@@ -314,17 +314,17 @@ class Slots:
             return True
         return not spare and _columns_of(waiting[0]) <= self._columns
 
-    def _admit(self, waiting: deque[Row]) -> None:
+    def _admit(self, waiting: deque[BatchRow]) -> None:
         """Give slots to waiting rows, in their order, up to one that needs a longer cache."""
-        admitted: list[Row] = []
-        free = self._seats.count(None)
+        admitted: list[BatchRow] = []
+        free = self._slots.count(None)
         while waiting and len(admitted) < free and _columns_of(waiting[0]) <= self._columns:
             admitted.append(waiting.popleft())
         started = time.perf_counter()
-        slots = [slot for slot, seat in enumerate(self._seats) if seat is None][: len(admitted)]
-        for slot, row in zip(slots, admitted, strict=True):
+        slots = [index for index, slot in enumerate(self._slots) if slot is None][: len(admitted)]
+        for index, row in zip(slots, admitted, strict=True):
             text = _text_of(row)
-            self._seats[slot] = _Seat(row, len(text) - 1, text[-1], started)
+            self._slots[index] = _Slot(row, len(text) - 1, text[-1], started)
         self._read(admitted, slots)
 
     def _grow(self, columns: int) -> None:
@@ -337,7 +337,7 @@ class Slots:
         if device.type == "cuda":
             torch.cuda.empty_cache()
         self._rows = max(1, min(self._most, self._most * USUAL_CACHE // columns))
-        self._seats = [None] * self._rows
+        self._slots = [None] * self._rows
         one = self._forward(torch.zeros((1, 1), dtype=torch.long, device=device), None)
         self._layers = [
             tuple(
@@ -349,13 +349,13 @@ class Slots:
         self._columns = columns
         self._state = torch.zeros((2, self._rows), dtype=torch.long, device=device)
 
-    def _forward(self, token_ids: torch.Tensor, beginning: Layers | None) -> Layers:
-        """Keys and values of each layer after reading right-padded prompts, behind a beginning that all share."""
+    def _forward(self, token_ids: torch.Tensor, prefix: LayerCache | None) -> LayerCache:
+        """Keys and values of each layer after reading right-padded prompts, behind a prefix that all share."""
         from transformers import DynamicCache
 
         # Without the model's configuration it keeps every column of every layer, sliding ones included.
         cache = DynamicCache()
-        for number, (keys, values) in enumerate(beginning or []):
+        for number, (keys, values) in enumerate(prefix or []):
             rows = token_ids.shape[0]
             cache.update(keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1), number)
         self._model(
@@ -366,72 +366,72 @@ class Slots:
         )
         return [(layer.keys, layer.values) for layer in cache.layers]
 
-    def _read(self, rows: Sequence[Row], slots: Sequence[int]) -> None:
-        """Read the prompts but their last tokens into the slots: each distinct one, and each shared beginning, once."""
+    def _read(self, rows: Sequence[BatchRow], slots: Sequence[int]) -> None:
+        """Read the prompts but their last tokens into the slots: each distinct one, and each shared prefix, once."""
         import torch
 
         device = self._model.device
-        seats_of: dict[Prompt, list[int]] = {}
+        slots_of: dict[TokenIds, list[int]] = {}
         for number, (row, slot) in enumerate(zip(rows, slots, strict=True)):
             read = _text_of(row)[:-1]
-            seats_of.setdefault(read if self._share else (*read, -1 - number), []).append(slot)
-        prompts = [prompt if self._share else prompt[:-1] for prompt in seats_of]
-        places = list(seats_of.values())
+            slots_of.setdefault(read if self._share else (*read, -1 - number), []).append(slot)
+        prompts = [prompt if self._share else prompt[:-1] for prompt in slots_of]
+        targets = list(slots_of.values())
         everyone = torch.tensor(list(slots), device=device)
         for layer in self._layers:
             for part in layer:
                 part[everyone] = 0  # what an earlier row left could be infinite, which no mask hides
-        lots: dict[Prompt, list[int]] = {}
-        groups = shared_beginnings(prompts) if self._share else [(0, list(range(len(prompts))))]
+        by_prefix: dict[TokenIds, list[int]] = {}
+        groups = shared_prefixes(prompts) if self._share else [(0, list(range(len(prompts))))]
         for length, members in groups:
             for index in members:
                 prompt = prompts[index]
                 shared = prompt[:length]
-                if not length:  # the longest beginning that is known; without sharing none was ever kept
-                    known = (kept for kept in self._beginnings if len(kept) < len(prompt))
+                if not length:  # the longest prefix that is known; without sharing none was ever kept
+                    known = (kept for kept in self._prefixes if len(kept) < len(prompt))
                     shared = max((kept for kept in known if prompt[: len(kept)] == kept), key=len, default=())
-                lots.setdefault(shared, []).append(index)
-        for shared, members in lots.items():
+                by_prefix.setdefault(shared, []).append(index)
+        for shared, members in by_prefix.items():
             length = len(shared)
-            beginning = self._beginning(shared) if shared else None
+            prefix = self._prefix(shared) if shared else None
             for part in _chunks(members, [len(prompts[index]) - length for index in members]):
                 self._fill(
-                    [prompts[index] for index in part], [places[index] for index in part], length, beginning
+                    [prompts[index] for index in part], [targets[index] for index in part], length, prefix
                 )
 
-    def _beginning(self, tokens: Prompt) -> Layers:
+    def _prefix(self, tokens: TokenIds) -> LayerCache:
         import torch
 
-        known = self._beginnings.pop(tokens, None)
+        known = self._prefixes.pop(tokens, None)
         if known is None:
             known = self._forward(torch.tensor([tokens], device=self._model.device), None)
-            while len(self._beginnings) >= BEGINNINGS_KEPT:
-                self._beginnings.popitem(last=False)
-        self._beginnings[tokens] = known
+            while len(self._prefixes) >= PREFIXES_KEPT:
+                self._prefixes.popitem(last=False)
+        self._prefixes[tokens] = known
         return known
 
     def _fill(
         self,
-        prompts: Sequence[Prompt],
-        places: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
+        targets: Sequence[Sequence[int]],
         shared: int,
-        beginning: Layers | None,
+        prefix: LayerCache | None,
     ) -> None:
         import torch
 
         device = self._model.device
         width = max(len(prompt) for prompt in prompts) - shared
-        found = beginning
+        found = prefix
         if width > 0:
             padded = [
-                [*prompt[shared:], *[self._filler] * (width + shared - len(prompt))] for prompt in prompts
+                [*prompt[shared:], *[self._pad_token] * (width + shared - len(prompt))] for prompt in prompts
             ]
-            found = self._forward(torch.tensor(padded, device=device), beginning)
+            found = self._forward(torch.tensor(padded, device=device), prefix)
         if found is None:
             return  # prompts of a single token, which the first step reads
         # Padding on the right is never seen: a row's own tokens take its columns before they come into view.
-        source = [index if width > 0 else 0 for index, seats in enumerate(places) for _ in seats]
-        target = torch.tensor([slot for seats in places for slot in seats], device=device)
+        source = [index if width > 0 else 0 for index, slots in enumerate(targets) for _ in slots]
+        target = torch.tensor([slot for slots in targets for slot in slots], device=device)
         chosen = torch.tensor(source, device=device)
         for (keys, values), (new_keys, new_values) in zip(self._layers, found, strict=True):
             end = min(new_keys.shape[2], self._columns)
@@ -443,9 +443,9 @@ class Slots:
         import torch
 
         state = torch.zeros((2, self._rows), dtype=torch.long)
-        seats = [self._seats[slot] for slot in taken]
-        state[0, taken] = torch.tensor([seat.token for seat in seats if seat is not None])
-        state[1, taken] = torch.tensor([seat.position for seat in seats if seat is not None])
+        slots = [self._slots[index] for index in taken]
+        state[0, taken] = torch.tensor([slot.token for slot in slots if slot is not None])
+        state[1, taken] = torch.tensor([slot.position for slot in slots if slot is not None])
         self._state.copy_(state)
         longest = 1 + int(state[1].max())
         rows = self._rows
@@ -484,13 +484,13 @@ class Slots:
         import torch
 
         tokens, positions = self._state[0, :rows, None], self._state[1, :rows, None]
-        seats = torch.arange(rows, device=positions.device)
+        slots = torch.arange(rows, device=positions.device)
         layers = [(keys[:rows, :, :columns], values[:rows, :, :columns]) for keys, values in self._layers]
         with _folded(self._model):
             out = self._model(
                 input_ids=tokens,
                 attention_mask=self._masks(positions, columns),
-                past_key_values=_FixedCache(layers, seats, positions[:, 0]),
+                past_key_values=_FixedCache(layers, slots, positions[:, 0]),
                 use_cache=True,
                 **understood_by(self._model, {"position_ids": positions}),
             )
@@ -518,22 +518,22 @@ class Slots:
         return {"full_attention": whole, "sliding_attention": window}
 
 
-def _text_of(row: Row) -> Prompt:
+def _text_of(row: BatchRow) -> TokenIds:
     """What a row reads when it gets its slot: its prompt, and what it has answered where it lost one before."""
     return (*row.prompt, *row.tokens)
 
 
-def _columns_of(row: Row) -> int:
+def _columns_of(row: BatchRow) -> int:
     return len(row.prompt) + row.decoding.max_tokens
 
 
 def _chunks(members: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The members, shortest first, in lots whose padded tokens fit into one pass."""
-    lot: list[int] = []
+    """The members, shortest first, in chunks whose padded tokens fit into one pass."""
+    chunk: list[int] = []
     for length, member in sorted(zip(lengths, members, strict=True)):
-        if lot and (len(lot) + 1) * max(1, length) > TOKENS_READ_AT_ONCE:
-            yield lot
-            lot = []
-        lot.append(member)
-    if lot:
-        yield lot
+        if chunk and (len(chunk) + 1) * max(1, length) > TOKENS_READ_AT_ONCE:
+            yield chunk
+            chunk = []
+        chunk.append(member)
+    if chunk:
+        yield chunk

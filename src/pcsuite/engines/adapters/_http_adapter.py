@@ -22,12 +22,17 @@ from urllib.parse import urlsplit
 import msgspec
 from pydantic import BaseModel, Field, field_validator
 
-from pcsuite._util.http import Reply, new_session, send
+from pcsuite._util.http import HttpResponse, encode_body, new_session, send
 from pcsuite._util.loops import run_blocking
 from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
 from pcsuite._util.text import check_depth, read_json, shorten
 from pcsuite.config.definitions import Definition
-from pcsuite.engines.adapters._openai_wire import Wire, retry_after_seconds, status_error
+from pcsuite.engines.adapters._openai_wire import (
+    FINISH_NOT_GIVEN,
+    WireRequest,
+    retry_after_seconds,
+    status_error,
+)
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
@@ -35,6 +40,8 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
+    Usage,
+    token_usage,
 )
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
     from pcsuite.engines.adapters._batch_wire import BatchService
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 class HttpOptions(Definition):
@@ -76,7 +83,7 @@ class HttpOptions(Definition):
     @classmethod
     def _plain_address(cls, value: str) -> str:
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or _UNSEEN.search(value):
+        if parts.scheme not in ("http", "https") or not parts.hostname or _BLANK_OR_CONTROL.search(value):
             raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("no credentials or query in the address: name the key's variable in api_key_env")
@@ -105,8 +112,8 @@ class HttpAdapter(ModelAdapter):
 
         A wire whose servers enforce more than schemas says so itself.
         """
-        way = getattr(options, "structured", "none")
-        return frozenset() if way == "none" else frozenset({"json_schema"})
+        dialect = getattr(options, "structured", "none")
+        return frozenset() if dialect == "none" else frozenset({"json_schema"})
 
     def schema_to_send(self, constraint: Constraint, api: str) -> Any:
         """The schema of a constraint, for a wire that knows no other kind.
@@ -114,9 +121,9 @@ class HttpAdapter(ModelAdapter):
         Raises :class:`ConstraintUnavailableError`, which names the ``api``, for what the options keep it from sending.
         """
         if constraint.kind not in self.native_constraints:
-            way = getattr(self.options, "structured", "none")
+            dialect = getattr(self.options, "structured", "none")
             raise ConstraintUnavailableError(
-                f"{api} with structured: {way} cannot be given a {constraint.kind} constraint"
+                f"{api} with structured: {dialect} cannot be given a {constraint.kind} constraint"
             )
         return json.loads(constraint.value)
 
@@ -171,7 +178,7 @@ class HttpAdapter(ModelAdapter):
         return None
 
     @abstractmethod
-    def wire(self, request: Request, samples: int = 1) -> Wire:
+    def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request as the server takes it; a constraint it cannot be given is a ``ConstraintUnavailableError``.
 
         ``samples`` answers are asked for at once where the wire can; :meth:`read_answer` reads as many as came.
@@ -183,6 +190,32 @@ class HttpAdapter(ModelAdapter):
 
         An answer that lacks something is an ``EngineError``, retryable unless the server's own code says otherwise.
         """
+
+    def generation(
+        self,
+        request: Request,
+        text: str,
+        finish_reason: str | None,
+        usage: Usage | None,
+        *,
+        seed_honoured: bool,
+    ) -> Generation:
+        """The generation of an answer that holds one, without a latency.
+
+        Where the server gives no counts (``usage`` is ``None``) they are 0, and said to be no measurement.
+        """
+        made: Generation = {
+            "text": text,
+            "finish_reason": finish_reason or FINISH_NOT_GIVEN,
+            "latency_ms": None,
+            "usage": usage or token_usage(0, 0),
+            "seed_honoured": seed_honoured,
+        }
+        if usage is None:
+            made["usage_reported"] = False
+        if request.constraint is not None:
+            made["constraint_backend"] = f"native:{getattr(self.options, 'structured', 'none')}"
+        return made
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Answer one prompt, over a connection of its own."""
@@ -268,13 +301,9 @@ class HttpAdapter(ModelAdapter):
 
         Lost connections and time-outs are retryable; a server that nobody listens at is ``unreachable``.
         """
-        try:
-            content = msgspec.json.encode(body)
-        except UnicodeEncodeError:  # lone surrogates, which JSON can write out
-            content = json.dumps(body).encode()
-        return self.decoded(await send(session, "POST", self.url(path), content))
+        return self.decoded(await send(session, "POST", self.url(path), encode_body(body)))
 
-    def decoded(self, reply: Reply) -> Any:
+    def decoded(self, reply: HttpResponse) -> Any:
         """The JSON value of a server's reply; a status that is no success, or no JSON, is an EngineError.
 
         It carries the status and the wait that the server asks for; an answer that cannot be read is retryable.
@@ -286,11 +315,8 @@ class HttpAdapter(ModelAdapter):
         try:
             try:
                 answer = msgspec.json.decode(reply.body)
-            except (
-                msgspec.DecodeError,
-                RecursionError,
-            ):  # lone surrogates and NaN, which Python's reader takes
-                return read_json(reply.body)
+            except (msgspec.DecodeError, RecursionError):
+                return read_json(reply.body)  # lone surrogates and NaN, which Python's reader takes
             check_depth(reply.body, answer)
             return answer
         except ValueError as error:
@@ -302,14 +328,4 @@ class HttpAdapter(ModelAdapter):
 
         Its kind, status and remedy stay: the retry policy goes by them.
         """
-        message = redact(f"model '{self.model_id}': {error.message}")
-        if isinstance(error, ConstraintUnavailableError):
-            return ConstraintUnavailableError(message, hint=error.hint)
-        return EngineError(
-            message,
-            hint=error.hint,
-            retryable=error.retryable,
-            status=error.status,
-            retry_after=error.retry_after,
-            unreachable=error.unreachable,
-        )
+        return error.reworded(redact(f"model '{self.model_id}': {error.message}"), hint=error.hint)

@@ -167,7 +167,7 @@ class _Job:
     future: Future[Any] = field(default_factory=Future)
 
 
-class WorkerPool:
+class LlamaCppPool:
     """Up to ``size`` workers, started when there is work for them.
 
     Replicates of a prompt go to the worker that has read it, if they wait when it is free.

@@ -41,7 +41,7 @@ _MOST_LOGPROB = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class WireRequest:
     """One request: where below the server's root it goes, and its body."""
 
     path: str
@@ -62,7 +62,7 @@ def build_request(
     samples: int = 1,
     logprobs: bool = False,
     omit: Sequence[str] = (),
-) -> Wire:
+) -> WireRequest:
     """The request for a prompt, in the server's dialect (``structured``) where it has a constraint.
 
     ``seed`` ``None`` sends none, ``samples`` above 1 asks for several answers at once, ``omit`` names fields that are
@@ -81,7 +81,7 @@ def build_request(
         options = {**sampling, "num_predict": decoding.max_tokens}
         options = {name: value for name, value in options.items() if name not in omit}
         body |= {"stream": False, "options": options, "format": json.loads(constraint.value)}
-        return Wire("/api/chat", {**body, **extra_body})
+        return WireRequest("/api/chat", {**body, **extra_body})
     body |= {**sampling, max_tokens_field: decoding.max_tokens}
     if samples > 1:
         body["n"] = samples
@@ -108,7 +108,7 @@ def build_request(
             }
             for tool in tools
         ]
-    return Wire("/chat/completions", {**body, **extra_body})
+    return WireRequest("/chat/completions", {**body, **extra_body})
 
 
 def action_lines(calls: Any) -> str:
@@ -156,9 +156,7 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
     ``path`` is the request's. An error in the body, and an answer that lacks something, is an ``EngineError`` that
     names it, retryable unless the server's own code says otherwise.
     """
-    if not isinstance(answer, dict):
-        raise EngineError("the server's answer is not a JSON object", retryable=True)
-    raise_reported(answer)
+    answer = checked_answer(answer)
     logprobs: list[list[tuple[str, float]] | None] = [None]
     try:
         if path == "/api/chat":
@@ -199,11 +197,13 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
     return generations
 
 
-def raise_reported(answer: dict[str, Any]) -> None:
-    """Raise the error that a body reports; some gateways send one with status 200.
+def checked_answer(answer: Any) -> dict[str, Any]:
+    """A server's decoded answer, once it is an object that reports no error; some gateways send one with status 200.
 
     The :class:`EngineError` has the body's own code for its status, and is retryable unless that says otherwise.
     """
+    if not isinstance(answer, dict):
+        raise EngineError("the server's answer is not a JSON object", retryable=True)
     error = answer.get("error")
     if isinstance(error, (dict, str)):
         sent = error if isinstance(error, dict) else {"message": error}
@@ -211,6 +211,7 @@ def raise_reported(answer: dict[str, Any]) -> None:
         status = code if isinstance(code, int) else None
         retryable = status is None or is_retryable(status)
         raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
+    return answer
 
 
 def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, float]] | None:

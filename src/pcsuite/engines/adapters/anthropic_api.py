@@ -14,14 +14,13 @@ from pydantic import BaseModel
 from pcsuite._util.text import shorten
 from pcsuite.engines.adapters._batch_wire import AnthropicBatches, BatchService
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
-from pcsuite.engines.adapters._openai_wire import FINISH_NOT_GIVEN, Wire, raise_reported, read_usage
+from pcsuite.engines.adapters._openai_wire import WireRequest, checked_answer, read_usage
 from pcsuite.engines.adapters.base import (
     JSON_ITEM_SEPARATOR,
     JSON_KEY_SEPARATOR,
     Generation,
     Request,
     chat_messages,
-    token_usage,
 )
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
@@ -62,7 +61,7 @@ class AnthropicAdapter(HttpAdapter):
         cached = {"cache_prefix": "True"} if self.options.cache_prefix else {}
         return {**super().identity(), "structured": self.options.structured, **cached}
 
-    def wire(self, request: Request, samples: int = 1) -> Wire:
+    def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; the messages API has one sample, no seed, and its system message beside the others."""
         messages = chat_messages(self.options.system_prompt, request.prompt)
         system = "\n\n".join(entry["content"] for entry in messages if entry["role"] == "system")
@@ -94,7 +93,7 @@ class AnthropicAdapter(HttpAdapter):
                     {"name": _ANSWER_TOOL, "description": "Gives the answer.", "input_schema": schema}
                 ]
                 body["tool_choice"] = {"type": "tool", "name": _ANSWER_TOOL}
-        return Wire(MESSAGES, {**body, **self.options.extra_body})
+        return WireRequest(MESSAGES, {**body, **self.options.extra_body})
 
     @staticmethod
     def _cached_block(text: str) -> list[dict[str, Any]]:
@@ -102,9 +101,7 @@ class AnthropicAdapter(HttpAdapter):
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
         """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""
-        if not isinstance(answer, dict):
-            raise EngineError("the server's answer is not a JSON object", retryable=True)
-        raise_reported(answer)
+        answer = checked_answer(answer)
         try:
             texts = [_block_text(block) for block in answer["content"]]
             counts = dict(answer.get("usage") or {})
@@ -117,20 +114,8 @@ class AnthropicAdapter(HttpAdapter):
         parts = [part for part in (prompt, cached, written) if isinstance(part, int)]
         counts["prompt_tokens"] = sum(parts) if isinstance(prompt, int) else None
         usage = read_usage(counts, "prompt_tokens", "output_tokens", cached)
-        generation: Generation = {
-            "text": "".join(texts),
-            "finish_reason": _FINISHED.get(finish, shorten(finish, 80))
-            if isinstance(finish, str)
-            else FINISH_NOT_GIVEN,
-            "latency_ms": None,
-            "usage": usage or token_usage(0, 0),
-            "seed_honoured": False,
-        }
-        if usage is None:
-            generation["usage_reported"] = False
-        if request.constraint is not None:
-            generation["constraint_backend"] = f"native:{self.options.structured}"
-        return [generation]
+        ended = _FINISHED.get(finish, shorten(finish, 80)) if isinstance(finish, str) else None
+        return [self.generation(request, "".join(texts), ended, usage, seed_honoured=False)]
 
 
 def _block_text(block: dict[str, Any]) -> str:

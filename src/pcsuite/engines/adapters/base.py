@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import NotRequired
 
 from pcsuite._util.hashing import seed_from
-from pcsuite._util.mappings import FieldMapping
+from pcsuite._util.mappings import DataclassMapping
 from pcsuite.config.spellings import hashed_regime_id
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.prompts.verbatim import decode_chat
@@ -91,7 +91,7 @@ class Generation(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding(FieldMapping):
+class Decoding(DataclassMapping):
     """How to decode: the regime's parameters and the task's completion limit.
 
     An adapter may read it by attribute or as a mapping.

@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from pcsuite._util.http import Reply
+from pcsuite._util.http import HttpResponse
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
-    FINISH_NOT_GIVEN,
-    Wire,
-    raise_reported,
+    WireRequest,
+    checked_answer,
     read_usage,
     token_logprobs,
 )
@@ -24,7 +23,6 @@ from pcsuite.engines.adapters.base import (
     Generation,
     Request,
     chat_messages,
-    token_usage,
 )
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
@@ -75,7 +73,7 @@ class GeminiAdapter(HttpAdapter):
             **({"thinking_budget": str(budget)} if budget is not None else {}),
         }
 
-    def wire(self, request: Request, samples: int = 1) -> Wire:
+    def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; one candidate is asked for."""
         messages = chat_messages(self.options.system_prompt, request.prompt)
         system = [{"text": entry["content"]} for entry in messages if entry["role"] == "system"]
@@ -114,9 +112,11 @@ class GeminiAdapter(HttpAdapter):
         }
         if system:
             body["systemInstruction"] = {"parts": system}
-        return Wire(f"/models/{self.remote_model}:generateContent", {**body, **self.options.extra_body})
+        return WireRequest(
+            f"/models/{self.remote_model}:generateContent", {**body, **self.options.extra_body}
+        )
 
-    def decoded(self, reply: Reply) -> Any:
+    def decoded(self, reply: HttpResponse) -> Any:
         """As for any server; Google writes the wait it asks for into the body of an error."""
         try:
             return super().decoded(reply)
@@ -126,9 +126,7 @@ class GeminiAdapter(HttpAdapter):
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
         """The one candidate: its parts joined without thoughts. A prompt that was blocked has an empty answer."""
-        if not isinstance(answer, dict):
-            raise EngineError("the server's answer is not a JSON object", retryable=True)
-        raise_reported(answer)
+        answer = checked_answer(answer)
         blocked = (answer.get("promptFeedback") or {}).get("blockReason")
         try:
             candidate = {} if blocked and not answer.get("candidates") else answer["candidates"][0]
@@ -143,19 +141,9 @@ class GeminiAdapter(HttpAdapter):
         whole = isinstance(answered, int) and isinstance(thoughts, int)
         counts["completion"] = answered + thoughts if whole else None
         usage = read_usage(counts, "promptTokenCount", "completion", counts.get("cachedContentTokenCount"))
-        generation: Generation = {
-            "text": text,
-            "finish_reason": _FINISHED.get(finish, shorten(finish, 80).casefold())
-            if isinstance(finish, str)
-            else FINISH_NOT_GIVEN,
-            "latency_ms": None,
-            "usage": usage or token_usage(0, 0),
-            "seed_honoured": self.options.seed_supported,
-        }
-        if usage is None:
-            generation["usage_reported"] = False
-        if request.constraint is not None:
-            generation["constraint_backend"] = f"native:{self.options.structured}"
+        ended = _FINISHED.get(finish, shorten(finish, 80).casefold()) if isinstance(finish, str) else None
+        seeded = self.options.seed_supported
+        generation = self.generation(request, text, ended, usage, seed_honoured=seeded)
         said = candidate.get("logprobsResult") or {}
         tokens = token_logprobs(said.get("chosenCandidates"), "token", "logProbability")
         if tokens:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
 from pcsuite.constraints.grammar import is_gbnf, llguidance_grammar
-from pcsuite.engines.adapters._llamacpp_pool import WorkerPool, WorkerSettings
+from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
     Constraint,
@@ -35,7 +35,7 @@ from pcsuite.engines.adapters.base import (
     Request,
     chat_messages,
 )
-from pcsuite.engines.weights import catalogue_entry, known_hash, missing_weights, weights_path
+from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
 CONSTRAINT_BACKEND = "native:llama.cpp"
@@ -104,8 +104,8 @@ class LlamaCppAdapter(ModelAdapter):
         settings = WorkerSettings(
             self._path.resolve(), self.options.context_tokens, self.options.threads, self.options.prefix_reuse
         )
-        self._pool = WorkerPool(settings, self.options.workers, self.options.timeout_s)
-        self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
+        self._pool = LlamaCppPool(settings, self.options.workers, self.options.timeout_s)
+        self._finalizer = weakref.finalize(self, LlamaCppPool.close, self._pool)
         # Around the pool, not around a method of ours: the cache must not keep the adapter.
         self._count = lru_cache(LOCAL_TOKEN_COUNTS_KEPT)(self._pool.count_tokens)
 
@@ -151,7 +151,7 @@ class LlamaCppAdapter(ModelAdapter):
         """
         return {
             "engine": f"xllamacpp {self._version}",
-            "weights_sha256": known_hash(self._path),
+            "weights_sha256": cached_sha256(self._path),
             "chat": str(self._chat),
             "system_prompt": self.options.system_prompt or "",
             "threads": str(self.options.threads),

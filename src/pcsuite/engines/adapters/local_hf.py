@@ -22,16 +22,16 @@ from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._hf_decoding import (
-    Batch,
     BatchingThread,
     EagerSteps,
+    RunningBatch,
     can_keep_prompts,
     decode,
     generate_recurrent,
-    read_prompts,
+    prefill,
 )
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
-from pcsuite.engines.adapters._hf_sampler import Row, RowMask, draw_key
+from pcsuite.engines.adapters._hf_sampler import BatchRow, RowMask, draw_key
 from pcsuite.engines.adapters._hf_slots import Slots, why_not_recordable
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
@@ -116,7 +116,7 @@ class LocalHfAdapter(ModelAdapter):
         self._slots, self._cuda_graphs = self._make_slots()
         self.backend_state: dict[str, Any] = {}
         """What constraint backends keep per model (their wrapped tokenizers and compiled grammars)."""
-        self._thread: BatchingThread[Row, Generation] = BatchingThread(
+        self._thread: BatchingThread[BatchRow, Generation] = BatchingThread(
             self._answer_batch, self.options.batch_size, self.options.batch_wait_ms / 1000
         )
         tokenizer = self.loaded.tokenizer
@@ -168,7 +168,7 @@ class LocalHfAdapter(ModelAdapter):
         """
         token_ids = tuple(self.prompt_tokens(prompt))
         fitted = self.fitted(decoding, len(token_ids))
-        return self._thread.submit(Row(fitted, draw_key(prompt, seed), token_ids, mask))
+        return self._thread.submit(BatchRow(fitted, draw_key(prompt, seed), token_ids, mask))
 
     def fitted(self, decoding: Decoding, prompt_tokens: int) -> Decoding:
         """The decoding with no more tokens to answer than the prompt leaves of the model's context.
@@ -258,7 +258,10 @@ class LocalHfAdapter(ModelAdapter):
         if reason is None:
             keys = self.options
             slots = Slots(
-                self.loaded.model, rows=keys.batch_size, filler=self.loaded.filler, share=keys.prefix_reuse
+                self.loaded.model,
+                rows=keys.batch_size,
+                pad_token=self.loaded.pad_token,
+                share=keys.prefix_reuse,
             )
             return slots, "on"
         if self.options.cuda_graphs:
@@ -268,7 +271,7 @@ class LocalHfAdapter(ModelAdapter):
             )
         return None, f"off: {reason}"
 
-    def _answer_batch(self, batch: Batch[Row, Generation]) -> None:
+    def _answer_batch(self, batch: RunningBatch[BatchRow, Generation]) -> None:
         torch, _ = require_stack()
         try:
             with torch.inference_mode():
@@ -286,21 +289,21 @@ class LocalHfAdapter(ModelAdapter):
                 f"model '{self.model_id}': the device is out of memory with {rows}", hint=hint
             ) from error
 
-    def _answer_together(self, batch: Batch[Row, Generation]) -> None:
+    def _answer_together(self, batch: RunningBatch[BatchRow, Generation]) -> None:
         """Answer the rows of a batch as one, which ends with the last of them."""
         started = time.perf_counter()
         loaded, rows = self.loaded, batch.requests
         if can_keep_prompts(loaded.model):
             prompts = [row.prompt for row in rows]
-            read = read_prompts(loaded.model, prompts, loaded.filler, self.options.prefix_reuse)
+            read = prefill(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
             decode(rows, EagerSteps(loaded.model, read), loaded.stop_tokens)
         else:
-            generate_recurrent(loaded.model, rows, loaded.filler, loaded.stop_tokens)
+            generate_recurrent(loaded.model, rows, loaded.pad_token, loaded.stop_tokens)
         elapsed = time.perf_counter() - started
         for row in rows:
             batch.done(row, self._generation(row, elapsed * 1000))
 
-    def _generation(self, row: Row, elapsed_ms: float) -> Generation | Exception:
+    def _generation(self, row: BatchRow, elapsed_ms: float) -> Generation | Exception:
         if isinstance(row.error, EngineError):
             return row.error
         if row.error is not None:

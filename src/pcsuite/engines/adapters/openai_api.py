@@ -22,7 +22,7 @@ from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
     Structured,
-    Wire,
+    WireRequest,
     build_request,
     parse_answers,
     retry_after_seconds,
@@ -65,12 +65,7 @@ class TokenEndpoint:
         try:
             reply = post_blocking(self._url, data, headers=self._headers, timeout_s=self._timeout_s)
         except EngineError as error:
-            raise EngineError(
-                f"{where}: {error.message}",
-                hint=hint,
-                retryable=error.retryable,
-                unreachable=error.unreachable,
-            ) from None
+            raise error.reworded(f"{where}: {error.message}", hint=hint) from None
         if reply.status != 200:
             raise EngineError(
                 f"{where}: HTTP {reply.status}",
@@ -82,35 +77,34 @@ class TokenEndpoint:
         try:
             answer = read_json(reply.body)
             count = answer["count"] if self._dialect == "vllm" else len(answer["tokens"])
-            if type(count) is not int or not 0 <= count <= _MOST_TOKENS_A_BYTE * len(
-                data
-            ):  # true is an int too
+            # A boolean is an int too, hence the exact type.
+            if type(count) is not int or not 0 <= count <= _MAX_TOKENS_PER_BYTE * len(data):
                 raise ValueError("no plausible count")
         except (ValueError, KeyError, TypeError) as error:
             raise EngineError(f"{where}: {describe(error)}", hint=hint) from None
         return count
 
 
-Question = TypeVar("Question", bound=Hashable)
-Answer = TypeVar("Answer")
+QuestionT = TypeVar("QuestionT", bound=Hashable)
+AnswerT = TypeVar("AnswerT")
 WAIT_S = 0.005
 """How long a request waits for further replicates; they are started together, so a moment is enough."""
 
 
-class SharedRequests(Generic[Question, Answer]):
+class SharedRequests(Generic[QuestionT, AnswerT]):
     """Puts calls that ask the same question at the same time into one request of several samples.
 
     ``send(question, samples)`` answers with at most so many samples. Where it gives fewer, the rest is asked
     for again; where it fails, every call of the request fails with that error and may be tried again.
     """
 
-    def __init__(self, send: Callable[[Question, int], Awaitable[list[Answer]]], most: int) -> None:
+    def __init__(self, send: Callable[[QuestionT, int], Awaitable[list[AnswerT]]], most: int) -> None:
         self._send = send
         self._most = most
-        self._open: dict[tuple[asyncio.AbstractEventLoop, Question], list[asyncio.Future[Answer]]] = {}
+        self._open: dict[tuple[asyncio.AbstractEventLoop, QuestionT], list[asyncio.Future[AnswerT]]] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: QuestionT) -> AnswerT:
         """One answer, from a request of its own or one shared with calls of the same event loop.
 
         An error of the request is raised in every call that shares it.
@@ -122,12 +116,12 @@ class SharedRequests(Generic[Question, Answer]):
             task = loop.create_task(self._collect(loop, question, waiting))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[AnswerT] = loop.create_future()
         waiting.append(future)
         return await future
 
     async def _collect(
-        self, loop: asyncio.AbstractEventLoop, question: Question, waiting: list[asyncio.Future[Answer]]
+        self, loop: asyncio.AbstractEventLoop, question: QuestionT, waiting: list[asyncio.Future[AnswerT]]
     ) -> None:
         await asyncio.sleep(WAIT_S)
         if self._open.get((loop, question)) is waiting:
@@ -148,7 +142,8 @@ class SharedRequests(Generic[Question, Answer]):
 
 
 TOKEN_COUNTS_KEPT = 20_000
-_MOST_TOKENS_A_BYTE = 2
+_MAX_TOKENS_PER_BYTE = 2
+"""More is no count: special tokens and byte fallback come near one a byte."""
 
 
 class OpenAIOptions(HttpOptions):
@@ -249,7 +244,7 @@ class OpenAIAdapter(HttpAdapter):
         root = self.options.base_url
         return f"{root.removesuffix('/v1')}{path}" if path == "/api/chat" else f"{root}{path}"
 
-    def wire(self, request: Request, samples: int = 1) -> Wire:
+    def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request in the server's dialect."""
         return build_request(
             remote_model=self.remote_model,

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from pcsuite._util.mappings import FieldMapping
+from pcsuite._util.mappings import DataclassMapping
 from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
 from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
@@ -162,7 +162,7 @@ def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[
 
 
 @dataclass(frozen=True, slots=True)
-class PromptConstraint(FieldMapping):
+class PromptConstraint(DataclassMapping):
     """A hard constraint a condition asks for, by attribute or as a mapping: its kind, what it enforces, who does."""
 
     kind: Literal["json_schema", "regex", "cfg"]

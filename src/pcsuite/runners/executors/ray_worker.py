@@ -20,15 +20,15 @@ from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter
 from pcsuite.engines.leases import (
     LeasedBudget,
     LeaseKeeper,
-    PlaceGrant,
-    PlaceReport,
+    PermitGrant,
+    PermitReport,
     Repayment,
     SharedBudget,
-    SharedPlaces,
+    SharedPermits,
 )
 from pcsuite.engines.limits import Budget, Reservation
 from pcsuite.engines.response_cache import ResponseCache
-from pcsuite.engines.session import Session, check_model, say_without_cache
+from pcsuite.engines.session import Session, check_model, warn_without_cache
 from pcsuite.errors import BudgetExceededError, EngineError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Pipeline, Work, in_lanes
@@ -172,18 +172,18 @@ class RunLimits:
     def __init__(
         self, max_inflight: int, max_tokens: int | None, max_cost_usd: float | None, cache: Path | None
     ) -> None:
-        self._places = SharedPlaces(max_inflight)
+        self._permits = SharedPermits(max_inflight)
         self._budget = SharedBudget(Budget(max_tokens, max_cost_usd))
         self._cache_path = cache
         self._cache: ResponseCache | None = None
 
-    async def exchange(self, worker: str, reports: Mapping[str, PlaceReport]) -> dict[str, PlaceGrant]:
-        """Divide places anew.
+    async def exchange(self, worker: str, reports: Mapping[str, PermitReport]) -> dict[str, PermitGrant]:
+        """Divide permits anew.
 
         Returns a grant for each model that was reported.
         """
         return {
-            model_id: self._places.exchange(worker, model_id, report) for model_id, report in reports.items()
+            model_id: self._permits.exchange(worker, model_id, report) for model_id, report in reports.items()
         }
 
     async def borrow(self, worker: str, repayment: Repayment, need: Reservation) -> Reservation:
@@ -200,9 +200,9 @@ class RunLimits:
     async def forget(self, worker: str) -> None:
         """Settle with a worker that was lost.
 
-        Its places are free; its part of the budget counts as spent, since nobody knows what it used.
+        Its permits are free; its part of the budget counts as spent, since nobody knows what it used.
         """
-        self._places.forget(worker)
+        self._permits.forget(worker)
         self._budget.forget(worker)
 
     async def stored(self, key: str) -> Generation | None:
@@ -219,7 +219,7 @@ class RunLimits:
             try:
                 self._cache.close()
             except EngineError as error:
-                say_without_cache(error)
+                warn_without_cache(error)
             self._cache = None
 
     def _opened(self) -> ResponseCache:
@@ -230,15 +230,15 @@ class RunLimits:
 
 
 class LimitsLink:
-    """A worker's way to :class:`RunLimits`: a lender of budget, a source of places, a cache."""
+    """A worker's way to :class:`RunLimits`: a lender of budget, a source of permits, a cache."""
 
     def __init__(self, actor: Any, worker: str) -> None:
         self._actor = actor
         self._worker = worker
 
-    async def exchange(self, reports: Mapping[str, PlaceReport]) -> Mapping[str, PlaceGrant]:
-        """Report and get places."""
-        grants: Mapping[str, PlaceGrant] = await answered(self._actor.exchange.remote(self._worker, reports))
+    async def exchange(self, reports: Mapping[str, PermitReport]) -> Mapping[str, PermitGrant]:
+        """Report and get permits."""
+        grants: Mapping[str, PermitGrant] = await answered(self._actor.exchange.remote(self._worker, reports))
         return grants
 
     async def borrow(self, repayment: Repayment, need: Reservation) -> Reservation:
