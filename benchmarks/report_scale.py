@@ -28,7 +28,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pcsuite.logging.segments import AppendFile, LogRotator, Rotation, log_segments
+from pcsuite._util.append import AppendFile
+from pcsuite.logging.segments import LogRotator, Rotation, log_segments
 
 CONDITIONS = {
     "C0": [],

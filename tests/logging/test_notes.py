@@ -39,6 +39,15 @@ def test_a_torn_or_foreign_line_is_passed_over(tmp_path):
     assert newest(notes) == {"a": "one"}
 
 
+def test_a_note_after_a_torn_line_is_not_lost_with_it(tmp_path):
+    notes = NoteFile(tmp_path / "n.ndjson", Said)
+    notes.append(asdict(Said("a", "one")))
+    with notes.path.open("a", encoding="utf-8") as stream:
+        stream.write('{"about": "b", "wo')  # what a kill leaves
+    notes.append(asdict(Said("c", "two")))
+    assert newest(notes) == {"a": "one", "c": "two"}
+
+
 def test_what_cannot_be_written_is_an_error_that_names_the_file(tmp_path):
     notes = NoteFile(tmp_path / "missing" / "n.ndjson", Said)
     with pytest.raises(LogError, match=r"n\.ndjson: cannot be written"):

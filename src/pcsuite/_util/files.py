@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from pcsuite.errors import RunLockedError
@@ -78,6 +79,11 @@ def building_folder(folder: Path, mark: str) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def next_free(name_of: Callable[[int], Path], taken: Callable[[Path], bool] = Path.exists) -> Path:
+    """The first of numbered names (from 1) that nothing has yet, for what is set aside."""
+    return next(path for number in count(1) if not taken(path := name_of(number)))
 
 
 def write_durably(path: Path, data: bytes) -> None:

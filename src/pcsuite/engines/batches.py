@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +24,8 @@ from uuid import uuid4
 
 import msgspec
 
-from pcsuite._util.files import replace_atomically, sync_folder
+from pcsuite._util.append import append_durably, read_lines
+from pcsuite._util.files import next_free, replace_atomically
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, shorten
@@ -109,8 +109,7 @@ class BatchStore:
         self._results: dict[tuple[str, str], tuple[str, bytes]] = {}
         """Model and request id to the batch's id and the line of its newest result."""
         try:
-            journal = folder / _JOURNAL
-            for line in journal.read_bytes().split(b"\n") if journal.is_file() else ():
+            for line in read_lines(folder / _JOURNAL):
                 # A torn line is the last of a process that died: what it said had not been relied on.
                 with suppress(msgspec.MsgspecError):
                     self._apply(msgspec.json.decode(line, type=_Note))
@@ -170,18 +169,7 @@ class BatchStore:
         """
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         line = _Note(batch.token, event, at, batch.model, file_id, batch_id)
-        path = self.folder / _JOURNAL
-        try:
-            new = not path.exists()
-            with open(path, "ab") as file:
-                torn = file.tell() > 0 and not _ends_a_line(path)
-                file.write((b"\n" if torn else b"") + msgspec.json.encode(line) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            if new:
-                sync_folder(self.folder)
-        except OSError as error:
-            raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
+        append_durably(self.folder / _JOURNAL, msgspec.json.encode(line) + b"\n")
         self._apply(line)
 
     def collect(self, batch: Batch, content: bytes) -> None:
@@ -214,12 +202,6 @@ class BatchStore:
         ]
 
 
-def _ends_a_line(path: Path) -> bool:
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
 def set_aside(folder: Path) -> None:
     """Move the batches of a run that starts anew out of the way, as its log is.
 
@@ -227,10 +209,7 @@ def set_aside(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    number = 1
-    while (aside := folder.with_name(f"{folder.name}.old-{number}")).exists():
-        number += 1
-    folder.rename(aside)
+    folder.rename(next_free(lambda number: folder.with_name(f"{folder.name}.old-{number}")))
 
 
 def service_of(adapter: ModelAdapter, model_id: str) -> BatchService:

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
+from pcsuite._util.append import read_lines
 from pcsuite.errors import DataError
 from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, as_number, decode_json
-from pcsuite.logging.segments import read_lines
 
 _NAME = re.compile(r"^samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d{2}-\d{2}T[\d.-]+))?\.jsonl$")
 _NOT_MEASURES = frozenset({

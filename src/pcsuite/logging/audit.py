@@ -17,7 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from pcsuite._util.files import sync_folder
+from pcsuite._util.append import AppendFile
+from pcsuite._util.files import next_free, sync_folder
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import LogError
 from pcsuite.logging import segments
@@ -25,7 +26,7 @@ from pcsuite.logging.log import PromptStore, RunPaths, read_prompts
 from pcsuite.logging.manifest import manifest_path, read_manifest
 from pcsuite.logging.row import RunRow, decode_row, line_is_sound
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Places that are named of each kind; all are counted."""
 TORN, ALTERED, FOREIGN, DOUBLED = "torn", "altered", "foreign", "doubled"
 _MEANING = {
@@ -81,7 +82,7 @@ class LogAudit:
     def note(self, kind: str, where: str) -> None:
         """Count a damaged line, and name it where not too many were named."""
         self.counts[kind] += 1
-        if len(self.damaged[kind]) < MOST_NAMED:
+        if len(self.damaged[kind]) < MAX_NAMED:
             self.damaged[kind].append(where)
 
 
@@ -133,7 +134,7 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
     copy of them is there. Returns what was found and where the old files are. Raises :class:`RunLockedError` where a
     run is writing the log, and :class:`LogError` where the new files cannot be written.
     """
-    held = segments.AppendFile(paths.log, locked=True, repair=False)
+    held = AppendFile(paths.log, locked=True, repair=False)
     try:
         audit = audit_log(paths)
         aside = _free_name(paths)
@@ -145,12 +146,14 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
         closed = segments.closed_segments(paths.log)
         for segment in closed:
             target = segments.closed_path(aside.log, segment.number)
-            _keep(segment.path, target.with_name(target.name + segments.COMPRESSED * segment.compressed))
+            _link_or_copy(
+                segment.path, target.with_name(target.name + segments.COMPRESSED * segment.compressed)
+            )
         for old, kept in zip(astuple(paths), astuple(aside), strict=True):
             if old.exists():
-                _keep(old, kept)
+                _link_or_copy(old, kept)
         if manifest_path(paths.log).exists():
-            _keep(manifest_path(paths.log), manifest_path(aside.log))
+            _link_or_copy(manifest_path(paths.log), manifest_path(aside.log))
         fresh.prompts.replace(paths.prompts)
         fresh.log.replace(paths.log)
         for segment in closed:
@@ -167,7 +170,7 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
 
 
 def _write_sound(paths: RunPaths, fresh: RunPaths) -> None:
-    log = segments.AppendFile(fresh.log)
+    log = AppendFile(fresh.log)
     prompts = PromptStore(fresh.prompts)
     seen = _Seen()
     wanted: set[str] = set()
@@ -263,25 +266,22 @@ def _lines(log: Path, audit: LogAudit) -> Iterator[tuple[str, int, bytes, bool]]
 
 def _stored_prompts(store: Path, wanted: set[str]) -> dict[str, str]:
     """Texts of the wanted prompts that are in a store and are what their hash says."""
-    found = read_prompts(store, wanted, damaged_too=True)
+    found = read_prompts(store, wanted, skip_damaged=True)
     return {key: text for key, text in found.items() if sha256_hex(text) == key}
 
 
 def _free_name(paths: RunPaths) -> RunPaths:
-    number = 1
-    while True:
-        stem = f"{paths.log.stem}.old-{number}"
-        aside = RunPaths(paths.log.with_name(f"{stem}.jsonl"), paths.log.with_name(f"{stem}.prompts.z"))
-        if (
-            not segments.log_exists(aside.log)
-            and not aside.prompts.exists()
-            and not aside.rescue.log.exists()
-        ):
-            return aside
-        number += 1
+    def named(log: Path) -> RunPaths:
+        return RunPaths(log, log.with_name(f"{log.stem}.prompts.z"))
+
+    def taken(log: Path) -> bool:
+        files = named(log)
+        return segments.log_exists(log) or files.prompts.exists() or files.rescue.log.exists()
+
+    return named(next_free(lambda number: paths.log.with_name(f"{paths.log.stem}.old-{number}.jsonl"), taken))
 
 
-def _keep(path: Path, target: Path) -> None:
+def _link_or_copy(path: Path, target: Path) -> None:
     """A second name for a file, or a copy where the file system has no second names."""
     try:
         os.link(path, target)

@@ -20,6 +20,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from pcsuite._util.append import AppendFile, read_lines
+from pcsuite._util.files import next_free
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
 from pcsuite.logging import segments
@@ -43,11 +45,9 @@ class PromptStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self.file = segments.AppendFile(path)
+        self.file = AppendFile(path)
         # A line that is no prompt's is left alone: the log check names it, and its prompt is kept anew.
-        self._known = {
-            bytes.fromhex(line[:32].decode()) for line in segments.read_lines(path) if _STORED.match(line)
-        }
+        self._known = {bytes.fromhex(line[:32].decode()) for line in read_lines(path) if _STORED.match(line)}
 
     def add(self, prompt_hash: str, text: str) -> None:
         """Keep a prompt, unless it is there already.
@@ -68,20 +68,20 @@ class PromptStore:
         self.file.close()
 
 
-def read_prompts(path: Path, wanted: Iterable[str], *, damaged_too: bool = False) -> dict[str, str]:
+def read_prompts(path: Path, wanted: Iterable[str], *, skip_damaged: bool = False) -> dict[str, str]:
     """The texts of the wanted prompt hashes, by hash; those that the file does not have are left out.
 
-    Raises :class:`LogError` where a wanted prompt is damaged, unless ``damaged_too``: then it is left out as well.
+    Raises :class:`LogError` where a wanted prompt is damaged, unless ``skip_damaged``: then it is left out as well.
     """
     hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
     found: dict[str, str] = {}
-    for line in segments.read_lines(path):
+    for line in read_lines(path):
         if line[:_HASH_CHARS] in hashes:
             try:
                 data = zlib.decompress(base64.b64decode(line[_HASH_CHARS + 1 :]))
                 text = data.decode("utf-8", "surrogatepass")
             except (ValueError, zlib.error) as error:
-                if damaged_too:
+                if skip_damaged:
                     continue
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
             found[line[:_HASH_CHARS].decode("ascii")] = text
@@ -317,7 +317,7 @@ class RunLog:
                 hint=f"pcsuite log check {self.paths.log} --repair puts them back; or delete the file",
             )
         with ExitStack() as opened:
-            self._file = segments.AppendFile(self.paths.log, locked=True)
+            self._file = AppendFile(self.paths.log, locked=True)
             opened.callback(lambda: self._file.close())
             if self._overwrite:
                 self._set_aside()
@@ -425,7 +425,7 @@ class RunLog:
                 if not self._rescued:
                     closed = self._file
                     self._rotator.close_live_file()
-                    self._file = segments.AppendFile(self.paths.log, locked=True)
+                    self._file = AppendFile(self.paths.log, locked=True)
                     closed.close()  # only now: until then its lock keeps others out
         except LogError as error:
             self._failure = error
@@ -448,9 +448,7 @@ class RunLog:
         closed = segments.closed_segments(log)
         if not closed and not self._file.size:
             return
-        number = 1
-        while segments.log_exists(aside := log.with_suffix(f".old-{number}.jsonl")):
-            number += 1
+        aside = next_free(lambda number: log.with_suffix(f".old-{number}.jsonl"), segments.log_exists)
         old = self._file
         try:
             for segment in closed:
@@ -463,5 +461,5 @@ class RunLog:
             log.rename(aside)
         except OSError as error:
             raise LogError(f"{log}: cannot be set aside ({error.strerror})") from error
-        self._file = segments.AppendFile(log, locked=True)
+        self._file = AppendFile(log, locked=True)
         old.close()

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from pcsuite._util.append import AppendFile, read_lines
+from pcsuite._util.files import next_free
 from pcsuite.config.spellings import regime_id
-from pcsuite.logging.segments import AppendFile, read_lines
 
 
 class ArmKey(NamedTuple):
@@ -93,10 +94,7 @@ class LooksFile:
         """Open the file of a ``log``; those of an earlier run that has been set aside (``fresh``) are set aside too."""
         path = looks_path(log)
         if fresh and path.exists():
-            number = 1
-            while (aside := log.with_suffix(f".old-{number}.looks.ndjson")).exists():
-                number += 1
-            path.rename(aside)
+            path.rename(next_free(lambda number: log.with_suffix(f".old-{number}.looks.ndjson")))
         self.earlier = read_looks(log)
         self._file = AppendFile(path)
 

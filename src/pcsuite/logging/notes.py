@@ -6,13 +6,12 @@ Marks of the view and gold labels of a judge are kept so.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pcsuite.errors import LogError
+from pcsuite._util.append import append_durably
 
 LONGEST_NOTE = 4000
 """Characters of a note at most."""
@@ -55,10 +54,5 @@ class NoteFile(Generic[Key, Note]):
 
         Earlier notes stay in the file: what counts is the newest of each thing (:meth:`newest`).
         """
-        try:
-            with self._lock, self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(fields, ensure_ascii=False) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
+        with self._lock:
+            append_durably(self.path, json.dumps(fields, ensure_ascii=False).encode() + b"\n")

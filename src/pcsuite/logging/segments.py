@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import gzip
-import io
 import math
 import os
 import re
@@ -16,204 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from pcsuite._util.files import lock_holder, replacing, sync_folder, try_lock, warn_without_locks
+from pcsuite._util.append import split_lines
+from pcsuite._util.files import replacing, sync_folder
 from pcsuite.config.profile import RunSection
-from pcsuite.errors import ConfigError, LogError, RunLockedError, did_you_mean
+from pcsuite.errors import ConfigError, LogError, did_you_mean
 
 COMPRESSED = ".gz"
 PART_MARK = "~"
 """Stands before the number of a closed segment. No run may have it in its name (``run.name`` allows letters, digits,
 ``.``, ``_`` and ``-``), so the log of one run is never taken for a part of another's."""
-MOST_BYTES = (1 << 32) - 1
+MAX_SEGMENT_BYTES = (1 << 32) - 1
 """A gzip file says its length in 32 bits, so no segment may be longer."""
 _CHUNK_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 16
 _GZIP = 16 + zlib.MAX_WBITS
+"""zlib's way of asking for a gzip header and trailer around the stream."""
 _LEVEL = 3
 _TRAILER = 8
-_TRIES = 5
-
-
-def read_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a file without their newline, read in large chunks; nothing where there is no file.
-
-    An unfinished last line is a line too.
-    """
-    if not path.exists():
-        return
-    with path.open("rb", buffering=0) as stream:
-        yield from _split_lines(stream)
-
-
-def _split_lines(stream: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
-    rest = b""
-    while chunk := stream.read(_CHUNK_BYTES):
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        yield from lines
-    if rest:
-        yield rest
-
-
-class AppendFile:
-    """A file that is repaired when opened and then only grows, by whole lines.
-
-    ``locked`` keeps other processes out for as long as it is open: the lock is on the file itself, so nothing that
-    happens to other files lets a second writer in. Without ``repair`` a torn line stays, for whoever wants to see it.
-    """
-
-    def __init__(self, path: Path, *, locked: bool = False, repair: bool = True) -> None:
-        self.path = path
-        self.displaced = False
-        """Whether a sync found that the path no longer leads to this file."""
-        try:
-            self._descriptor = _open_locked(path) if locked else _open(path)
-            try:
-                self.repaired_bytes = _cut_torn_line(self._descriptor) if repair else 0
-                """Bytes of an unfinished last line that were cut off; what it held is run again."""
-            except OSError:
-                os.close(self._descriptor)
-                raise
-        except OSError as error:
-            raise LogError(
-                f"{path}: cannot be opened for writing ({error.strerror})",
-                hint="see to its folder's permissions and space, or set another run.output_dir",
-            ) from error
-        self.size = os.fstat(self._descriptor).st_size
-        """Bytes in the file."""
-        self.synced_size = self.size
-        """Bytes that were in the file when it was last synced."""
-        self._dirty = False
-
-    def write(self, lines: bytes) -> None:
-        """Append whole lines; what does not fit on the disk leaves no trace.
-
-        The operating system has them when this returns; :meth:`sync` brings them to the disk. Raises
-        :class:`LogError`.
-        """
-        written = 0
-        try:
-            while written < len(lines):
-                written += os.write(self._descriptor, lines[written:])
-        except OSError as error:
-            # Where not even this works the torn line is cut off when the file is opened again.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self.size)
-            raise self._failure(error) from error
-        self.size += len(lines)
-        self._dirty = True
-
-    def sync(self) -> None:
-        """Bring what was written to the disk, and look whether the file is still where it was.
-
-        A file that was deleted or replaced is ``displaced`` from then on. Raises :class:`LogError` where the disk
-        refuses, or where another program has cut the file.
-        """
-        try:
-            if self._dirty:
-                self._dirty = False  # before: what is written meanwhile needs a sync of its own
-                os.fsync(self._descriptor)
-            here = os.fstat(self._descriptor)
-        except OSError as error:
-            self._dirty = True
-            raise self._failure(error) from error
-        if here.st_size < self.synced_size:
-            raise LogError(
-                f"{self.path}: another program has cut it from {self.synced_size} to {here.st_size} bytes",
-                hint="the rows that are gone are asked for again when you run the same command",
-            )
-        self.synced_size = here.st_size
-        self.displaced = self.displaced or not _leads_to(self.path, here)
-
-    def move_to(self, target: Path) -> None:
-        """Go on in another file, which gets everything this one has, whether or not a name leads to it.
-
-        Raises :class:`LogError` where the other file is there already or cannot be written.
-        """
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            copy = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
-            try:
-                offset = 0
-                while block := os.pread(self._descriptor, _CHUNK_BYTES, offset):
-                    offset += len(block)
-                    while block:
-                        block = block[os.write(copy, block) :]
-                os.fsync(copy)
-            except OSError:
-                os.close(copy)
-                target.unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            why = f"was deleted or replaced, and {target} cannot be written ({error.strerror})"
-            raise LogError(f"{self.path}: {why}", hint="the rows of this session are lost") from error
-        os.close(self._descriptor)
-        self._descriptor, self.path, self.displaced = copy, target, False
-
-    def close(self) -> None:
-        """Close the file; unsynced lines are the operating system's to write."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _failure(self, error: OSError) -> LogError:
-        return LogError(
-            f"{self.path}: cannot be written ({error.strerror})",
-            hint="free some space and run the same command again: it goes on from the last finished row",
-        )
-
-
-def _open(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-
-
-def _open_locked(path: Path) -> int:
-    """The file, opened and locked; raises :class:`RunLockedError` where another process has it."""
-    for _ in range(_TRIES):
-        descriptor = _open(path)
-        try:
-            held = try_lock(descriptor)
-            if held is False:
-                hint = "wait for it to end, or give this run another name with --name"
-                by = lock_holder(descriptor)
-                raise RunLockedError(f"{path}: the run is in use{by}", hint=hint)
-            if held is None:
-                warn_without_locks(path)
-            # Between opening and locking its owner may have renamed it: then it is a closed segment by now.
-            if _leads_to(path, os.fstat(descriptor)):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-    raise LogError(f"{path}: is being renamed by another process", hint="wait for that to end")
-
-
-def _leads_to(path: Path, file: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(path.stat(), file)
-    except FileNotFoundError:
-        return False
-
-
-def _cut_torn_line(descriptor: int) -> int:
-    """Cut an unfinished last line off an open file; returns the number of bytes removed.
-
-    A line is torn when the process ended while it was being written.
-    """
-    size = end = os.fstat(descriptor).st_size
-    while end > 0:
-        start = max(0, end - _BLOCK_BYTES)
-        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            end = start + newline + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(descriptor, end)
-        os.fsync(descriptor)
-    return size - end
+_MAX_TRIES = 5
+"""Times that a log is looked at again because it was rotated meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +105,7 @@ class LogRotator:
                 raise error
 
     def _compress(self, path: Path) -> None:
-        if not self._rotation.compress or path.stat().st_size > MOST_BYTES:
+        if not self._rotation.compress or path.stat().st_size > MAX_SEGMENT_BYTES:
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-compression")
@@ -377,7 +195,7 @@ def log_segments(log: Path) -> list[Segment]:
     them: passing over them would lose their rows in silence.
     """
     _refuse_old_parts(log)
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         before = closed_segments(log)
         live = [Segment(log, 0)] if log.is_file() else []
         if [segment.number for segment in closed_segments(log)] == [segment.number for segment in before]:
@@ -429,12 +247,12 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
                 stream = next(one for one in closed_segments(log) if one.number == segment.number).open()
             with stream:
                 try:
-                    yield from _split_lines(stream)
+                    yield from split_lines(stream)
                 except (OSError, EOFError, zlib.error) as error:
                     hint = f"pcsuite log check {log} --repair keeps what can be read"
                     raise LogError(f"{segment.path}: is damaged ({error})", hint=hint) from error
         if live is not None:
-            yield from _split_lines(live)
+            yield from split_lines(live)
     finally:
         if live is not None:
             live.close()
@@ -442,7 +260,7 @@ def read_log_lines(log: Path) -> Iterator[bytes]:
 
 def _opened(log: Path) -> tuple[list[Segment], BinaryIO | None]:
     """The closed segments, and the live file opened at a moment when those were all."""
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         segments = log_segments(log)
         closed = [segment for segment in segments if segment.number]
         try:

@@ -13,10 +13,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.hashing import digest
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
 from pcsuite.logging.row import RunRow, decode_row
-from pcsuite.logging.segments import AppendFile, read_lines
 from pcsuite.optimization.problem import CandidateScore
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.stats.objective import Replicate

@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pcsuite import __version__
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import next_free, replace_atomically
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
 from pcsuite.config.definitions import OperatorSpec
@@ -232,8 +231,7 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
             except (ValueError, KeyError, TypeError):
                 stored = None
             if stored != document["hash"]:
-                names = (path.with_suffix(f".old-{number}.json") for number in count(1))
-                aside = next(name for name in names if not name.exists())
+                aside = next_free(lambda number: path.with_suffix(f".old-{number}.json"))
                 path.rename(aside)
         replace_atomically(path, content)
     except OSError as error:
