@@ -19,9 +19,10 @@ from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from pcsuite.verifier.compare import Rules, compare_records, results_document, score_bytes
+from pcsuite.verifier.compare import compare_records
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.report import render_report
+from pcsuite.verifier.results import Rules, results_document, score_bytes
 from pcsuite.verifier.store import summarise, to_json
 from pcsuite.verifier.truth import Truth
 

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pcsuite.verifier.ci import Checked, junit_xml, pointer_lines, sarif_json
-from pcsuite.verifier.compare import Rules, results_document, score_bytes
+from pcsuite.verifier.ci import CheckedEval, junit_xml, pointer_lines, sarif_json
 from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.results import Rules, results_document, score_bytes
 from pcsuite.verifier.truth import parse_truth
 
 TRUTH = b"field,value\nClimate Zone,7\nCity,Somewhere\nwindows[name=101].area,20\nwindows[name=102].area,30\n"
@@ -23,7 +23,9 @@ def checked(data):
     rules = Rules(parse_truth(TRUTH, mapping), mapping)
     scored = score_bytes(data, rules, "x", strict=False)
     document = results_document(scored, rules, "house", 3, "p7")
-    return Checked(document, Path("evals/house/ground_truth.csv"), Path("evals/house/extracted.json"), data)
+    return CheckedEval(
+        document, Path("evals/house/ground_truth.csv"), Path("evals/house/extracted.json"), data
+    )
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pcsuite.verifier.compare import Rules, results_document, score_bytes
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.report import MOST_CARDS, f1_plot, marked, render_report, shown
+from pcsuite.verifier.report import MAX_CARDS, f1_plot, mark_differences, render_report, value_text
+from pcsuite.verifier.results import Rules, results_document, score_bytes
 from pcsuite.verifier.store import summarise
 from pcsuite.verifier.truth import parse_truth
 
@@ -107,8 +107,13 @@ def test_an_unreadable_extraction_is_said_first():
 
 
 def test_values_show_their_type():
-    assert (shown(12), shown("12"), shown(None), shown([1])) == ("12", '"12"', "null", "[1]")
-    assert len(shown("x" * 5000)) < 400
+    assert (value_text(12), value_text("12"), value_text(None), value_text([1])) == (
+        "12",
+        '"12"',
+        "null",
+        "[1]",
+    )
+    assert len(value_text("x" * 5000)) < 400
 
 
 @pytest.mark.parametrize("scores", [[0.0], [1.0], [0.2, 0.9, 0.9], [0.97] * 300])
@@ -136,18 +141,18 @@ def test_a_card_for_each_item_and_its_errors_in_it():
 
 
 def test_a_page_draws_no_more_than_a_browser_can_use():
-    items = ",".join(f'{{"name": "W{n}", "area": 1}}' for n in range(3 * MOST_CARDS))
+    items = ",".join(f'{{"name": "W{n}", "area": 1}}' for n in range(3 * MAX_CARDS))
     fields = ",".join(f'"k{n}": 1' for n in range(2000))
     html = page(f'{{"windows": [{items}], "project": {{{fields}}}}}'.encode())
-    assert html.count("<article") == MOST_CARDS
+    assert html.count("<article") == MAX_CARDS
     assert "further errors are not drawn here" in html
     assert len(html) < 1_500_000
 
 
 def test_characters_that_differ_are_marked():
-    expected, actual = marked("Upper Hall", "Uper Hall")
+    expected, actual = mark_differences("Upper Hall", "Uper Hall")
     assert str(expected) == '&#34;U<mark class="t">p</mark>per Hall&#34;'
     assert str(actual) == "&#34;Uper Hall&#34;"
-    assert "mark" not in str(marked("Tile", "Asphalt shingle, grey")[0])
-    assert str(marked(580.0, 590)[0]) == '5<mark class="t">8</mark>0'
-    assert str(marked("<b>x", "<b>y")[1]).count("<b>") == 0
+    assert "mark" not in str(mark_differences("Tile", "Asphalt shingle, grey")[0])
+    assert str(mark_differences(580.0, 590)[0]) == '5<mark class="t">8</mark>0'
+    assert str(mark_differences("<b>x", "<b>y")[1]).count("<b>") == 0

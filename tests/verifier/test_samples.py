@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import pcsuite.data
-from pcsuite.verifier.compare import Rules, score_file
 from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.results import Rules, score_file
 from pcsuite.verifier.tree import compared_record
 from pcsuite.verifier.truth import parse_truth, read_truth
 

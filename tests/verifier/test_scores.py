@@ -1,6 +1,6 @@
 import pytest
 
-from pcsuite.verifier.scores import Counts, paired_difference, pool
+from pcsuite.verifier.scores import Counts, paired_difference, pool_evals
 
 
 def test_metrics_worked_out_by_hand():
@@ -24,7 +24,7 @@ def test_nothing_of_nothing_is_zero():
 
 def test_macro_and_micro():
     small, large = Counts(matches=1, omission=1), Counts(matches=98, omission=2)
-    pooled = pool([small, large])
+    pooled = pool_evals([small, large])
     # F1 = 2/3 and 196/198; pooled TP 99, FN 3
     assert pooled.macro_f1 == pytest.approx((2 / 3 + 196 / 198) / 2)
     assert pooled.micro_f1 == pytest.approx(198 / 201)
@@ -33,14 +33,18 @@ def test_macro_and_micro():
 
 
 def test_one_eval_has_no_interval():
-    assert pool([Counts(matches=1)]).macro_interval is None
-    assert pool([]).macro_f1 == 0
+    assert pool_evals([Counts(matches=1)]).macro_interval is None
+    assert pool_evals([]).macro_f1 == 0
 
 
 def test_intervals_repeat():
     counts = [Counts(matches=k, omission=10 - k) for k in range(1, 10)]
-    assert pool(counts) == pool(counts)
-    assert pool(counts).macro_interval[0] < pool(counts).macro_f1 < pool(counts).macro_interval[1]
+    assert pool_evals(counts) == pool_evals(counts)
+    assert (
+        pool_evals(counts).macro_interval[0]
+        < pool_evals(counts).macro_f1
+        < pool_evals(counts).macro_interval[1]
+    )
 
 
 def test_paired_difference():

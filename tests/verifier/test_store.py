@@ -13,8 +13,8 @@ import pytest
 
 from pcsuite._util.files import folder_lock
 from pcsuite.errors import DataError, RunLockedError
-from pcsuite.verifier.compare import Rules, score_bytes
 from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.results import Rules, score_bytes
 from pcsuite.verifier.store import (
     field_trends,
     read_results,

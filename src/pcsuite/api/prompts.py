@@ -256,8 +256,8 @@ def verify(
         pcs.verify("ground_truth.csv", {"project": …})["metrics"]["f1"]
     """
     from pcsuite.verifier.cells import read_bytes
-    from pcsuite.verifier.compare import Rules, read_rules, require_fields, results_document, score_bytes
     from pcsuite.verifier.mapping import load_mapping
+    from pcsuite.verifier.results import Rules, read_rules, require_fields, results_document, score_bytes
     from pcsuite.verifier.truth import parse_truth
 
     known = load_mapping(None if mapping is None else Path(mapping))

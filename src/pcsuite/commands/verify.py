@@ -15,10 +15,10 @@ from pcsuite.commands import DIR, FILE
 from pcsuite.errors import DataError, Exit
 
 if TYPE_CHECKING:
-    from pcsuite.verifier.ci import Checked
+    from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.evals import ScoredEval
     from pcsuite.verifier.improve.engine import ImproveOutcome
-    from pcsuite.verifier.scores import Pooled
+    from pcsuite.verifier.scores import PooledScores
 
 _ERRORS = {
     "omission": "omitted",
@@ -66,7 +66,7 @@ def _check_gate(value: float | None) -> None:
 
 @contextmanager
 def _ci_files(
-    args: argparse.Namespace, checked: Sequence[Checked], problems: Sequence[str]
+    args: argparse.Namespace, checked: Sequence[CheckedEval], problems: Sequence[str]
 ) -> Iterator[None]:
     """Write what CI asked for; the files appear when the block ends well, and an error leaves none."""
     from pcsuite._util.files import replacing
@@ -112,9 +112,9 @@ def execute_verify(args: argparse.Namespace) -> int:
     Returns 1 below ``--fail-under``. Bad input is raised before anything is written.
     """
     from pcsuite.verifier.cells import read_bytes
-    from pcsuite.verifier.ci import Checked
-    from pcsuite.verifier.compare import Rules, read_rules, require_fields, results_document, score_bytes
+    from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.mapping import load_mapping
+    from pcsuite.verifier.results import Rules, read_rules, require_fields, results_document, score_bytes
     from pcsuite.verifier.store import save_iteration
     from pcsuite.verifier.truth import parse_truth
 
@@ -146,7 +146,7 @@ def execute_verify(args: argparse.Namespace) -> int:
     saves = not args.no_save
     if not saves or args.junit or args.sarif:
         document = results_document(scored, rules, eval_id, None, version)
-        checked = [Checked(document, args.ground_truth, args.extracted, data)]
+        checked = [CheckedEval(document, args.ground_truth, args.extracted, data)]
     else:
         checked = []
     with _ci_files(args, checked, problems):
@@ -237,13 +237,13 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     iteration so far. All evals are scored before anything is written.
     """
     from pcsuite._util.files import replacing
-    from pcsuite.verifier.ci import Checked
-    from pcsuite.verifier.compare import results_document
-    from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, passed_over, score_evals
+    from pcsuite.verifier.ci import CheckedEval
+    from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, score_evals, skipped_folders
     from pcsuite.verifier.mapping import load_mapping
     from pcsuite.verifier.overview import OVERVIEW, EvalRow, render_overview
-    from pcsuite.verifier.scores import pool
-    from pcsuite.verifier.store import ToSave, best_f1, save_together
+    from pcsuite.verifier.results import results_document
+    from pcsuite.verifier.scores import pool_evals
+    from pcsuite.verifier.store import PendingIteration, best_f1, save_together
 
     _check_gate(args.fail_under)
     version = _instructions_version(args)
@@ -253,17 +253,21 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, mapping, args.extracted)
     best = {entry.eval.eval_id: best_f1(entry.eval.folder, entry.rules) for entry in scored}
-    pooled = pool([entry.scored.comparison.counts for entry in scored])
+    pooled = pool_evals([entry.scored.comparison.counts for entry in scored])
     problems = _missed_gates(args, scored, pooled, best)
     documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, version) for one in scored]
     checked = [
-        Checked(document, one.eval.folder / TRUTH, one.eval.folder / args.extracted, one.scored.extraction)
+        CheckedEval(
+            document, one.eval.folder / TRUTH, one.eval.folder / args.extracted, one.scored.extraction
+        )
         for one, document in zip(scored, documents, strict=True)
     ]
     overview = args.evals_dir / OVERVIEW
     with _ci_files(args, checked, problems):
         if not args.no_save:
-            entries = [ToSave(e.eval.folder, e.scored, e.rules, e.eval.eval_id, version) for e in scored]
+            entries = [
+                PendingIteration(e.eval.folder, e.scored, e.rules, e.eval.eval_id, version) for e in scored
+            ]
             try:
                 with replacing(overview) as partial:
                     partial.touch()  # a folder that cannot be written is found before an iteration is
@@ -277,7 +281,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
                     partial.write_text(html, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 raise DataError(f"{overview}: cannot be written ({error.strerror or error})") from error
-    for note in passed_over(args.evals_dir):
+    for note in skipped_folders(args.evals_dir):
         print(f"pcsuite: note: {note}", file=sys.stderr)
     for entry in scored:
         for note in (*entry.scored.notes, *entry.rules.truth.warnings):
@@ -311,7 +315,10 @@ def execute_verify_all(args: argparse.Namespace) -> int:
 
 
 def _missed_gates(
-    args: argparse.Namespace, scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, float | None]
+    args: argparse.Namespace,
+    scored: Sequence[ScoredEval],
+    pooled: PooledScores,
+    best: dict[str, float | None],
 ) -> list[str]:
     problems = []
     if args.fail_under is not None and pooled.macro_f1 < args.fail_under:
@@ -323,7 +330,7 @@ def _missed_gates(
     return problems
 
 
-def _evals_table(scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, float | None]) -> str:
+def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[str, float | None]) -> str:
     rows = []
     for entry in scored:
         counts = entry.scored.comparison.counts

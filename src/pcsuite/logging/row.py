@@ -2,7 +2,7 @@
 
 The structs below are the one declaration of a row. The columns that DuckDB reads from the log and those of
 ``runs.parquet`` and ``runs.csv`` are derived from them (:mod:`pcsuite.analysis.load.schema`): a field added here is
-a column there. ``Annotated[..., Column(...)]`` says where a column differs from its field.
+a column there. ``Annotated[..., FlatColumn(...)]`` says where a column differs from its field.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pcsuite.evaluation.base import JudgeCall, Parsed
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FlatColumn:
     """How a field stands in the flat tables, where that is not as itself in the order of the row."""
 
     name: str = ""
@@ -58,13 +58,13 @@ class ConditionRef(msgspec.Struct, frozen=True):
     """Which prompt condition."""
 
     id: str
-    operators: Annotated[tuple[str, ...], Column(join="+")]
+    operators: Annotated[tuple[str, ...], FlatColumn(join="+")]
 
 
 class DecodingRef(msgspec.Struct, frozen=True):
     """Which decoding regime; ``None`` where an imported log does not say what the backend used."""
 
-    id: Annotated[str, Column(read_as=LONG_REGIME_IDS)]
+    id: Annotated[str, FlatColumn(read_as=LONG_REGIME_IDS)]
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
@@ -76,8 +76,8 @@ _NO_LONGER_NAMED: Mapping[str, str | None] = {"none": None}
 class PerturbationRef(msgspec.Struct, frozen=True):
     """Which perturbation; both are null for the clean prompt, which tables call ``none``."""
 
-    type: Annotated[str | None, Column(read_as=_NO_LONGER_NAMED)] = None
-    id: Annotated[str | None, Column(read_as=_NO_LONGER_NAMED)] = None
+    type: Annotated[str | None, FlatColumn(read_as=_NO_LONGER_NAMED)] = None
+    id: Annotated[str | None, FlatColumn(read_as=_NO_LONGER_NAMED)] = None
 
     @property
     def kind(self) -> str:
@@ -105,7 +105,7 @@ class PromptRecord(msgspec.Struct, frozen=True):
     schema_hash: str | None
     template: str
     rendered_chars: int
-    prompt_tokens: Annotated[int | None, Column("rendered_tokens")]
+    prompt_tokens: Annotated[int | None, FlatColumn("rendered_tokens")]
     padded: int
     band: str = "inside"
     tokens_exact: bool = True
@@ -134,8 +134,8 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     react_steps: int = 0
     tool_calls: int = 0
     attempts: int = 1
-    transcript: Annotated[list[dict[str, Any]] | None, Column(absent=True)] = None
-    batch: Annotated[str | None, Column("batch_id")] = None
+    transcript: Annotated[list[dict[str, Any]] | None, FlatColumn(absent=True)] = None
+    batch: Annotated[str | None, FlatColumn("batch_id")] = None
     """Id of the provider's batch that the answer came in, where it came in one."""
 
 
@@ -158,13 +158,13 @@ class RunRow(msgspec.Struct, frozen=True):
     prompt: PromptRecord
     generation: GenerationRecord | None
     parsed: Parsed | None
-    metrics: Annotated[dict[str, Any], Column(after="n_errors")]
-    errors: Annotated[list[str], Column(count="n_errors")]
-    kind: Annotated[str, Column(after="git_commit")] = "main"
+    metrics: Annotated[dict[str, Any], FlatColumn(after="n_errors")]
+    errors: Annotated[list[str], FlatColumn(count="n_errors")]
+    kind: Annotated[str, FlatColumn(after="git_commit")] = "main"
     """``main``, or the name of an auxiliary pass (a verifier pass) that main tables leave out."""
     engine: dict[str, str] = msgspec.field(default_factory=dict)
     """What determined the answer besides the prompt: engine version, weights hash."""
-    judge: Annotated[list[JudgeCall] | msgspec.UnsetType, Column(absent=True)] = msgspec.UNSET
+    judge: Annotated[list[JudgeCall] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """Of a judged task: every call of the judge with its verdict and raw reply, in order."""
 
 

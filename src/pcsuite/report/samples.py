@@ -17,7 +17,7 @@ from pcsuite.errors import LogError
 from pcsuite.logging.log import read_prompts
 from pcsuite.prompts.verbatim import readable
 
-MOST_ROWS = 240
+MAX_ROWS = 240
 CLIP = 6_000
 FAILED_ROWS = 12
 
@@ -93,7 +93,7 @@ Items = Mapping[str, Mapping[str, Item]]
 
 
 def sample_rows(
-    tables: RunTables, logs: Sequence[Path], most: int = MOST_ROWS, items: Items | None = None
+    tables: RunTables, logs: Sequence[Path], most: int = MAX_ROWS, items: Items | None = None
 ) -> list[SampleRow]:
     """Rows to read: a few items of each task under all conditions, chosen by hash, and the first failed calls.
 

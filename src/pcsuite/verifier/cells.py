@@ -18,7 +18,7 @@ _C1_BYTES = re.compile(rb"[\x80-\x9f]")
 _UNIT = re.compile(r"^(.*?)\s*\(([^()]*)\)\s*:?\s*$")
 
 
-class Row(NamedTuple):
+class CsvRow(NamedTuple):
     """One row: its line number in the file and its cells, trimmed, without trailing empty ones."""
 
     number: int
@@ -86,7 +86,7 @@ def find_delimiter(content: str) -> str:
     return max(DELIMITERS, key=lambda mark: sum(mark in line for line in lines))
 
 
-def parse_rows(data: bytes, source: str) -> list[Row]:
+def parse_rows(data: bytes, source: str) -> list[CsvRow]:
     """Rows of a CSV file in either dialect, cells trimmed; ragged rows are fine.
 
     Raises ``DataError`` with ``source`` and row for an unbalanced quote or a file without a single cell.
@@ -95,13 +95,13 @@ def parse_rows(data: bytes, source: str) -> list[Row]:
     delimiter = find_delimiter(content)
     text = io.StringIO(content, newline="")
     reader = csv.reader(text, strict=True, skipinitialspace=True, delimiter=delimiter)
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     try:
         for cells in reader:
             trimmed = [cell.strip() for cell in cells]
             while trimmed and not trimmed[-1]:
                 trimmed.pop()
-            rows.append(Row(reader.line_num, tuple(trimmed)))
+            rows.append(CsvRow(reader.line_num, tuple(trimmed)))
     except csv.Error as error:
         cut = str(error) == "unexpected end of data"
         hint = "a quote is never closed, or the file was cut off" if cut else None
@@ -136,7 +136,7 @@ def _unit_key(unit: str) -> str:
     return "".join(character for character in unit.casefold() if character.isascii() and character.isalnum())
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table: its label and the field it feeds, ``None`` where the mapping has none."""
 
     label: str
@@ -172,7 +172,7 @@ class CellReader:
             return None
         return parse_cell(text, rule.type)
 
-    def checked(self, row: Row, text: str, rule: FieldRule, path: str) -> Any:
+    def checked(self, row: CsvRow, text: str, rule: FieldRule, path: str) -> Any:
         """As :meth:`value`, but the error is a ``DataError`` with file, row and the field's ``path``.
 
         Its hint says how the cell can be made to mean "not given".
@@ -183,11 +183,11 @@ class CellReader:
             hint = "correct the cell, or add it to not_given_numbers in the mapping"
             raise self.error(row, f"{path}: {error}", hint) from None
 
-    def error(self, row: Row, message: str, hint: str | None = None) -> DataError:
+    def error(self, row: CsvRow, message: str, hint: str | None = None) -> DataError:
         """An error that names file and row."""
         return DataError(f"{self.source}: row {row.number}: {message}", hint=hint)
 
-    def check_unit(self, row: Row, unit: str | None, rule: FieldRule, path: str) -> None:
+    def check_unit(self, row: CsvRow, unit: str | None, rule: FieldRule, path: str) -> None:
         """Raise ``DataError`` where the truth states another unit than the mapping does.
 
         Case, blanks and degree signs do not matter; a truth or a mapping without a unit agrees with any.
@@ -203,14 +203,14 @@ class CellReader:
         folded = text.casefold()
         return folded not in self._blank and folded not in self._blank_words
 
-    def columns(self, row: Row, start: int, rules: Sequence[FieldRule]) -> tuple[Column, ...]:
+    def columns(self, row: CsvRow, start: int, rules: Sequence[FieldRule]) -> tuple[TableColumn, ...]:
         """The columns a header row announces, from cell ``start`` on.
 
         A label may carry its unit in parentheses; a column without a label is known by the one before it.
         """
         by_label = {label_key(label): rule for rule in rules for label in rule.labels}
         by_previous = {label_key(rule.follows): rule for rule in rules if rule.follows}
-        columns: list[Column] = []
+        columns: list[TableColumn] = []
         previous = ""
         for text in row.cells[start:]:
             key, unit = label_key(text), None
@@ -221,18 +221,18 @@ class CellReader:
                 rule = by_label.get(key)
             if rule is not None:
                 self.check_unit(row, unit, rule, rule.path)
-            columns.append(Column(text, rule))
+            columns.append(TableColumn(text, rule))
             previous = key
         return tuple(columns)
 
     def align(
         self,
-        row: Row,
+        row: CsvRow,
         start: int,
-        columns: tuple[Column, ...],
+        columns: tuple[TableColumn, ...],
         may_lack: Sequence[str],
         usually_lacks: bool = False,
-    ) -> tuple[Column, ...]:
+    ) -> tuple[TableColumn, ...]:
         """The columns this row's cells stand under.
 
         Some rows leave a group of columns out, so that the later cells move to the left. The reading under
@@ -248,7 +248,7 @@ class CellReader:
             return columns
         cells = row.cells[start:]
 
-        def misfits(reading: tuple[Column, ...]) -> int:
+        def misfits(reading: tuple[TableColumn, ...]) -> int:
             count = sum(1 for cell in cells[len(reading) :] if cell)
             for cell, column in zip(cells, reading, strict=False):
                 try:

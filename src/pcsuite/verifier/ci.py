@@ -13,13 +13,13 @@ from pcsuite import __version__
 from pcsuite.verifier.paths import item_of, pointer_token
 from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
 
-_MOST_LINES = 50
+_MAX_LINES = 50
 """Discrepancies spelled out in one JUnit test case; a viewer shows no more than a screenful."""
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-class Checked(NamedTuple):
+class CheckedEval(NamedTuple):
     """One eval as CI sees it: its results, the files they are about, and the extraction's text."""
 
     document: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Checked(NamedTuple):
     extraction: bytes
 
 
-def junit_xml(checked: Sequence[Checked], problems: Sequence[str] = ()) -> bytes:
+def junit_xml(checked: Sequence[CheckedEval], problems: Sequence[str] = ()) -> bytes:
     """JUnit XML: a suite for each eval with a case for each item, failed where a field of it is not right.
 
     ``problems`` are gates that were missed; each is a failed case of a suite of its own.
@@ -54,8 +54,8 @@ def junit_xml(checked: Sequence[Checked], problems: Sequence[str] = ()) -> bytes
                 suite, "testcase", classname=_xml(document["eval_id"]), name=_xml(path)
             )
             if found:
-                lines = [_sentence(entry) for entry in found[:_MOST_LINES]]
-                lines += [f"… and {len(found) - _MOST_LINES} more"] if len(found) > _MOST_LINES else []
+                lines = [_sentence(entry) for entry in found[:_MAX_LINES]]
+                lines += [f"… and {len(found) - _MAX_LINES} more"] if len(found) > _MAX_LINES else []
                 kinds = sorted({entry["error_type"] for entry in found})
                 message = f"{len(found)} of its fields not right: {', '.join(kinds)}"
                 failure = ElementTree.SubElement(case, "failure", message=message, type=kinds[0])
@@ -96,7 +96,7 @@ def _sentence(entry: Mapping[str, Any]) -> str:
     return f"{entry['field_path']}: {entry['error_type']}: {said}{note}"
 
 
-def sarif_json(checked: Sequence[Checked]) -> bytes:
+def sarif_json(checked: Sequence[CheckedEval]) -> bytes:
     """SARIF 2.1.0: a result for each discrepancy, at its line of the extraction, with the row of the truth beside it.
 
     What is missing has no line of its own: it is shown at the line of the nearest holder that was extracted.

@@ -1,97 +1,25 @@
-"""A record against the truth, field by field: the extracted JSON read, judged and kept as a value."""
+"""A record against the truth, field by field."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite import __version__
-from pcsuite.errors import DataError
-from pcsuite.stats.f1 import f1_score, precision_recall_f1
-from pcsuite.verifier.cells import label_key, read_bytes
+from pcsuite.verifier.cells import label_key
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.pairing import Pair, pair_items, pair_texts
+from pcsuite.verifier.pairing import ItemPair, pair_items, pair_texts
 from pcsuite.verifier.paths import item_path, pointer_token
 from pcsuite.verifier.scores import Counts
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
-from pcsuite.verifier.truth import Steps, Truth, read_truth
+from pcsuite.verifier.truth import KeyPath, Truth
 from pcsuite.verifier.values import as_float, is_blank, judge_value, type_in_words
 
-MAX_DEPTH = 64
-"""Deepest nesting that is read; a BuildingSpec has five levels."""
-
-
-_MOST_UNKNOWN = 200
+_MAX_UNKNOWN = 200
 """Fields outside the mapping that have counts of their own; what comes after them is counted together."""
 _FURTHER = "(further unknown fields)"
-_LONG_NUMBER = re.compile(r"\d{4301,}")
-
-
-def parse_extraction(
-    data: bytes, source: str = "extraction", notes: list[str] | None = None
-) -> dict[str, Any]:
-    """The record in the bytes of a JSON file: strict, finite, no deeper than :data:`MAX_DEPTH`, in UTF-8.
-
-    Of a key that an object has twice the last value counts, and ``notes`` says so. Raises ``DataError`` in one line
-    that names ``source`` for anything else than one such object.
-    """
-    repeated: Counter[str] = Counter()
-
-    def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(members)
-        if len(made) < len(members):
-            repeated.update(key for key, count in Counter(key for key, _ in members).items() if count > 1)
-        return made
-
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = data[: error.start].count(b"\n") + 1
-        raise DataError(f"{source}: row {row}: not UTF-8 text, which JSON must be") from None
-    too_deep = DataError(f"{source}: nested deeper than {MAX_DEPTH} levels")
-    try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=make_object)
-    except json.JSONDecodeError as error:
-        where = f"row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
-        raise DataError(f"{source}: {where}") from None
-    except ValueError as error:
-        if long := _LONG_NUMBER.search(text):
-            row, digits = text.count("\n", 0, long.start()) + 1, len(long.group())
-            raise DataError(f"{source}: row {row}: a number of {digits:,} digits is out of range") from None
-        raise DataError(f"{source}: not JSON: {error}") from None
-    except RecursionError:
-        raise too_deep from None
-    if not isinstance(value, dict):
-        hint = "one file holds one record"
-        raise DataError(f"{source}: row 1: the root is {type_in_words(value)}, not an object", hint=hint)
-    if repeated and notes is not None:
-        names = ", ".join(f"'{key[:40]}'" for key in list(repeated)[:5])
-        more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
-        notes.append(f"{source}: an object gives {names}{more} more than once; the last value counts")
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        inner = (parent.values() if isinstance(parent, dict) else parent for parent in level)
-        level = [child for values in inner for child in values if isinstance(child, dict | list)]
-        if not level:
-            return value
-    raise too_deep
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if math.isfinite(value):
-        return value
-    if digits.lstrip("-") in ("NaN", "Infinity"):
-        raise ValueError(f"{digits} is not a JSON number")
-    raise ValueError(f"the number {digits[:20]} is out of range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +63,7 @@ class NotJudged(NamedTuple):
 
 
 @dataclass(slots=True)
-class Card:
+class ComparedItem:
     """One item of the record (a window, a wall, the project): what it was paired with, and what is wrong in it."""
 
     section: str
@@ -145,7 +73,7 @@ class Card:
     """What the truth says of it, ``None`` where it has no such item."""
     actual: dict[str, Any] | None
     """What was extracted, ``None`` where the item is missing."""
-    pair: Pair | None = None
+    pair: ItemPair | None = None
     """How an item of a list was paired; ``None`` for what is no list item or has no partner."""
     truth_row: int | None = None
     pointer: str | None = None
@@ -155,7 +83,7 @@ class Card:
 
 
 @dataclass(slots=True)
-class Comparison:
+class RecordComparison:
     """Everything known about one record: counts in all, by section and by field, and what is not right."""
 
     counts: Counts = field(default_factory=Counts)
@@ -165,14 +93,14 @@ class Comparison:
     discrepancies: list[Discrepancy] = field(default_factory=list)
     locations: list[Location] = field(default_factory=list)
     """Where each discrepancy stands, in the same order."""
-    cards: list[Card] = field(default_factory=list)
+    items: list[ComparedItem] = field(default_factory=list)
     """The record by item, in the order of the mapping."""
     not_judged: list[NotJudged] = field(default_factory=list)
 
 
 def compare_records(
     truth: Mapping[str, Any], extracted: Mapping[str, Any], mapping: FieldMapping, source: Truth | None = None
-) -> Comparison:
+) -> RecordComparison:
     """Compare an extracted record with the truth, field by field, under a mapping.
 
     Both are plain JSON objects; the truth must be one that ``read_truth`` could return. Nothing in the extraction is an
@@ -182,10 +110,10 @@ def compare_records(
     """
     comparer = _Comparer(source)
     comparer.compare_record(compile_mapping(mapping), truth, extracted)
-    result = Comparison(
+    result = RecordComparison(
         discrepancies=comparer.discrepancies,
         locations=comparer.locations,
-        cards=comparer.cards,
+        items=comparer.items,
         not_judged=comparer.not_judged,
     )
     for (pattern, verdict), count in comparer.verdicts.items():
@@ -197,29 +125,29 @@ def compare_records(
     return result
 
 
-def right_fields(card: Card) -> list[tuple[str, Any, Any]]:
+def right_fields(item: ComparedItem) -> list[tuple[str, Any, Any]]:
     """The fields of an item that are right: ``(path within the item, expected, actual)``.
 
     Empty for an item that only one side has. They are worked out on demand: of right fields a comparison keeps the
     number alone.
     """
-    if card.expected is None or card.actual is None:
+    if item.expected is None or item.actual is None:
         return []
     comparer = _Comparer(None, keeps_right=True)
-    comparer.compare_object(card.node, card.expected, card.actual, _Place("", "", (), ""))
+    comparer.compare_object(item.node, item.expected, item.actual, _Cursor("", "", (), ""))
     return comparer.right
 
 
-class _Place(NamedTuple):
-    """Where the walk stands: path, pattern, steps into the truth, JSON pointer; ``None`` where a side has nothing."""
+class _Cursor(NamedTuple):
+    """Where a comparison stands: path, pattern, keys into the truth, JSON pointer; ``None`` where a side has none."""
 
     path: str
     pattern: str
-    steps: Steps | None
+    steps: KeyPath | None
     pointer: str | None
 
-    def child(self, key: str) -> _Place:
-        return _Place(
+    def child(self, key: str) -> _Cursor:
+        return _Cursor(
             f"{self.path}.{key}" if self.path else key,
             f"{self.pattern}.{key}" if self.pattern else key,
             None if self.steps is None else (*self.steps, key),
@@ -237,79 +165,79 @@ class _Comparer:
         self.discrepancies: list[Discrepancy] = []
         self.locations: list[Location] = []
         self.not_judged: list[NotJudged] = []
-        self.cards: list[Card] = []
+        self.items: list[ComparedItem] = []
         self.right: list[tuple[str, Any, Any]] = []
         self._keeps_right = keeps_right
         self._source = source
-        self._card = Card("", "", ObjectNode(), {}, {})
+        self._item = ComparedItem("", "", ObjectNode(), {}, {})
         self._unknown = 0
 
     def compare_record(
         self, root: ObjectNode, truth: Mapping[str, Any], extracted: Mapping[str, Any]
     ) -> None:
-        """The whole record: a card for each object and each list item at the top, and one for what is left."""
-        top = _Place("", "", (), "")
-        plain = Card("record", "", root, dict(truth), dict(extracted), pointer="")
+        """The whole record: a compared item for each object and each list item at the top, and one for what is left."""
+        top = _Cursor("", "", (), "")
+        plain = ComparedItem("record", "", root, dict(truth), dict(extracted), pointer="")
         for key, child in root.children.items():
             left, right = truth.get(key), extracted.get(key)
             if left is None and is_blank(right):
                 continue
-            place, self._card = top.child(key), plain
+            cursor, self._item = top.child(key), plain
             if isinstance(child, ObjectNode):
                 given = right if isinstance(right, dict) else None
-                self._open(Card(key, key, child, left or {}, given), place)
-            self.compare(child, left, right, place)
+                self._open(ComparedItem(key, key, child, left or {}, given), cursor)
+            self.compare(child, left, right, cursor)
         unknown = [key for key in extracted if key not in root.children and not is_blank(extracted[key])]
         if any(isinstance(child, Leaf) for child in root.children.values()) or unknown:
-            self.cards.insert(0, plain)
-        self._card = plain
+            self.items.insert(0, plain)
+        self._item = plain
         for key in unknown:
             self._unasked(extracted[key], top.child(key))
 
-    def _open(self, card: Card, place: _Place) -> None:
-        card.truth_row = self._row(place.steps) if card.expected is not None else None
-        card.pointer = place.pointer if card.actual is not None else None
-        self.cards.append(card)
-        self._card = card
+    def _open(self, item: ComparedItem, cursor: _Cursor) -> None:
+        item.truth_row = self._row(cursor.steps) if item.expected is not None else None
+        item.pointer = cursor.pointer if item.actual is not None else None
+        self.items.append(item)
+        self._item = item
 
-    def _row(self, steps: Steps | None) -> int | None:
+    def _row(self, steps: KeyPath | None) -> int | None:
         return None if steps is None or self._source is None else self._source.row_of(steps)
 
     def _record(
-        self, leaf: Leaf, verdict: str, place: _Place, expected: Any, actual: Any, note: str = ""
+        self, leaf: Leaf, verdict: str, cursor: _Cursor, expected: Any, actual: Any, note: str = ""
     ) -> None:
         self.verdicts[leaf.pattern, verdict] += 1
         self.fields[leaf.pattern] = (leaf.section, leaf.weight)
         if verdict == "match":
-            self._card.matches += 1
+            self._item.matches += 1
             if self._keeps_right:
-                self.right.append((place.path, expected, actual))
+                self.right.append((cursor.path, expected, actual))
             return
-        self._card.found.append(len(self.discrepancies))
+        self._item.found.append(len(self.discrepancies))
         note = note or _note(leaf, verdict, expected, actual)
-        self.discrepancies.append(Discrepancy(place.path, expected, actual, verdict, note))
-        row = self._row(place.steps) if expected is not None else None
-        self.locations.append(Location(row, None if verdict == "omission" else place.pointer))
+        self.discrepancies.append(Discrepancy(cursor.path, expected, actual, verdict, note))
+        row = self._row(cursor.steps) if expected is not None else None
+        self.locations.append(Location(row, None if verdict == "omission" else cursor.pointer))
 
-    def compare(self, node: Node, expected: Any, actual: Any, place: _Place, note: str = "") -> None:
+    def compare(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, note: str = "") -> None:
         if isinstance(node, ListNode):
-            self._compare_list(node, expected, actual, place, note)
+            self._compare_list(node, expected, actual, cursor, note)
         elif isinstance(node, ObjectNode):
             if is_blank(actual) or isinstance(actual, dict):
-                self.compare_object(node, expected or {}, actual or {}, place, note)
+                self.compare_object(node, expected or {}, actual or {}, cursor, note)
             else:
-                self._wrong_shape(node, expected, actual, place, "an object")
+                self._wrong_shape(node, expected, actual, cursor, "an object")
         elif isinstance(node, Leaf) and node.type == "text_list":
-            self._compare_texts(node, expected, actual, place, note)
+            self._compare_texts(node, expected, actual, cursor, note)
         elif isinstance(node, Leaf):
-            self._compare_value(node, expected, actual, place, note)
+            self._compare_value(node, expected, actual, cursor, note)
 
     def compare_object(
         self,
         node: ObjectNode,
         expected: Mapping[str, Any],
         actual: Mapping[str, Any],
-        place: _Place,
+        cursor: _Cursor,
         note: str = "",
     ) -> None:
         for key, child in node.children.items():
@@ -323,28 +251,28 @@ class _Comparer:
                 if is_scalar and judge_value(left, right, child.type, *bounds) == "match":
                     self.verdicts[child.pattern, "match"] += 1
                     self.fields[child.pattern] = (child.section, child.weight)
-                    self._card.matches += 1
+                    self._item.matches += 1
                     continue
-            self.compare(child, left, right, place.child(key), note)
+            self.compare(child, left, right, cursor.child(key), note)
         for key, value in actual.items():
             if key not in node.children and not is_blank(value):
-                self._unasked(value, place.child(key))
+                self._unasked(value, cursor.child(key))
 
-    def _compare_value(self, leaf: Leaf, expected: Any, actual: Any, place: _Place, note: str) -> None:
+    def _compare_value(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         verdict = judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo)
-        if verdict == "hallucination" and (reason := self._why_unread(place, known=True)):
-            self.not_judged.append(NotJudged(place.path, actual, place.pointer, reason))
+        if verdict == "hallucination" and (reason := self._why_unread(cursor, known=True)):
+            self.not_judged.append(NotJudged(cursor.path, actual, cursor.pointer, reason))
         else:
-            self._record(leaf, verdict, place, expected, actual, note)
+            self._record(leaf, verdict, cursor, expected, actual, note)
 
-    def _compare_list(self, node: ListNode, expected: Any, actual: Any, place: _Place, note: str) -> None:
+    def _compare_list(self, node: ListNode, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         truth: list[dict[str, Any]] = expected or []
-        is_top = place.path == place.pattern and "." not in place.path
-        section = place.pattern
+        is_top = cursor.path == cursor.pattern and "." not in cursor.path
+        section = cursor.pattern
         if not is_blank(actual) and not isinstance(actual, list):
             if is_top:
-                self._open(Card(section, place.path, node.item, {}, None), place)
-            self._wrong_shape(node, expected, actual, place, "a list")
+                self._open(ComparedItem(section, cursor.path, node.item, {}, None), cursor)
+            self._wrong_shape(node, expected, actual, cursor, "a list")
             return
         given = list(enumerate(actual or []))
         items = [(index, item) for index, item in given if isinstance(item, dict)]
@@ -352,17 +280,17 @@ class _Comparer:
         names = Counter(item.get("name") for item in truth)
         for index, item in enumerate(truth):
             name = item.get("name")
-            where = item_path(place.path, name if names[name] == 1 else None, index)
+            where = item_path(cursor.path, name if names[name] == 1 else None, index)
             pair = partner.get(index)
             position, found = items[pair.extracted] if pair else (None, None)
-            here = _Place(
+            here = _Cursor(
                 where,
                 node.pattern,
-                None if place.steps is None else (*place.steps, index),
-                None if position is None or place.pointer is None else f"{place.pointer}/{position}",
+                None if cursor.steps is None else (*cursor.steps, index),
+                None if position is None or cursor.pointer is None else f"{cursor.pointer}/{position}",
             )
             if is_top:
-                self._open(Card(section, where, node.item, item, found, pair), here)
+                self._open(ComparedItem(section, where, node.item, item, found, pair), here)
             missing = "the whole item is missing" if found is None else ""
             self.compare_object(node.item, item, found or {}, here, note or missing)
         # Items that stand for nothing in the truth go by index where their name would mislead.
@@ -372,58 +300,58 @@ class _Comparer:
         for index, item in extra:
             name = item.get("name")
             misleading = extra_names[str(name)] > 1 or str(name) in taken
-            where = item_path(place.path, None if misleading else name, index)
-            pointer = None if place.pointer is None else f"{place.pointer}/{index}"
-            here = _Place(where, node.pattern, None, pointer)
+            where = item_path(cursor.path, None if misleading else name, index)
+            pointer = None if cursor.pointer is None else f"{cursor.pointer}/{index}"
+            here = _Cursor(where, node.pattern, None, pointer)
             if is_top:
-                self._open(Card(section, where, node.item, None, item), here)
+                self._open(ComparedItem(section, where, node.item, None, item), here)
             invented = f"item {index + 1} of the extraction is not in the truth"
             self.compare_object(node.item, {}, item, here, invented)
         for index, item in given:
             if not is_blank(item) and not isinstance(item, dict):
-                pointer = None if place.pointer is None else f"{place.pointer}/{index}"
-                here = _Place(f"{place.path}[{index}]", node.pattern, None, pointer)
+                pointer = None if cursor.pointer is None else f"{cursor.pointer}/{index}"
+                here = _Cursor(f"{cursor.path}[{index}]", node.pattern, None, pointer)
                 if is_top:
-                    self._open(Card(section, here.path, node.item, None, {}), here)
+                    self._open(ComparedItem(section, here.path, node.item, None, {}), here)
                 self._invented(item, here)
 
-    def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, place: _Place, note: str) -> None:
+    def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         truth: list[str] = expected or []
 
-        def at(index: int, pointer: str | None) -> _Place:
-            steps = None if place.steps is None else (*place.steps, index)
-            return _Place(f"{place.path}[{index}]", place.pattern, steps, pointer)
+        def at(index: int, pointer: str | None) -> _Cursor:
+            steps = None if cursor.steps is None else (*cursor.steps, index)
+            return _Cursor(f"{cursor.path}[{index}]", cursor.pattern, steps, pointer)
 
         if not is_blank(actual) and not isinstance(actual, list):
             if not truth:
-                self._compare_value(leaf, None, actual, place, "")
+                self._compare_value(leaf, None, actual, cursor, "")
             for index, text in enumerate(truth):
-                self._record(leaf, "format_error", at(index, place.pointer), text, actual)
+                self._record(leaf, "format_error", at(index, cursor.pointer), text, actual)
             return
         for verdict, index, left, right in pair_texts(truth, actual or []):
             said = note if verdict != "format_error" else ""
-            pointer = f"{place.pointer}/{index}" if verdict == "hallucination" else place.pointer
+            pointer = f"{cursor.pointer}/{index}" if verdict == "hallucination" else cursor.pointer
             self._record(leaf, verdict, at(index, pointer), left, right, said)
 
-    def _wrong_shape(self, node: Node, expected: Any, actual: Any, place: _Place, wanted: str) -> None:
+    def _wrong_shape(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, wanted: str) -> None:
         """A value of the wrong shape stands for every truth field below it, each mistyped."""
-        fields = list(_truth_fields(node, expected, place))
+        fields = list(_truth_fields(node, expected, cursor))
         note = f"{type_in_words(actual)} where {wanted} belongs"
         for leaf, where, value in fields:
             self._record(leaf, "format_error", where, value, actual, note)
         if not fields and actual is not False:
-            self._invented(actual, place)
+            self._invented(actual, cursor)
 
-    def _unasked(self, value: Any, place: _Place) -> None:
+    def _unasked(self, value: Any, cursor: _Cursor) -> None:
         """A part of the record that no field of the mapping asks for: not judged where the truth may have it."""
-        reason = self._why_unread(place, known=False)
+        reason = self._why_unread(cursor, known=False)
         if reason is None:
-            self._invented(value, place)
+            self._invented(value, cursor)
             return
-        for where, one in _values(value, place):
+        for where, one in _values(value, cursor):
             self.not_judged.append(NotJudged(where.path, one, where.pointer, reason))
 
-    def _why_unread(self, place: _Place, *, known: bool) -> str | None:
+    def _why_unread(self, cursor: _Cursor, *, known: bool) -> str | None:
         """Why a value that the truth's record does not have may still be in the truth, ``None`` where it is not.
 
         ``known`` is whether the mapping has the field. Then only a cell that could not be read, or a header that lacks
@@ -431,11 +359,11 @@ class _Comparer:
         """
         if self._source is None:
             return None
-        unread, (holder, _, key) = self._source.unread, place.pattern.rpartition(".")
+        unread, (holder, _, key) = self._source.unread, cursor.pattern.rpartition(".")
         if known:
-            if place.steps in unread.cells:
+            if cursor.steps in unread.cells:
                 return "the cell of the truth could not be read"
-            table = next((name for name, lacking in unread.absent.items() if place.pattern in lacking), None)
+            table = next((name for name, lacking in unread.absent.items() if cursor.pattern in lacking), None)
         else:
             table = next((name for name in unread.columns if f"{holder}.".startswith(f"{name}.")), None)
         if table is not None:
@@ -447,23 +375,23 @@ class _Comparer:
                 return f"the truth has '{label}', which is not scored"
         return None
 
-    def _invented(self, value: Any, place: _Place) -> None:
+    def _invented(self, value: Any, cursor: _Cursor) -> None:
         """Every value below a part of the record that no field of the mapping asks for."""
-        section = place.pattern.split(".")[0].removesuffix("[]")
-        for where, one in _values(value, place):
+        section = cursor.pattern.split(".")[0].removesuffix("[]")
+        for where, one in _values(value, cursor):
             pattern, own = where.pattern, section
             if pattern not in self.fields:
                 self._unknown += 1
-                if self._unknown > _MOST_UNKNOWN:
-                    pattern, own = _FURTHER, _FURTHER if section == place.pattern else section
+                if self._unknown > _MAX_UNKNOWN:
+                    pattern, own = _FURTHER, _FURTHER if section == cursor.pattern else section
                     pattern = pattern if own == _FURTHER else f"{own}.{_FURTHER}"
             leaf = Leaf(pattern, own, "text", 0.0, 0.0, None, 1.0)
             self._record(leaf, "hallucination", where, None, one, "no such field in the mapping")
 
 
-def _values(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
-    """Every value below a part of an extraction, with its place; no recursion: a model can nest as deep as it likes."""
-    stack = [(value, place)]
+def _values(value: Any, cursor: _Cursor) -> Iterator[tuple[_Cursor, Any]]:
+    """Every value below a part of an extraction, and where it stands; no recursion, for a model nests as it likes."""
+    stack = [(value, cursor)]
     while stack:
         current, where = stack.pop()
         if isinstance(current, dict):
@@ -471,7 +399,7 @@ def _values(value: Any, place: _Place) -> Iterator[tuple[_Place, Any]]:
         elif isinstance(current, list):
             path, shape, pointer = where.path, f"{where.pattern}[]", where.pointer
             inner = (
-                (v, _Place(f"{path}[{i}]", shape, None, f"{pointer}/{i}")) for i, v in enumerate(current)
+                (v, _Cursor(f"{path}[{i}]", shape, None, f"{pointer}/{i}")) for i, v in enumerate(current)
             )
             stack += list(inner)[::-1]
         elif not is_blank(current):
@@ -484,36 +412,25 @@ def _means(key: str, label: str) -> bool:
     return own == other or (min(len(own), len(other)) >= 5 and (own in other or other in own))
 
 
-def _truth_fields(node: Node, value: Any, place: _Place) -> Iterator[tuple[Leaf, _Place, Any]]:
+def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Leaf, _Cursor, Any]]:
     if value is None or isinstance(node, Ignored):
         return
     if isinstance(node, Leaf):
         if node.type == "text_list":
             for index, text in enumerate(value):
-                steps = None if place.steps is None else (*place.steps, index)
-                yield node, place._replace(path=f"{place.path}[{index}]", steps=steps), text
+                steps = None if cursor.steps is None else (*cursor.steps, index)
+                yield node, cursor._replace(path=f"{cursor.path}[{index}]", steps=steps), text
         else:
-            yield node, place, value
+            yield node, cursor, value
     elif isinstance(node, ObjectNode):
         for key, child in node.children.items():
-            inner = place.child(key)._replace(pointer=place.pointer)
+            inner = cursor.child(key)._replace(pointer=cursor.pointer)
             yield from _truth_fields(child, value.get(key), inner)
     else:
         for index, item in enumerate(value):
-            steps = None if place.steps is None else (*place.steps, index)
-            where = item_path(place.path, item.get("name"), index)
-            yield from _truth_fields(node.item, item, place._replace(path=where, steps=steps))
-
-
-def _count_fields(node: Node, value: Any) -> int:
-    """How many values of a truth are compared."""
-    if value is None or isinstance(node, Ignored):
-        return 0
-    if isinstance(node, Leaf):
-        return len(value) if node.type == "text_list" else 1
-    if isinstance(node, ListNode):
-        return sum(_count_fields(node.item, item) for item in value)
-    return sum(_count_fields(child, value.get(key)) for key, child in node.children.items())
+            steps = None if cursor.steps is None else (*cursor.steps, index)
+            where = item_path(cursor.path, item.get("name"), index)
+            yield from _truth_fields(node.item, item, cursor._replace(path=where, steps=steps))
 
 
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
@@ -532,152 +449,3 @@ def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
         allowed = max(leaf.relative * abs(expected), leaf.absolute)
         return f"off by {difference:+.4g}{share}, allowed ±{allowed:.4g}"
     return ""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What a score depends on besides the extraction: the truth and the mapping."""
-
-    truth: Truth
-    mapping: FieldMapping
-
-    @cached_property
-    def rules_hash(self) -> str:
-        """Hash of the mapping's rules; scores under different ones are never compared silently.
-
-        Labels, types, tolerances, pairing and which fields count are in it; the truth is not.
-        """
-        return self.mapping.rules_hash()
-
-    @cached_property
-    def fields_in_truth(self) -> int:
-        """How many values of the truth are compared.
-
-        Each text of a list is one; excluded fields and values outside the mapping are none. It is the number that
-        recall is a share of.
-        """
-        return _count_fields(compile_mapping(self.mapping), self.truth.record)
-
-    @property
-    def ceiling(self) -> dict[str, Any]:
-        """What a perfect record under this mapping scores if everything the truth file gives were asked for.
-
-        Values in unknown columns, tables and labels cannot be in any record, so they are missed: precision 1, recall
-        the share of values inside the mapping. Excluded fields are on neither side.
-        """
-        inside, outside = self.fields_in_truth, self.truth.unread.values
-        return {
-            "f1": f1_score(inside, 0, outside),
-            "recall": inside / (inside + outside) if inside else 0.0,
-            "values_in_mapping": inside,
-            "values_outside": outside,
-        }
-
-
-def read_rules(truth_file: Path, mapping: FieldMapping) -> Rules:
-    """The rules of an eval: its truth, read under a mapping.
-
-    Raises ``DataError`` where the truth cannot be read or gives no value that is compared: against such a truth any
-    record would be as good as any other.
-    """
-    rules = Rules(read_truth(truth_file, mapping), mapping)
-    require_fields(rules, str(truth_file))
-    return rules
-
-
-def require_fields(rules: Rules, source: str) -> None:
-    """Raise ``DataError`` where the truth read from ``source`` gives no value that is compared."""
-    if not rules.fields_in_truth:
-        hint = "fill in the truth, or check which fields the mapping excludes"
-        raise DataError(f"{source}: the truth gives no value that is compared", hint=hint)
-
-
-@dataclass(slots=True)
-class Scored:
-    """A comparison with the bytes it was made from; ``parse_error`` where they hold no record."""
-
-    comparison: Comparison
-    extraction: bytes
-    parse_error: str | None = None
-    notes: tuple[str, ...] = ()
-    """What a reader of the extraction should know: keys given twice, say."""
-
-
-def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scored:
-    """Score the bytes of an extraction against the truth of ``rules``.
-
-    Bytes that hold no record are a ``DataError`` that names ``source`` where ``strict``; otherwise they score 0, and
-    ``parse_error`` says why.
-    """
-    parse_error = None
-    notes: list[str] = []
-    try:
-        record: Mapping[str, Any] = parse_extraction(data, source, notes)
-    except DataError as error:
-        if strict:
-            raise
-        record, parse_error = {}, str(error)
-    comparison = compare_records(rules.truth.record, record, rules.mapping, rules.truth)
-    return Scored(comparison, data, parse_error, tuple(notes))
-
-
-def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
-    """Score an extraction file as :func:`score_bytes` does; a missing file is a ``DataError`` either way.
-
-    ``strict`` is whether a file that holds no record is an error or scores 0.
-    """
-    return score_bytes(read_bytes(path), rules, str(path), strict=strict)
-
-
-def results_document(
-    scored: Scored, rules: Rules, eval_id: str, iteration: int | None, instructions_version: str | None = None
-) -> dict[str, Any]:
-    """The content of ``eval-results.json``, time-stamped now (UTC).
-
-    ``iteration`` is ``None`` for a score that is not saved; ``instructions_version`` is whatever the user calls the
-    prompt that made the extraction. ``parse_error``, ``notes`` and ``truth_warnings`` are there only where they say
-    something.
-    """
-    from pcsuite.verifier.diagnoses import diagnose  # it reads comparisons, hence not at the top
-
-    comparison = scored.comparison
-    weighted = precision_recall_f1(*comparison.weighted.triple)
-    pairs = [(card, card.pair) for card in comparison.cards if card.pair is not None]
-    document: dict[str, Any] = {
-        "eval_id": eval_id,
-        "iteration": iteration,
-        "timestamp": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "rules_hash": rules.rules_hash,
-        "truth_hash": rules.truth.content_hash,
-        "mapping_version": rules.mapping.version,
-        "instructions_version": instructions_version,
-        "pcsuite_version": __version__,
-        "metrics": {**comparison.counts.as_dict(), "weighted": weighted._asdict()},
-        "ceiling": rules.ceiling,
-        "by_section": {name: counts.as_dict() for name, counts in comparison.by_section.items()},
-        "by_field": {name: counts.as_dict() for name, counts in sorted(comparison.by_field.items())},
-        "diagnoses": [one.as_dict() for one in diagnose(comparison)],
-        "discrepancies": [discrepancy.as_dict() for discrepancy in comparison.discrepancies],
-        "locations": [
-            {"truth_row": location.truth_row, "pointer": location.pointer}
-            for location in comparison.locations
-        ],
-        "pairs": [
-            {
-                "path": card.path,
-                "pointer": card.pointer,
-                "stage": pair.stage,
-                "score": pair.score,
-                "reason": pair.reason,
-            }
-            for card, pair in pairs
-        ],
-        "not_judged": [one._asdict() for one in comparison.not_judged],
-    }
-    if scored.parse_error:
-        document["parse_error"] = scored.parse_error
-    if scored.notes:
-        document["notes"] = list(scored.notes)
-    if rules.truth.warnings:
-        document["truth_warnings"] = list(rules.truth.warnings)
-    return document

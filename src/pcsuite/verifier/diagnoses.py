@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
-from pcsuite.verifier.compare import Card, Comparison
+from pcsuite.verifier.compare import ComparedItem, RecordComparison
 from pcsuite.verifier.tree import Leaf, ObjectNode
 from pcsuite.verifier.values import as_float, is_blank, is_number, judge_value, normalise_text, parse_number
 
-Kind = Literal[
+Cause = Literal[
     "items exchanged",
     "values exchanged",
     "constant offset",
@@ -51,7 +51,7 @@ _UNITS = (
     (0.001, "a thousand times too small"),
 )
 _ADDITIVE = re.compile(r"(^|_)(area|volume|perimeter|multiplier)$")
-_MOST_COMBINED = 60
+_MAX_COMBINED = 60
 """Left-over items of a list that are tried in twos."""
 _WORD = re.compile(r"[^\W_]+")
 
@@ -60,7 +60,7 @@ _WORD = re.compile(r"[^\W_]+")
 class Diagnosis:
     """One likely cause: what it is, in words, the items it shows in, and how many errors it explains."""
 
-    kind: Kind
+    kind: Cause
     message: str
     items: tuple[str, ...]
     fields: tuple[str, ...]
@@ -74,7 +74,7 @@ class Diagnosis:
 class _Wrong(NamedTuple):
     """A scalar field that has another value than it should, or one of another type."""
 
-    card: Card
+    item: ComparedItem
     key: str
     """Path within the item."""
     pattern: str
@@ -83,7 +83,7 @@ class _Wrong(NamedTuple):
     actual: Any
 
 
-def diagnose(comparison: Comparison) -> list[Diagnosis]:
+def diagnose(comparison: RecordComparison) -> list[Diagnosis]:
     """The diagnoses of a comparison, those that explain most errors first.
 
     An error may be in several: azimuths that are 90 degrees off can look exchanged as well.
@@ -94,31 +94,33 @@ def diagnose(comparison: Comparison) -> list[Diagnosis]:
         by_field[one.pattern].append(one)
     offsets = list(_offsets(by_field))
     shifted = {(path, pattern) for one in offsets for pattern in one.fields for path in one.items}
-    rest = [one for one in wrong if (one.card.path, one.pattern) not in shifted]
+    rest = [one for one in wrong if (one.item.path, one.pattern) not in shifted]
     found = [
         *offsets,
         *_factors(rest),
         *_exchanged_items(rest),
         *_exchanged_values(rest),
-        *_merged_and_split(comparison.cards, rest),
+        *_merged_and_split(comparison.items, rest),
         *_abbreviations(rest),
         *_numbers_as_text(comparison),
     ]
     return sorted(found, key=lambda one: -one.errors)
 
 
-def _errors(comparison: Comparison, error_type: Literal["wrong_value", "format_error"]) -> Iterator[_Wrong]:
+def _errors(
+    comparison: RecordComparison, error_type: Literal["wrong_value", "format_error"]
+) -> Iterator[_Wrong]:
     """Errors of one type at scalar fields, item by item."""
-    for card in comparison.cards:
+    for item in comparison.items:
         leaves: dict[str, Leaf] | None = None
-        for index in card.found:
+        for index in item.found:
             entry = comparison.discrepancies[index]
             if entry.error_type == error_type:
-                leaves = dict(_leaves(card.node)) if leaves is None else leaves
-                key = entry.field_path[len(card.path) :].removeprefix(".")
+                leaves = dict(_leaves(item.node)) if leaves is None else leaves
+                key = entry.field_path[len(item.path) :].removeprefix(".")
                 if key in leaves:
                     leaf = leaves[key]
-                    yield _Wrong(card, key, leaf.pattern, leaf, entry.expected, entry.actual)
+                    yield _Wrong(item, key, leaf.pattern, leaf, entry.expected, entry.actual)
 
 
 def _leaves(node: ObjectNode, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
@@ -185,7 +187,7 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
         else:
             others[one.pattern].append((ratio, one))
     for unit, entries in known.items():
-        if len(entries) >= 2 or not entries[0].card.pair:
+        if len(entries) >= 2 or not entries[0].item.pair:
             fields = tuple(dict.fromkeys(one.pattern for one in entries))
             message = f"{unit}: {_counted(len(entries), 'value')} of {', '.join(fields[:4])}"
             yield Diagnosis("unit factor", message, _paths(entries), fields, len(entries))
@@ -199,10 +201,10 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
 
 def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Items of a list that hold each other's values in the same fields."""
-    cards: dict[int, list[_Wrong]] = defaultdict(list)
+    by_item: dict[int, list[_Wrong]] = defaultdict(list)
     for one in wrong:
-        if one.card.pair is not None and one.key != "name":
-            cards[id(one.card)].append(one)
+        if one.item.pair is not None and one.key != "name":
+            by_item[id(one.item)].append(one)
 
     def key(entries: Sequence[_Wrong], side: Literal["expected", "actual"]) -> Hashable:
         given = ((one.key, getattr(one, side)) for one in entries)
@@ -210,10 +212,10 @@ def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             (name, round(as_float(value), 6) if is_number(value) else normalise_text(str(value)))
             for name, value in given
         ]
-        return entries[0].card.section, tuple(sorted(values, key=lambda entry: entry[0]))
+        return entries[0].item.section, tuple(sorted(values, key=lambda entry: entry[0]))
 
     given: dict[tuple[Hashable, Hashable], list[list[_Wrong]]] = defaultdict(list)
-    for entries in cards.values():
+    for entries in by_item.values():
         given[key(entries, "actual"), key(entries, "expected")].append(entries)
     seen: set[int] = set()
     for (actual, expected), alike in given.items():
@@ -232,11 +234,11 @@ def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
 
 def _exchanged_values(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Two fields of an item that hold each other's value."""
-    cards: dict[int, list[_Wrong]] = defaultdict(list)
+    by_item: dict[int, list[_Wrong]] = defaultdict(list)
     for one in wrong:
-        cards[id(one.card)].append(one)
+        by_item[id(one.item)].append(one)
     found: dict[tuple[str, str], list[_Wrong]] = defaultdict(list)
-    for entries in cards.values():
+    for entries in by_item.values():
         for first, second in combinations(entries, 2):
             if (
                 first.leaf.type == second.leaf.type
@@ -252,54 +254,54 @@ def _exchanged_values(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
         yield Diagnosis("values exchanged", message, items, (left, right), len(both))
 
 
-def _merged_and_split(cards: Sequence[Card], wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
+def _merged_and_split(compared: Sequence[ComparedItem], wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Items whose area (or volume, perimeter) is the sum of two: one took in a missing item, or one was divided."""
-    missing: dict[str, list[Card]] = defaultdict(list)
-    invented: dict[str, list[Card]] = defaultdict(list)
-    for card in cards:
-        if card.expected is not None and card.actual is None and card.section != card.path:
-            missing[card.section].append(card)
-        elif card.expected is None and card.actual is not None:
-            invented[card.section].append(card)
+    missing: dict[str, list[ComparedItem]] = defaultdict(list)
+    invented: dict[str, list[ComparedItem]] = defaultdict(list)
+    for item in compared:
+        if item.expected is not None and item.actual is None and item.section != item.path:
+            missing[item.section].append(item)
+        elif item.expected is None and item.actual is not None:
+            invented[item.section].append(item)
     used: set[int] = set()
     for one in wrong:
-        if not _ADDITIVE.search(one.key) or one.card.pair is None or not is_number(one.actual):
+        if not _ADDITIVE.search(one.key) or one.item.pair is None or not is_number(one.actual):
             continue
-        sums: tuple[tuple[Kind, dict[str, list[Card]], Any, Any], ...] = (
+        sums: tuple[tuple[Cause, dict[str, list[ComparedItem]], Any, Any], ...] = (
             ("items merged", missing, one.expected, one.actual),
             ("items split", invented, one.actual, one.expected),
         )
         for kind, others, part, whole in sums:
-            candidates = [card for card in others[one.card.section] if id(card) not in used]
-            parts = _completing(one, candidates[:_MOST_COMBINED], part, whole, kind == "items merged")
+            candidates = [item for item in others[one.item.section] if id(item) not in used]
+            parts = _completing(one, candidates[:_MAX_COMBINED], part, whole, kind == "items merged")
             if not parts:
                 continue
-            used |= {id(card) for card in parts}
-            items = (one.card.path, *(card.path for card in parts))
-            joined = " and ".join(card.path for card in parts)
+            used |= {id(item) for item in parts}
+            items = (one.item.path, *(item.path for item in parts))
+            joined = " and ".join(item.path for item in parts)
             if kind == "items merged":
                 total = f"its {one.key} {as_float(one.actual):g} is their sum"
-                message = f"{one.card.path} seems to take in {joined}, missing otherwise: {total}"
+                message = f"{one.item.path} seems to take in {joined}, missing otherwise: {total}"
             else:
                 message = (
-                    f"{one.card.path} seems divided: with {joined} it adds up to {as_float(one.expected):g}"
+                    f"{one.item.path} seems divided: with {joined} it adds up to {as_float(one.expected):g}"
                 )
-            yield Diagnosis(kind, message, items, (one.pattern,), 1 + sum(len(card.found) for card in parts))
+            yield Diagnosis(kind, message, items, (one.pattern,), 1 + sum(len(item.found) for item in parts))
 
 
 def _completing(
-    one: _Wrong, candidates: Sequence[Card], part: Any, whole: Any, from_truth: bool
-) -> tuple[Card, ...]:
+    one: _Wrong, candidates: Sequence[ComparedItem], part: Any, whole: Any, from_truth: bool
+) -> tuple[ComparedItem, ...]:
     """One or two items whose value completes ``part`` to ``whole``."""
 
-    def value(card: Card) -> float:
-        item = card.expected if from_truth else card.actual
-        found = (item or {}).get(one.key)
+    def value(item: ComparedItem) -> float:
+        record = item.expected if from_truth else item.actual
+        found = (record or {}).get(one.key)
         return as_float(found) if found is not None and is_number(found) else math.nan
 
     for count in (1, 2):
         for parts in combinations(candidates, count):
-            total = as_float(part) + sum(value(card) for card in parts)
+            total = as_float(part) + sum(value(item) for item in parts)
             if math.isfinite(total) and _matches(one.leaf, total, as_float(whole)):
                 return parts
     return ()
@@ -337,7 +339,7 @@ def _abbreviates(short: str, long: str) -> bool:
     return True
 
 
-def _numbers_as_text(comparison: Comparison) -> Iterator[Diagnosis]:
+def _numbers_as_text(comparison: RecordComparison) -> Iterator[Diagnosis]:
     """Numbers that are right but for being written as text, with or without a unit."""
     found: dict[str, list[_Wrong]] = defaultdict(list)
     for one in _errors(comparison, "format_error"):
@@ -357,7 +359,7 @@ def _numbers_as_text(comparison: Comparison) -> Iterator[Diagnosis]:
 
 
 def _paths(entries: Iterable[_Wrong]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.card.path for one in entries))
+    return tuple(dict.fromkeys(one.item.path for one in entries))
 
 
 def _counted(count: int, noun: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.verifier.compare import Rules, Scored, read_rules, score_file
 from pcsuite.verifier.mapping import FieldMapping
+from pcsuite.verifier.results import Rules, Scored, read_rules, score_file
 
 TRUTH = "ground_truth.csv"
 EXTRACTED = "extracted.json"
@@ -53,7 +53,7 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     return chosen
 
 
-def passed_over(root: Path) -> list[str]:
+def skipped_folders(root: Path) -> list[str]:
     """Why folders in ``root`` are no evals, one line for each; folders of the suite's own are not named.
 
     Raises ``DataError`` where ``root`` itself cannot be read.

@@ -114,7 +114,7 @@ class Pairing(Definition):
     """When two list items are taken for the same thing."""
 
     name_weight: float = Field(default=0.5, ge=0, le=1)
-    """Share of the name in the likeness of two items; with 0 names decide nothing."""
+    """Share of the name in the similarity of two items; with 0 names decide nothing."""
     gate: float = Field(default=0.45, gt=0, le=1)
     """Share of the fields both items give that must agree for a pair that no name suggests: about half."""
     position: bool = True
@@ -125,7 +125,7 @@ class PairingOverride(Definition):
     """What one list does otherwise; what is left out is as for all lists."""
 
     name_weight: float | None = Field(default=None, ge=0, le=1)
-    """Share of the name in the likeness of two items."""
+    """Share of the name in the similarity of two items."""
     gate: float | None = Field(default=None, gt=0, le=1)
     """Share of agreeing fields."""
     position: bool | None = None

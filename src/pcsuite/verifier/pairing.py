@@ -2,7 +2,7 @@
 
 Items are paired in stages, each among what the earlier ones left: equal names (identical items first), names equal but
 for punctuation, a name within another or at its beginning, content of which about half agrees, and last, where both
-lists have equally many items, the position. Within a stage the total likeness is maximised.
+lists have equally many items, the position. Within a stage the total similarity is maximised.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from pcsuite._util.hashing import canonical_json
 from pcsuite.verifier.assignment import best_assignment, unique_best
-from pcsuite.verifier.likeness import Item, Likeness, dice
+from pcsuite.verifier.similarity import Record, Similarity, dice
 from pcsuite.verifier.tree import ListNode
-from pcsuite.verifier.values import Verdict, is_blank, normalise_text
+from pcsuite.verifier.values import FieldVerdict, is_blank, normalise_text
 
 Stage = Literal["identical", "name", "similar name", "content", "position"]
 
@@ -33,23 +33,23 @@ _BLOCK_CELLS = 1_500_000
 """Pairs compared at once; longer lists are first divided by what their items have in common."""
 _BUCKET_CELLS = 40_000
 """Pairs compared at once within a part of a list that was divided."""
-_MOST_CANDIDATES = 50
+_MAX_CANDIDATES = 50
 """A word that more names have than this says nothing about which item is meant."""
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Pair(NamedTuple):
+class ItemPair(NamedTuple):
     """Two items taken for the same thing: their indices, how they were found, and how alike they are."""
 
     truth: int
     extracted: int
     stage: Stage
     score: float
-    """Likeness, 0 to 1: name and agreeing fields, weighted by ``name_weight``, or the fields alone."""
+    """Similarity, 0 to 1: name and agreeing fields, weighted by ``name_weight``, or the fields alone."""
     reason: str
 
 
-def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> list[Pair]:
+def pair_items(node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> list[ItemPair]:
     """The pairs of two lists, by truth index; an item is in one pair at most.
 
     The order of the lists matters for the last stage alone. Up to about a thousand items of each list that no name
@@ -64,10 +64,10 @@ def pair_items(node: ListNode, truth: Sequence[Item], extracted: Sequence[Item])
 class _Pairing:
     """The stages, over the indices that are still free."""
 
-    def __init__(self, node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> None:
+    def __init__(self, node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> None:
         self._rules = node.pairing
         self._items = (truth, extracted)
-        self._likeness = Likeness(node, truth, extracted)
+        self._similarity = Similarity(node, truth, extracted)
         # Text, or a number, which still says which item is meant.
         given = [[item.get("name") for item in side] for side in self._items]
         self._names = [
@@ -82,13 +82,13 @@ class _Pairing:
         self._free = (dict.fromkeys(range(len(truth))), dict.fromkeys(range(len(extracted))))
         self._found: list[tuple[int, int, Stage, float, str]] = []
 
-    def run(self) -> list[Pair]:
+    def run(self) -> list[ItemPair]:
         if self._rules.name_weight > 0:
             self._pair_equal_names(lambda name: name, "name", 1.0, "same name")
             self._pair_equal_names(_letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
             self._pair_parts_of_names()
         # Equal content first: no other assignment has a larger total, and long lists become short ones.
-        content = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate(self._free)]
+        content = [{i: self._similarity.keys(s, i) for i in side} for s, side in enumerate(self._free)]
         for side in content:
             for index in [i for i, key in side.items() if not any(value is not None for value in key)]:
                 del side[index]
@@ -116,7 +116,7 @@ class _Pairing:
             if len(left) > 1 or len(right) > 1 or not name:
                 # First those that are equal in every field.
                 identity = [
-                    {i: (self._names[s][i], self._likeness.keys(s, i)) for i in side}
+                    {i: (self._names[s][i], self._similarity.keys(s, i)) for i in side}
                     for s, side in enumerate((left, right))
                 ]
                 for pair in _equal(*identity):
@@ -137,7 +137,7 @@ class _Pairing:
                     holders.setdefault(word, []).append(index)
             for index, own in words[side].items():
                 rarest = min((holders.get(word, []) for word in own), key=len, default=[])
-                for other in rarest if len(rarest) <= _MOST_CANDIDATES else ():
+                for other in rarest if len(rarest) <= _MAX_CANDIDATES else ():
                     if own < words[1 - side][other]:
                         edges[(index, other) if side == 0 else (other, index)] = "is in"
         for pair in self._unique_beginnings():
@@ -175,14 +175,14 @@ class _Pairing:
         needs_content: bool,
         allowed: NDArray[np.bool_] | None = None,
     ) -> list[tuple[int, int]]:
-        """The pairs of largest total likeness; with ``needs_content`` none whose content falls below the gate."""
+        """The pairs of largest total similarity; with ``needs_content`` none whose content falls below the gate."""
         if not left or not right:
             return []
         if len(left) == len(right) == 1 and not needs_content:
             return [(left[0], right[0])]
         if len(left) * len(right) > _BLOCK_CELLS:
             return list(self._divided(left, right, needs_content))
-        share = self._likeness.block(np.array(left), np.array(right)).share
+        share = self._similarity.block(np.array(left), np.array(right)).share
         if needs_content:
             gains = np.where(share >= self._rules.gate - _SLACK, share, 0.0)
         else:
@@ -204,7 +204,7 @@ class _Pairing:
         First what is equal in all fields but one, then in a single field, the most telling first. Where a single
         field leaves a part too large, the next one may divide it.
         """
-        keys = [{i: self._likeness.keys(s, i) for i in side} for s, side in enumerate((left, right))]
+        keys = [{i: self._similarity.keys(s, i) for i in side} for s, side in enumerate((left, right))]
         fields = range(len(next(iter(keys[0].values()))))
         telling = sorted(fields, key=lambda f: -len({key[f] for key in keys[0].values()}))
         divisions = [tuple(f for f in fields if f != dropped) for dropped in fields]
@@ -229,11 +229,11 @@ class _Pairing:
         if not needs_content:
             yield from zip(keys[0], keys[1], strict=False)
 
-    def _scored(self) -> list[Pair]:
+    def _scored(self) -> list[ItemPair]:
         if not self._found:
             return []
         left, right = (np.array([entry[side] for entry in self._found]) for side in (0, 1))
-        agreement = self._likeness.pairs(left, right)
+        agreement = self._similarity.pairs(left, right)
         weight = self._rules.name_weight
         pairs = []
         for (a, b, stage, credit, reason), agreeing, shared, given, share in zip(
@@ -246,11 +246,13 @@ class _Pairing:
         ):
             named = bool(self._names[0][a] and self._names[1][b])
             if agreeing == given and (credit == 1.0 or not named):
-                pairs.append(Pair(a, b, "identical", 1.0, "every field agrees"))
+                pairs.append(ItemPair(a, b, "identical", 1.0, "every field agrees"))
                 continue
             content = f"{agreeing:.3g} of {shared:g} shared fields agree" if shared else "no field in common"
             score = weight * credit + (1 - weight) * share if credit else share
-            pairs.append(Pair(a, b, stage, round(score, 4), f"{reason}; {content}" if reason else content))
+            pairs.append(
+                ItemPair(a, b, stage, round(score, 4), f"{reason}; {content}" if reason else content)
+            )
         return sorted(pairs)
 
 
@@ -289,7 +291,7 @@ _GATE = 0.5
 """Texts that share fewer than half their words are not one text misread."""
 
 
-def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Verdict, int, Any, Any]]:
+def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[FieldVerdict, int, Any, Any]]:
     """Verdicts on two lists of texts (construction layers, say), whatever their order.
 
     Yields ``(verdict, index, expected, actual)``, by the truth's index where it has one. Equal texts pair first, then

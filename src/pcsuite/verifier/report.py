@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from pcsuite.verifier.compare import Comparison, right_fields
-from pcsuite.verifier.difference import Difference
+from pcsuite.verifier.compare import RecordComparison, right_fields
 from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.results import ResultsDifference
 from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
 
 WIDTH, HEIGHT = 720, 236
@@ -87,11 +87,11 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
 
 
 _MAX_SHOWN = 300
-MOST_CARDS = 400
-MOST_ROWS_OF_CARD = 60
-MOST_ROWS = 300
+MAX_CARDS = 400
+MAX_ROWS_PER_CARD = 60
+MAX_ROWS = 300
 """What a page draws; a browser has no use for more, and eval-results.json has everything."""
-_MOST_DIAGNOSES = 40
+_MAX_DIAGNOSES = 40
 _ALIKE = 0.35
 """Texts less alike than this have nothing in common that a comparison by character would show."""
 ERROR_NAMES = {kind: kind.replace("_", " ").capitalize() for kind in ERROR_TYPES}
@@ -100,8 +100,8 @@ ERROR_NAMES = {kind: kind.replace("_", " ").capitalize() for kind in ERROR_TYPES
 def render_report(
     document: dict[str, Any],
     aggregate: dict[str, Any],
-    comparison: Comparison | None = None,
-    changes: Difference | None = None,
+    comparison: RecordComparison | None = None,
+    changes: ResultsDifference | None = None,
 ) -> str:
     """The HTML page of a results document, whole in itself and autoescaped.
 
@@ -111,11 +111,11 @@ def render_report(
     sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     cards = _cards(document, comparison, changes)
-    drawn = cards[:MOST_CARDS]
+    drawn = cards[:MAX_CARDS]
     shown_errors = sum(len(card["rows"]) for card in drawn)
     diagnoses = [
         {**one, "all": json.dumps(one["items"], ensure_ascii=False)}
-        for one in document["diagnoses"][:_MOST_DIAGNOSES]
+        for one in document["diagnoses"][:_MAX_DIAGNOSES]
     ]
     return load_template("eval-report.html.j2").render(
         doc=document,
@@ -130,7 +130,7 @@ def render_report(
         stages=Counter(pair["stage"] for pair in document["pairs"]).most_common(),
         notes=[*document.get("notes", ()), *document.get("truth_warnings", ())],
         section_names=sorted({card["section"] for card in drawn}),
-        most_rows=MOST_ROWS,
+        most_rows=MAX_ROWS,
         error_types=ERROR_TYPES,
         error_names=ERROR_NAMES,
         error_meanings=ERROR_MEANINGS,
@@ -140,11 +140,11 @@ def render_report(
 
 
 def _cards(
-    document: dict[str, Any], comparison: Comparison | None, changes: Difference | None
+    document: dict[str, Any], comparison: RecordComparison | None, changes: ResultsDifference | None
 ) -> list[dict[str, Any]]:
     """One card for each item with an error, in the order of the record, with what the template draws of it."""
     pairs = {pair["path"]: pair for pair in document["pairs"]}
-    items = {card.path: card for card in comparison.cards} if comparison is not None else {}
+    items = {card.path: card for card in comparison.items} if comparison is not None else {}
     became = {change.field_path: "new error" for change in changes.broken} if changes else {}
     became |= {change.field_path: "changed" for change in changes.changed} if changes else {}
     fixed: dict[str, list[str]] = {}
@@ -153,7 +153,7 @@ def _cards(
     cards: dict[str, dict[str, Any]] = {}
     for entry, place in zip(document["discrepancies"], document["locations"], strict=True):
         path = item_of(entry["field_path"])
-        if path not in cards and len(cards) > MOST_CARDS:
+        if path not in cards and len(cards) > MAX_CARDS:
             continue
         card = cards.setdefault(
             path,
@@ -172,10 +172,10 @@ def _cards(
             },
         )
         card["counts"][entry["error_type"]] += 1
-        if len(card["rows"]) >= MOST_ROWS_OF_CARD:
+        if len(card["rows"]) >= MAX_ROWS_PER_CARD:
             card["more"] += 1
             continue
-        expected, actual = marked(entry["expected"], entry["actual"])
+        expected, actual = mark_differences(entry["expected"], entry["actual"])
         key = _within(entry["field_path"], path)
         html = {"expected_html": expected, "actual_html": actual}
         row = {**entry, **place, **html, "key": key, "change": became.get(entry["field_path"], "")}
@@ -187,7 +187,7 @@ def _cards(
         card["state"] = {("omission",): "missing", ("hallucination",): "invented"}.get(tuple(kinds), "")
         card["state"] = card["state"] if is_item else ""
         if given is not None and given.matches:
-            card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MOST_ROWS_OF_CARD]]
+            card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
 
 
@@ -196,14 +196,14 @@ def _within(path: str, item: str) -> str:
     return path[len(item) :].removeprefix(".") or path
 
 
-def marked(expected: Any, actual: Any) -> tuple[Markup, Markup]:
+def mark_differences(expected: Any, actual: Any) -> tuple[Markup, Markup]:
     """Two values as HTML, the characters in which they differ marked; unlike values are shown plain.
 
     Values too long to show, too unlike each other (a ratio under 0.35) or missing on one side have nothing marked.
     """
     # 580.0 and 580 are one number: the point is no difference.
     left, right = (
-        shown(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)
+        value_text(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)
         for one in (expected, actual)
     )
     if expected is None or actual is None or len(left) > _MAX_SHOWN or len(right) > _MAX_SHOWN:
@@ -231,7 +231,7 @@ def load_template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = shown
+    environment.filters["shown"] = value_text
     # A path may wrap after a dot or an underscore, and not within a word.
     environment.filters["breakable"] = lambda path: Markup(
         str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>")
@@ -245,7 +245,7 @@ def load_template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A JSON value as text, so that 12 and "12" look different; long ones are cut."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + " …"

@@ -99,7 +99,7 @@ class Counts:
         }
 
 
-class Pooled(NamedTuple):
+class PooledScores(NamedTuple):
     """Several evals together; intervals are ``None`` for fewer than two evals."""
 
     evals: int
@@ -109,19 +109,19 @@ class Pooled(NamedTuple):
     micro_interval: Interval | None
 
 
-def pool(counts: Sequence[Counts]) -> Pooled:
+def pool_evals(counts: Sequence[Counts]) -> PooledScores:
     """Macro-F1 (mean over evals) and micro-F1 (of pooled counts), with bootstrap intervals over evals.
 
     The intervals are plain percentile ones of 10,000 resamples of the evals, the same resamples on every call. No
     evals at all score 0.
     """
     if not counts:
-        return Pooled(0, 0.0, 0.0, None, None)
+        return PooledScores(0, 0.0, 0.0, None, None)
     scores, triples = [one.f1 for one in counts], [one.triple for one in counts]
     macro = sum(scores) / len(scores)
     micro = f1_score(*(sum(column) for column in zip(*triples, strict=True)))
     if len(counts) < 2:
-        return Pooled(len(counts), macro, micro, None, None)
+        return PooledScores(len(counts), macro, micro, None, None)
     import numpy as np
 
     from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_totals
@@ -129,7 +129,9 @@ def pool(counts: Sequence[Counts]) -> Pooled:
     over_evals = bootstrap_mean(scores, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
     rng = np.random.default_rng(_SEED)  # the same resamples again
     pooled = bootstrap_totals(triples, lambda totals: micro_f1(totals, empty=0.0), rng=rng, **_BOOTSTRAP)
-    return Pooled(len(counts), macro, micro, (over_evals.low, over_evals.high), (pooled.low, pooled.high))
+    return PooledScores(
+        len(counts), macro, micro, (over_evals.low, over_evals.high), (pooled.low, pooled.high)
+    )
 
 
 def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval | None]:

@@ -27,10 +27,18 @@ from pcsuite._util.files import (
 )
 from pcsuite.errors import DataError, RunLockedError
 from pcsuite.stats.f1 import precision_recall_f1
-from pcsuite.verifier.compare import Rules, Scored, read_rules, results_document, score_bytes
-from pcsuite.verifier.difference import Difference, Document, compare_results
 from pcsuite.verifier.evals import TRUTH
 from pcsuite.verifier.mapping import FieldMapping, bundled_mapping, load_mapping
+from pcsuite.verifier.results import (
+    Document,
+    ResultsDifference,
+    Rules,
+    Scored,
+    compare_results,
+    read_rules,
+    results_document,
+    score_bytes,
+)
 
 RESULTS = "eval-results.json"
 REPORT = "eval-report.html"
@@ -42,7 +50,7 @@ JOURNAL = ".verify-all.journal"
 _JOURNAL_LOCK = ".verify-all.lock"
 
 
-class Saved(NamedTuple):
+class SavedIteration(NamedTuple):
     """An iteration that was saved."""
 
     folder: Path
@@ -54,7 +62,7 @@ class Saved(NamedTuple):
         return self.folder / REPORT
 
 
-class ToSave(NamedTuple):
+class PendingIteration(NamedTuple):
     """A scored record that is to become the next iteration of an eval."""
 
     eval_dir: Path
@@ -66,7 +74,7 @@ class ToSave(NamedTuple):
 
 def save_iteration(
     eval_dir: Path, scored: Scored, rules: Rules, eval_id: str, instructions_version: str | None = None
-) -> Saved:
+) -> SavedIteration:
     """Save a scored record as the next iteration of an eval, with its report and the aggregate.
 
     Everything goes to ``eval_dir/results`` (``eval_dir`` itself where that is its name). An iteration is there as a
@@ -74,10 +82,10 @@ def save_iteration(
     another eval's iterations or cannot be written, and ``RunLockedError`` where it stays locked.
     """
     finish_interrupted(_results_folder(eval_dir).parent.parent)
-    return _save([ToSave(eval_dir, scored, rules, eval_id, instructions_version)], None)[0]
+    return _save([PendingIteration(eval_dir, scored, rules, eval_id, instructions_version)], None)[0]
 
 
-def save_together(root: Path, entries: Sequence[ToSave]) -> list[Saved]:
+def save_together(root: Path, entries: Sequence[PendingIteration]) -> list[SavedIteration]:
     """Save the next iterations of several evals below ``root``, all of them or none, also after a kill.
 
     Raises as :func:`save_iteration` does, and then nothing was written.
@@ -124,10 +132,10 @@ def finish_interrupted(root: Path) -> None:
 
 class _Staged(NamedTuple):
     partial: Path
-    saved: Saved
+    saved: SavedIteration
 
 
-def _save(entries: Sequence[ToSave], journal: Path | None) -> list[Saved]:
+def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[SavedIteration]:
     folders = [_results_folder(entry.eval_dir) for entry in entries]
     staged: list[_Staged] = []
     with ExitStack() as stack:
@@ -165,7 +173,7 @@ def _save(entries: Sequence[ToSave], journal: Path | None) -> list[Saved]:
     return [one.saved for one in staged]
 
 
-def _stage(entry: ToSave, results: Path) -> _Staged:
+def _stage(entry: PendingIteration, results: Path) -> _Staged:
     """Write everything of an iteration into a folder that does not count yet."""
     from pcsuite.verifier.report import render_report
 
@@ -184,7 +192,7 @@ def _stage(entry: ToSave, results: Path) -> _Staged:
     write_durably(partial / EXTRACTION, entry.scored.extraction)
     write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
     sync_folder(partial)
-    return _Staged(partial, Saved(results / f"iteration-{number:03d}", document, aggregate))
+    return _Staged(partial, SavedIteration(results / f"iteration-{number:03d}", document, aggregate))
 
 
 def _check_owner(results: Path, eval_id: str) -> None:
@@ -462,7 +470,7 @@ def field_trends(eval_dir: Path, aggregate: Document, rules: Rules | None = None
     return sorted(trends, key=lambda trend: (-abs(trend.change), trend.scores[-1], trend.field))
 
 
-def difference_between(before: Path, after: Path, mapping_file: Path | None = None) -> Difference:
+def difference_between(before: Path, after: Path, mapping_file: Path | None = None) -> ResultsDifference:
     """What changed from one saved result to another, both judged by the same rules and the same truth.
 
     Verdicts made under other rules are not compared: then both extractions are scored again, under ``mapping_file``,

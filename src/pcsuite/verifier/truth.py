@@ -22,8 +22,8 @@ from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import (
     DELIMITERS,
     CellReader,
-    Column,
-    Row,
+    CsvRow,
+    TableColumn,
     decode_text,
     find_delimiter,
     label_key,
@@ -38,7 +38,7 @@ from pcsuite.verifier.paths import parse_path, pattern_of, put_value, set_path
 _A, _B, _C, _D = range(4)
 _BANNER = "detailed report for"
 _CLOSING = ("compliance manager version", "software version")
-Steps = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys and indices that lead to a part of the record."""
 
 
@@ -56,7 +56,7 @@ class Unread:
     """Labels of columns that are known and never scored."""
     labels: list[str] = field(default_factory=list)
     """Unknown labels of key/value rows that have a value."""
-    cells: set[Steps] = field(default_factory=set)
+    cells: set[KeyPath] = field(default_factory=set)
     """Known fields whose cell could not be read, and was let pass."""
 
     @property
@@ -76,11 +76,11 @@ class Truth(NamedTuple):
     record: dict[str, Any]
     warnings: tuple[str, ...]
     content_hash: str
-    rows: Mapping[Steps, int] = MappingProxyType({})
+    rows: Mapping[KeyPath, int] = MappingProxyType({})
     """The row of the file a part of the record stands in; a part that is not listed stands where its holder does."""
     unread: Unread = Unread()
 
-    def row_of(self, steps: Steps) -> int | None:
+    def row_of(self, steps: KeyPath) -> int | None:
         """The row of the file that gives the value at ``steps``, ``None`` where the truth gives none.
 
         A part that is not listed stands in the row of what holds it. Rows count from 1.
@@ -112,7 +112,7 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
     reader = CellReader(mapping, source, find_delimiter(decode_text(data, source)))
     if reader.delimiter != ",":
         warnings.append(f"read as a {DELIMITERS[reader.delimiter]}-separated file")
-    rows: dict[Steps, int] = {}
+    rows: dict[KeyPath, int] = {}
     unread = Unread()
     is_long = tuple(cell.casefold() for cell in given[0].cells[:2]) == ("field", "value")
     # A Detailed Report leaves column A of labels empty, so a filled one heads a row of values.
@@ -144,13 +144,16 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
 
 
 def _read_plain(
-    cells: Sequence[tuple[Row, str, str]], reader: CellReader, mapping: FieldMapping, rows: dict[Steps, int]
+    cells: Sequence[tuple[CsvRow, str, str]],
+    reader: CellReader,
+    mapping: FieldMapping,
+    rows: dict[KeyPath, int],
 ) -> dict[str, Any]:
     """The record of ``(row, field, value)`` triples; fields are paths or labels of the mapping."""
     patterns = dict(mapping.patterns())
     labels = {label_key(label): rule.path for rule in mapping.fields for label in rule.labels}
     record: dict[str, Any] = {}
-    first_rows: dict[Steps, int] = {}
+    first_rows: dict[KeyPath, int] = {}
     for row, name, text in cells:
         where = f"{reader.source}: row {row.number}"
         bare, unit = split_unit(name)
@@ -189,7 +192,7 @@ class _OpenTable:
     rule: TableRule | None
     label: str
     start: int = _C
-    columns: tuple[Column, ...] = ()
+    columns: tuple[TableColumn, ...] = ()
     unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
     """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
@@ -200,7 +203,7 @@ class _OpenPart:
 
     rule: PartRule | None
     label: str
-    columns: tuple[Column, ...] = ()
+    columns: tuple[TableColumn, ...] = ()
     owners: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     """Index and item."""
     rows: int = 0
@@ -209,12 +212,12 @@ class _OpenPart:
 
 
 class _DetailedReport:
-    """Reads rows one after the other into :attr:`record`; what could not be placed is in :attr:`warnings`."""
+    """Reads rows one after the other into :attr:`record`; what the mapping does not know is in :attr:`warnings`."""
 
     def __init__(self, mapping: FieldMapping, reader: CellReader) -> None:
         self.record: dict[str, Any] = {}
         self.warnings: list[str] = []
-        self.rows: dict[Steps, int] = {}
+        self.rows: dict[KeyPath, int] = {}
         ignored = [label for table in mapping.tables for label in table.ignored]
         ignored += [label for table in mapping.tables for part in table.parts for label in part.ignored]
         self.unread = Unread(ignored=tuple(ignored))
@@ -229,13 +232,13 @@ class _DetailedReport:
         self._table: _OpenTable | None = None
         self._part: _OpenPart | None = None
         self._systems: TableRule | None = None
-        self._system_columns: tuple[Column, ...] = ()
+        self._system_columns: tuple[TableColumn, ...] = ()
         self._group: list[tuple[int, dict[str, Any]]] = []
         self._item: tuple[int, dict[str, Any]] | None = None
         self._block_items: dict[str, dict[str, Any]] = {}
         self._unknown: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def read(self, rows: Sequence[Row], *, ends_within: bool) -> dict[str, Any]:
+    def read(self, rows: Sequence[CsvRow], *, ends_within: bool) -> dict[str, Any]:
         """The record of all rows; ``ends_within`` says that the last line is not ended."""
         headings: set[str] = set()
         for row in rows:
@@ -272,19 +275,22 @@ class _DetailedReport:
                 )
         return self.record
 
-    def _place(self, steps: Steps, row: Row) -> None:
-        self.rows[steps] = row.number
-
-    def _pass_over(self, row: Row, where: str, label: str, count: int) -> None:
+    def _pass_over(self, row: CsvRow, where: str, label: str, count: int) -> None:
         """Keep for a note what the mapping does not know: where it first stood, and how many values it has."""
         first, values = self._unknown.get((where, label), (row.number, 0))
         self._unknown[where, label] = (first, values + count)
+
+    def _pass_over_row(self, row: CsvRow, where: str, label: str) -> None:
+        """Count the values of a row in a table that the mapping does not know."""
+        count = sum(self._cells.is_given(text) for text in row.cells)
+        self.unread.tables[label] += count
+        self._pass_over(row, where, f"'{label}'", count)
 
     def _close(self) -> None:
         self._table = self._part = self._systems = self._item = None
         self._group = []
 
-    def _row_in_b(self, row: Row) -> None:
+    def _row_in_b(self, row: CsvRow) -> None:
         label = row.cell(_B)
         key = label_key(label)
         rule = self._headers.get(key)
@@ -313,7 +319,7 @@ class _DetailedReport:
                 again = f"'{field.label}' is given again with another value than in row {first_row}"
                 raise self._cells.error(row, again, "one file describes one run")
             if value is not None:
-                self._place(put_value(self.record, field.path, value), row)
+                self.rows[put_value(self.record, field.path, value)] = row.number
         elif self._systems is not None and all(
             word and not word[0].isdigit() for word in (row.cell(_C), row.cell(_D))
         ):
@@ -329,7 +335,7 @@ class _DetailedReport:
     def _open_in_b(self) -> bool:
         return self._table is not None and self._table.rule is not None and self._table.start == _B
 
-    def _block_row(self, row: Row, block: BlockRule, rule: FieldRule) -> None:
+    def _block_row(self, row: CsvRow, block: BlockRule, rule: FieldRule) -> None:
         value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")
         if rule is block.fields[0]:
             if value is None:
@@ -337,28 +343,26 @@ class _DetailedReport:
             item: dict[str, Any] = {}
             items = self.record.setdefault(block.path, [])
             items.append(item)
-            self._place((block.path, len(items) - 1), row)
+            self.rows[block.path, len(items) - 1] = row.number
             self._block_items[block.path] = item
         elif block.path not in self._block_items:
             raise self._cells.error(row, f"'{rule.label}' comes before any '{block.fields[0].label}'")
         if value is not None:
             keys = put_value(self._block_items[block.path], rule.path, value)
-            self._place((block.path, len(self.record[block.path]) - 1, *keys), row)
+            self.rows[(block.path, len(self.record[block.path]) - 1, *keys)] = row.number
 
-    def _labelled_value(self, row: Row, rule: FieldRule, path: str) -> Any:
+    def _labelled_value(self, row: CsvRow, rule: FieldRule, path: str) -> Any:
         """The value of a key/value row: label in B, value in C, unit in D."""
         self.recognised += 1
         self._cells.check_unit(row, row.cell(_D), rule, path)
         return self._cells.checked(row, row.cell(_C), rule, path)
 
-    def _item_row(self, row: Row) -> None:
+    def _item_row(self, row: CsvRow) -> None:
         table = self._table
         if table is None:
             return
         if table.rule is None:
-            count = sum(self._cells.is_given(text) for text in row.cells)
-            self.unread.tables[table.label] += count
-            self._pass_over(row, "table ", f"'{table.label}'", count)
+            self._pass_over_row(row, "table ", table.label)
             return
         lacking = (table.rule.may_lack, table.rule.usually_lacks)
         columns = self._cells.align(row, table.start, table.columns, *lacking)
@@ -374,7 +378,7 @@ class _DetailedReport:
                 self._item = (len(items), {})
                 items.append(self._item[1])
                 self._group.append(self._item)
-                self._place((table.rule.path, self._item[0]), row)
+                self.rows[table.rule.path, self._item[0]] = row.number
         elif self._item is None:
             raise self._cells.error(row, "a row without a name that continues nothing")
         index, item = self._item
@@ -382,7 +386,7 @@ class _DetailedReport:
         self.unread.cells.update((table.rule.path, index, *rule.path.split(".")) for rule in unreadable)
 
     def _values(
-        self, row: Row, start: int, columns: tuple[Column, ...], table: _OpenTable | _OpenPart
+        self, row: CsvRow, start: int, columns: tuple[TableColumn, ...], table: _OpenTable | _OpenPart
     ) -> tuple[list[tuple[FieldRule, Any]], list[FieldRule]]:
         """The values of a row with their fields, and the fields whose cell cannot be read and may be passed over."""
         rule_of_table = table.rule
@@ -406,14 +410,13 @@ class _DetailedReport:
         return values, unreadable
 
     def _note_columns(
-        self, row: Row, start: int, columns: tuple[Column, ...], table: _OpenTable | _OpenPart
+        self, row: CsvRow, start: int, columns: tuple[TableColumn, ...], table: _OpenTable | _OpenPart
     ) -> None:
         """Keep for a note the columns of a table with rows that the mapping does not know, and cells beyond them."""
         rule = table.rule
         assert rule is not None, "rows of unknown tables are not read"
-        if (
-            len(columns) not in table.unknown
-        ):  # rows of one table have their columns whole, or lack the same ones
+        # Rows of one table have their columns whole, or lack the same ones.
+        if len(columns) not in table.unknown:
             ignored = {label_key(label) for label in (*rule.ignored, table.label)}
             table.unknown[len(columns)] = [
                 (index, column.label or f"unnamed, after {columns[index - 1].label}", bool(column.label))
@@ -443,7 +446,7 @@ class _DetailedReport:
         lacking = (one.path for one in rule.columns if one.path not in announced)
         self.unread.absent[pattern] = frozenset(f"{pattern}.{path}" for path in lacking)
 
-    def _open_part(self, row: Row, label: str) -> None:
+    def _open_part(self, row: CsvRow, label: str) -> None:
         key = label.casefold()
         parts = self._systems.parts if self._systems else ()
         matching = (p for p in parts if any(fnmatchcase(key, header.casefold()) for header in p.headers))
@@ -458,14 +461,12 @@ class _DetailedReport:
         waiting = list(takewhile(lambda entry: rule.path not in entry[1], reversed(self._group)))[::-1]
         self._part = _OpenPart(rule, label, self._cells.columns(row, _C, rule.columns), waiting)
 
-    def _part_row(self, row: Row) -> None:
+    def _part_row(self, row: CsvRow) -> None:
         part = self._part
         if part is None:
             return
         if part.rule is None:
-            count = sum(self._cells.is_given(text) for text in row.cells)
-            self.unread.tables[part.label] += count
-            self._pass_over(row, "sub-table ", f"'{part.label}'", count)
+            self._pass_over_row(row, "sub-table ", part.label)
             return
         if part.rows >= len(part.owners):
             owner = part.owners[-1][1].get("name") if part.owners else "no system"
@@ -481,15 +482,15 @@ class _DetailedReport:
         steps = (self._systems.path, index, part.rule.path)
         self._fill(row, content, values, steps, False)
         owner_item[part.rule.path] = content
-        self._place(steps, row)
+        self.rows[steps] = row.number
         self.unread.cells.update((*steps, rule.path) for rule in unreadable)
 
     def _fill(
         self,
-        row: Row,
+        row: CsvRow,
         item: dict[str, Any],
         values: Sequence[tuple[FieldRule, Any]],
-        steps: Steps,
+        steps: KeyPath,
         continues: bool,
     ) -> None:
         """Put a row's values into its item at ``steps``; fields of a nested list make one new nested item."""
@@ -502,7 +503,7 @@ class _DetailedReport:
                 nested.setdefault(list_path, {})[leaf] = value
             elif rule.type == "text_list":
                 texts = item.setdefault(rule.path, [])
-                self._place((*steps, rule.path, len(texts)), row)
+                self.rows[(*steps, rule.path, len(texts))] = row.number
                 texts.append(value)
             elif continues and item.get(rule.path, value) != value:
                 raise self._cells.error(
@@ -513,7 +514,7 @@ class _DetailedReport:
         for list_path, content in nested.items():
             if "name" in content:
                 nested_items = item.setdefault(list_path, [])
-                self._place((*steps, list_path, len(nested_items)), row)
+                self.rows[(*steps, list_path, len(nested_items))] = row.number
                 nested_items.append(content)
             elif item.get(list_path):
                 item[list_path][-1].update(content)

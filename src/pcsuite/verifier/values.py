@@ -8,7 +8,7 @@ import unicodedata
 from typing import Any, Literal
 
 FieldType = Literal["text", "integer", "number", "boolean", "text_list"]
-Verdict = Literal["match", "omission", "hallucination", "format_error", "wrong_value"]
+FieldVerdict = Literal["match", "omission", "hallucination", "format_error", "wrong_value"]
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 ROUNDING_SLACK = 1e-12
@@ -134,7 +134,7 @@ def judge_value(
     relative: float,
     absolute: float,
     modulo: float | None = None,
-) -> Verdict:
+) -> FieldVerdict:
     """The verdict on one scalar field; either side is ``None`` where it has no value.
 
     ``expected`` is of the declared type; ``actual`` is any JSON value, and of the wrong type a ``format_error``. Text

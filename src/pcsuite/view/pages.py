@@ -17,11 +17,11 @@ import yaml
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
-from pcsuite.verifier.compare import results_document
 from pcsuite.verifier.evals import find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.paths import item_of
-from pcsuite.verifier.scores import pool
+from pcsuite.verifier.results import results_document
+from pcsuite.verifier.scores import pool_evals
 from pcsuite.view.data import OpenRun, Viewer
 from pcsuite.view.figures import (
     BOTTOM,
@@ -600,7 +600,7 @@ def _scored_evals(viewer: Viewer) -> dict[str, Any]:
         for name, figures in document["by_field"].items():
             if figures["f1"] < 1:
                 wrong[name] = min(figures["f1"], wrong.get(name, 1.0))
-    pooled = pool([one.scored.comparison.counts for one in scored])
+    pooled = pool_evals([one.scored.comparison.counts for one in scored])
     return {
         "documents": documents,
         "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pcsuite.analysis.load.schema import FLAT_COLUMNS, JSON_COLUMNS, flat_columns, json_columns
-from pcsuite.logging.row import Column, RunRow
+from pcsuite.logging.row import FlatColumn, RunRow
 
 # The columns of runs.parquet and runs.csv that users' scripts rely on; metrics follow them.
 PUBLISHED = [
@@ -77,9 +77,9 @@ class Rack(msgspec.Struct):
 
 class Wider(RunRow, frozen=True):
     rack: Rack = msgspec.field(default_factory=lambda: Rack("x"))
-    tags: Annotated[tuple[str, ...], Column("labels", join="|", count="n_labels")] = ()
-    spare: Annotated[Rack | None, Column(absent=True)] = None
-    weight: Annotated[float, Column(after="run_id")] = 0.5
+    tags: Annotated[tuple[str, ...], FlatColumn("labels", join="|", count="n_labels")] = ()
+    spare: Annotated[Rack | None, FlatColumn(absent=True)] = None
+    weight: Annotated[float, FlatColumn(after="run_id")] = 0.5
 
 
 class Odd(msgspec.Struct):

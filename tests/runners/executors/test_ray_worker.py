@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pcsuite.config.load import load_suite
 from pcsuite.runners.edits import perturbation_refs
-from pcsuite.runners.executors.ray_worker import FIRST_ROWS, MOST_ROWS, ChunkSource, UnitKeys, unit_of
+from pcsuite.runners.executors.ray_worker import FIRST_ROWS, MAX_ROWS, ChunkSource, UnitKeys, unit_of
 from pcsuite.runners.plan import build_plan
 from support.profiles import SIMULATED, write_profile
 
@@ -58,7 +58,7 @@ def test_chunks_of_a_fast_model_grow_and_of_a_slow_one_shrink():
         return found
 
     # Two seconds of work each, once the pace is known.
-    assert asyncio.run(sizes(0.001)) == [FIRST_ROWS, 2000, MOST_ROWS]
+    assert asyncio.run(sizes(0.001)) == [FIRST_ROWS, 2000, MAX_ROWS]
     assert asyncio.run(sizes(0.5)) == [FIRST_ROWS, 4, 4]
 
 

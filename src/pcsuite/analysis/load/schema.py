@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 import msgspec
 
-from pcsuite.logging.row import Column, RunRow
+from pcsuite.logging.row import FlatColumn, RunRow
 
 METRIC_PREFIX = "metric_"
 CELL_KEY = "task_id, model_id, decoding_id, perturbation_type, condition_id"
@@ -50,7 +50,7 @@ class _Field(NamedTuple):
     name: str
     kind: Any
     optional: bool
-    column: Column
+    column: FlatColumn
     default: Any
 
 
@@ -126,10 +126,10 @@ def dotted_name(column: str) -> str:
 def _fields(record: type[msgspec.Struct]) -> Iterator[_Field]:
     hints = get_type_hints(record, include_extras=True)
     for info in msgspec.structs.fields(record):
-        kind, column = hints[info.name], Column()
+        kind, column = hints[info.name], FlatColumn()
         if get_origin(kind) is Annotated:
             kind, *notes = get_args(kind)
-            column = next((note for note in notes if isinstance(note, Column)), column)
+            column = next((note for note in notes if isinstance(note, FlatColumn)), column)
         several = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
         present = [one for one in several if one is not type(None)]
         if not column.absent:

@@ -39,7 +39,7 @@ from pcsuite.runners.plan import Plan, Unit
 
 FIRST_ROWS = 32
 """Size of a chunk while the pace is not known."""
-MOST_ROWS = 2000
+MAX_ROWS = 2000
 CHUNK_SECONDS = 2.0
 """Work that one chunk should be: long against the cost of a message, short against the run."""
 LEAST_SECONDS = 0.1
@@ -131,7 +131,7 @@ class ChunkSource:
             if self._pace is None:
                 size = max(1, min(FIRST_ROWS, even))
             else:
-                wanted = min(MOST_ROWS, round(self._pace * CHUNK_SECONDS))
+                wanted = min(MAX_ROWS, round(self._pace * CHUNK_SECONDS))
                 size = max(1, min(wanted, max(even, round(self._pace * LEAST_SECONDS))))
             units = [self._returned.popleft() for _ in range(min(size, len(self._returned)))]
             units += islice(self._units, size - len(units))

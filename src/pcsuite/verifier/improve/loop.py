@@ -21,10 +21,10 @@ from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import read_text
-from pcsuite.verifier.compare import Rules, Scored, read_rules, score_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval
 from pcsuite.verifier.improve import state
 from pcsuite.verifier.mapping import FieldMapping
+from pcsuite.verifier.results import Rules, Scored, read_rules, score_bytes
 from pcsuite.verifier.scores import paired_difference
 
 Extract = Callable[[state.PromptVersion, str], Mapping[str, Any] | str]

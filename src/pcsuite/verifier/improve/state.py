@@ -18,8 +18,8 @@ from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import DataError
-from pcsuite.verifier.compare import Scored
 from pcsuite.verifier.paths import parse_path, pattern_of
+from pcsuite.verifier.results import Scored
 from pcsuite.verifier.scores import ErrorType
 from pcsuite.verifier.store import to_json
 

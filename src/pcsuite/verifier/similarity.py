@@ -13,14 +13,14 @@ from pcsuite.verifier.assignment import Matrix
 from pcsuite.verifier.tree import Leaf, ListNode
 from pcsuite.verifier.values import ROUNDING_SLACK, as_boolean, as_float, is_blank, is_number, normalise_text
 
-Item = dict[str, Any]
+Record = dict[str, Any]
 Indices = NDArray[np.int64]
 
 EVIDENCE = 3
 """One field in common says little where an item has several: a share is taken of this many at least, if it has them."""
 
 
-class Agreement(NamedTuple):
+class FieldAgreement(NamedTuple):
     """Of pairs of items: fields that agree, fields that both give, fields that either gives."""
 
     agreeing: Matrix
@@ -33,21 +33,21 @@ class Agreement(NamedTuple):
     def share(self) -> Matrix:
         """Agreeing fields as a share (0..1) of those both give, or of :data:`EVIDENCE` where that is more.
 
-        So one equal field of an item with many is not a likeness of 1.
+        So one equal field of an item with many is not a similarity of 1.
         """
         floor = np.minimum(EVIDENCE, self.richer)
         share: Matrix = self.agreeing / np.maximum(np.maximum(self.shared, floor), 1.0)
         return share
 
 
-class Likeness:
+class Similarity:
     """Two lists laid out by field, so that many pairs are compared in a few array operations.
 
     A value of the wrong type counts as given and agrees with nothing. The name is no part of it: names have their own
     stages. A list inside an item (layers, water heaters) counts as one field that agrees as far as it overlaps.
     """
 
-    def __init__(self, node: ListNode, truth: Sequence[Item], extracted: Sequence[Item]) -> None:
+    def __init__(self, node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> None:
         self._fields = [_Column(leaf, keys, truth, extracted) for keys, leaf in node.scalars]
         self._lists = [_Texts(keys, truth, extracted) for keys in node.lists]
         self._columns: list[_Column | _Texts] = [*self._fields, *self._lists]
@@ -56,21 +56,21 @@ class Likeness:
             for side in (0, 1):
                 self._counts[side] += column.present[side]
 
-    def pairs(self, truth: Indices, extracted: Indices) -> Agreement:
+    def pairs(self, truth: Indices, extracted: Indices) -> FieldAgreement:
         """The agreement of ``truth[i]`` with ``extracted[i]``, for every i.
 
         Both arrays have the same length, and so has each matrix of the result.
         """
         return self._agreement(truth, extracted, block=False)
 
-    def block(self, truth: Indices, extracted: Indices) -> Agreement:
+    def block(self, truth: Indices, extracted: Indices) -> FieldAgreement:
         """The agreement of each truth item (rows) with each extracted one (columns).
 
         The result's matrices have a row for each of ``truth`` and a column for each of ``extracted``.
         """
         return self._agreement(truth[:, None], extracted[None, :], block=True)
 
-    def _agreement(self, truth: Indices, extracted: Indices, *, block: bool) -> Agreement:
+    def _agreement(self, truth: Indices, extracted: Indices, *, block: bool) -> FieldAgreement:
         shape = np.broadcast_shapes(truth.shape, extracted.shape)
         agreeing, shared = np.zeros(shape), np.zeros(shape)
         for column in self._fields:
@@ -80,7 +80,9 @@ class Likeness:
             agreeing += texts.overlap(truth, extracted, block=block)
             shared += texts.present[0][truth] & texts.present[1][extracted]
         left, right = self._counts[0][truth], self._counts[1][extracted]
-        return Agreement(agreeing, shared, left + right - shared, np.maximum(left, right) + np.zeros(shape))
+        return FieldAgreement(
+            agreeing, shared, left + right - shared, np.maximum(left, right) + np.zeros(shape)
+        )
 
     def keys(self, side: int, index: int) -> tuple[Hashable, ...]:
         """What items are exactly equal by, field for field: 0 is the truth's side, 1 the extraction's.
@@ -95,11 +97,11 @@ class _Column:
     """One scalar field of both lists."""
 
     def __init__(
-        self, leaf: Leaf, keys: tuple[str, ...], truth: Sequence[Item], extracted: Sequence[Item]
+        self, leaf: Leaf, keys: tuple[str, ...], truth: Sequence[Record], extracted: Sequence[Record]
     ) -> None:
         self._leaf = leaf
         self._is_number = leaf.type in ("number", "integer")
-        values = [[dig(item, keys) for item in side] for side in (truth, extracted)]
+        values = [[nested_value(item, keys) for item in side] for side in (truth, extracted)]
         self.present = [np.array([not is_blank(value) for value in side], dtype=bool) for side in values]
         if self._is_number:
             whole = leaf.type == "integer"
@@ -144,11 +146,11 @@ class _Column:
 class _Texts:
     """The names (or texts) in a list inside the items."""
 
-    def __init__(self, keys: tuple[str, ...], truth: Sequence[Item], extracted: Sequence[Item]) -> None:
+    def __init__(self, keys: tuple[str, ...], truth: Sequence[Record], extracted: Sequence[Record]) -> None:
         self._sets: list[list[frozenset[str]]] = [[], []]
         for side, items in enumerate((truth, extracted)):
             for item in items:
-                found = dig(item, keys)
+                found = nested_value(item, keys)
                 held = found if isinstance(found, list) else []
                 names = [entry.get("name") if isinstance(entry, dict) else entry for entry in held]
                 texts = frozenset(
@@ -177,10 +179,10 @@ def _dice(left: frozenset[str], right: frozenset[str]) -> float:
     return 2 * len(left & right) / max(1, len(left) + len(right))
 
 
-def dig(item: Item, keys: tuple[str, ...]) -> Any:
+def nested_value(item: Record, keys: tuple[str, ...]) -> Any:
     """The value that a chain of keys leads to, ``None`` where it breaks off.
 
-    >>> dig({"a": {"b": 1}}, ("a", "b")), dig({"a": 1}, ("a", "b"))
+    >>> nested_value({"a": {"b": 1}}, ("a", "b")), nested_value({"a": 1}, ("a", "b"))
     (1, None)
     """
     value: Any = item

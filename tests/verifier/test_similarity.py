@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pcsuite.verifier.likeness import Likeness
 from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.similarity import Similarity
 from pcsuite.verifier.tree import compile_mapping
 from pcsuite.verifier.values import judge_value
 
@@ -23,8 +23,8 @@ OTHERS = [
 
 def test_pairs_and_blocks_agree_with_each_other_and_with_the_verdicts():
     node = TREE["windows"]
-    likeness = Likeness(node, TRUTH, OTHERS)
-    block = likeness.block(np.arange(3), np.arange(3))
+    similarity = Similarity(node, TRUTH, OTHERS)
+    block = similarity.block(np.arange(3), np.arange(3))
     for i, expected in enumerate(TRUTH):
         for j, actual in enumerate(OTHERS):
             verdicts = [
@@ -34,7 +34,7 @@ def test_pairs_and_blocks_agree_with_each_other_and_with_the_verdicts():
             ]
             assert block.shared[i, j] == len(verdicts)
             assert block.agreeing[i, j] == verdicts.count("match")
-            single = likeness.pairs(np.array([i]), np.array([j]))
+            single = similarity.pairs(np.array([i]), np.array([j]))
             assert [part[0] for part in single] == [part[i, j] for part in block]
     assert block.share[0, 0] == pytest.approx(
         3 / 5
@@ -45,12 +45,12 @@ def test_a_list_within_an_item_counts_as_one_field():
     node = TREE["wall_constructions"]
     truth = [{"name": "R-21", "cavity_r_value": 21.0, "layers": ["a", "b"]}]
     others = [{"name": "X", "cavity_r_value": 21.0, "layers": ["B", "c"]}]
-    agreement = Likeness(node, truth, others).block(np.array([0]), np.array([0]))
+    agreement = Similarity(node, truth, others).block(np.array([0]), np.array([0]))
     assert (agreement.agreeing[0, 0], agreement.shared[0, 0]) == (1.5, 2)
 
 
 def test_a_mistyped_value_makes_no_two_items_equal():
     items = [{"area": "20"}, {"area": "20"}]
-    likeness = Likeness(TREE["windows"], items, items)
-    assert likeness.keys(0, 0) != likeness.keys(1, 0)
-    assert likeness.keys(0, 0) != likeness.keys(0, 1)
+    similarity = Similarity(TREE["windows"], items, items)
+    assert similarity.keys(0, 0) != similarity.keys(1, 0)
+    assert similarity.keys(0, 0) != similarity.keys(0, 1)
