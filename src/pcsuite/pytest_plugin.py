@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from pcsuite.api.regression import RegressionCheck
 
-_SAID = pytest.StashKey[list[str]]()
+_SUMMARY = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +37,7 @@ def prompt_regression(request: pytest.FixtureRequest, tmp_path: Path) -> PromptR
 
     See :meth:`PromptRegression.__call__`.
     """
-    request.config.stash.setdefault(_SAID, [])
+    request.config.stash.setdefault(_SUMMARY, [])
     return PromptRegression(request, tmp_path)
 
 
@@ -85,21 +85,20 @@ class PromptRegression:
             if data is not None:
                 if "scorer" in settings and isinstance(settings["scorer"], str):
                     settings["scorer"] = self._scorer(settings["scorer"])
-                table = self._beside(data) if isinstance(data, (str, Path)) else data
+                table = self._resolved(data) if isinstance(data, (str, Path)) else data
                 settings = {"output_dir": str(where), **settings}
-                if not isinstance(
-                    table, str
-                ):  # a task's items are in the profile's cache, a table's need none
+                # A task's items are in the profile's cache; a table's need none.
+                if not isinstance(table, str):
                     settings = {"cache_dir": str(where / "cache"), **settings}
-                profile: Any = pcs.prompt(self._beside(given), table, **settings)
+                profile: Any = pcs.prompt(self._resolved(given), table, **settings)
                 settings = {}
             else:
-                profile = self._beside(given)
+                profile = self._resolved(given)
                 settings = {"output_dir": str(where), **settings}
             made = pcs.run(profile, quiet=True, use_cache=use_cache, **settings)
             if self._update:
                 made.baseline().write(path, made.metrics)
-                self._say(f"baseline written: {path}")
+                self._report(f"baseline written: {path}")
                 return None
             check = check_regression(made, path, margin=margin)
         except PcsuiteError as error:
@@ -110,11 +109,11 @@ class PromptRegression:
             pytest.fail(problem, pytrace=False)
         if check.standing == "worse" or (check.standing == "undecided" and undecided == "fail"):
             pytest.fail(f"{check.sentence()}\n\n{check.details()}", pytrace=False)
-        self._say(check.sentence())
+        self._report(check.sentence())
         return check
 
     def _baseline(self, given: str | Path | None) -> Path:
-        folder = self._here / str(self._request.config.getini("pcsuite_baselines"))
+        folder = self._test_folder / str(self._request.config.getini("pcsuite_baselines"))
         if given is None:
             name = re.sub(r"[^\w.-]+", "_", self._request.node.name).strip("_")
             more = f"_{self._calls + 1}" if self._calls else ""
@@ -122,25 +121,25 @@ class PromptRegression:
         return folder / given
 
     @property
-    def _here(self) -> Path:
+    def _test_folder(self) -> Path:
         return self._request.path.parent
 
-    def _beside(self, given: str | Path) -> str | Path:
+    def _resolved(self, given: str | Path) -> str | Path:
         """A file beside the test where there is one, else what was given: a bundled profile, a task's id, a text."""
-        found = self._here / given if "\n" not in str(given) else Path()
+        found = self._test_folder / given if "\n" not in str(given) else Path()
         return found if found.is_file() else given
 
     def _scorer(self, reference: str) -> str:
         file, colon, function = reference.rpartition(":")
-        return f"{self._beside(file)}{colon}{function}" if file.endswith(".py") else reference
+        return f"{self._resolved(file)}{colon}{function}" if file.endswith(".py") else reference
 
-    def _say(self, line: str) -> None:
-        self._request.config.stash[_SAID].append(line)
+    def _report(self, line: str) -> None:
+        self._request.config.stash[_SUMMARY].append(line)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """How every checked prompt stands, at the end."""
-    said = config.stash.get(_SAID, [])
+    said = config.stash.get(_SUMMARY, [])
     if said:
         terminalreporter.section("prompts against their baselines")
         for line in said:

@@ -23,7 +23,7 @@ from pcsuite.data.items import Item, Row, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
 from pcsuite.errors import DataError, PcsuiteError
 from pcsuite.evaluation.base import Answer
-from pcsuite.runners.task_plan import build_evaluator
+from pcsuite.runners.task_plan import task_evaluator
 
 TICKETS = "id,text,queue\n" + "".join(
     f'T{n},"Ticket {n}, about {topic}",{topic}\n'
@@ -85,7 +85,7 @@ def all_items(result: InitResult) -> list[Item]:
 def test_the_task_is_runnable_and_its_own_truths_score_1(tmp_path, kind):
     result = make(tmp_path, kind)
     suite: Suite = load_suite(result.profile_file)
-    evaluator = build_evaluator(suite, "mine")
+    evaluator = task_evaluator(suite, "mine")
     for item in all_items(result):
         gold = evaluator.evaluate(item, Answer(evaluator.gold_answer(item)))
         assert gold.metrics["task_score"] == 1.0
@@ -342,7 +342,7 @@ def test_no_json_where_the_answer_is_a_text_a_label_or_a_number(tmp_path, kind, 
     assert "JSON" not in " ".join(
         [task.instruction, task.goal, *task.rules, task.abstain, *task.verifier_checklist]
     )
-    scored = build_evaluator(suite, "mine")
+    scored = task_evaluator(suite, "mine")
     for item in all_items(result):
         bare = scored.gold_value(item)
         assert scored.evaluate(item, Answer(bare)).metrics["task_score"] == 1.0
@@ -355,7 +355,7 @@ def test_a_number_in_json(tmp_path):
     assert suite.tasks["mine"].kind == "structured"
     item = all_items(result)[0]
     assert (
-        build_evaluator(suite, "mine").evaluate(item, Answer('{"answer": 1001}')).metrics["task_score"] == 1.0
+        task_evaluator(suite, "mine").evaluate(item, Answer('{"answer": 1001}')).metrics["task_score"] == 1.0
     )
 
 

@@ -19,7 +19,7 @@ import pytest
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import SAMPLES, Item, load_items
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.runners.task_plan import build_evaluator
+from pcsuite.runners.task_plan import task_evaluator
 
 SPLITS = {
     "svamp": ("test", "train", "dev"),
@@ -70,7 +70,7 @@ def items(dataset: str, split: str) -> list[Item]:
 
 @cache
 def evaluator(dataset: str) -> Evaluator:
-    return build_evaluator(load_suite("quickstart"), TASKS[dataset])
+    return task_evaluator(load_suite("quickstart"), TASKS[dataset])
 
 
 def question(item: Item) -> str:

@@ -30,7 +30,7 @@ from pcsuite.logging.log import PromptStore, ResumeIndex, RunPaths, iter_newest_
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.row import encode_row
 from pcsuite.programs.react import read_turn
-from pcsuite.runners.task_plan import build_evaluator
+from pcsuite.runners.task_plan import task_evaluator
 from support.import_logs import FIXTURES
 from support.profiles import write_profile
 from support.rows import make_row
@@ -313,7 +313,7 @@ def evaluators(tmp_path_factory):
         if task_id in suite.tasks:
             task = suite.tasks[task_id]
             item = load_items(task.dataset, task.split, Path("no-cache")).items[0]
-            found.append((build_evaluator(suite, task_id), item))
+            found.append((task_evaluator(suite, task_id), item))
     assert len(found) >= 6
     return found
 

@@ -12,12 +12,12 @@ import pytest
 
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.evaluation.base import Answer
-from pcsuite.perturbations import PERTURBATIONS, Site, Variant, perturb, variant_of, variants
+from pcsuite.perturbations import PERTURBATIONS, PerturbationTarget, Variant, perturb, variant_of, variants
 from pcsuite.perturbations.kinds import payload
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle
-from pcsuite.runners.edits import site_of
+from pcsuite.runners.edits import target_of_unit
 from support.perturbing import CONDITIONS, conditions_of, fingerprint, plan_of_everything
 
 KINDS = ("injection", "paraphrase", "reorder", "distractor", "role_confusion", "scope")
@@ -60,7 +60,7 @@ def test_the_gold_answer_still_scores_full_and_the_payload_does_not(cases):
         evaluator = unit.cell.task.evaluator
         gold = evaluator.gold_answer(unit.item)
         assert evaluator.evaluate(unit.item, Answer(gold)).metrics["task_score"] == 1.0
-        planted = payload(site_of(unit), int(unit.perturbation.id[-1]))
+        planted = payload(target_of_unit(unit), int(unit.perturbation.id[-1]))
         assert planted in perturbed.tree.input_text
         assert planted != gold
         assert evaluator.evaluate(unit.item, Answer(planted)).metrics["task_score"] < 1.0
@@ -169,7 +169,9 @@ def hand_made_site():
             "role": "a clerk",
         }
     )
-    return Site(ctx, Bundle(), "i-1", "4", lambda rng: str(rng.choice([4, 5])), lambda text: text == "4")
+    return PerturbationTarget(
+        ctx, Bundle(), "i-1", "4", lambda rng: str(rng.choice([4, 5])), lambda text: text == "4"
+    )
 
 
 def test_injection_worked_out_by_hand():
@@ -187,8 +189,8 @@ def test_injection_worked_out_by_hand():
 
 
 def test_an_evaluator_without_wrong_answers_is_told_of():
-    site = hand_made_site()
-    stuck = Site(site.ctx, site.bundle, "i-1", "4", lambda rng: "4", lambda text: True)
+    target = hand_made_site()
+    stuck = PerturbationTarget(target.ctx, target.bundle, "i-1", "4", lambda rng: "4", lambda text: True)
     with pytest.raises(PromptError, match="item 'i-1': no wrong answer found"):
         payload(stuck, 1)
 

@@ -7,7 +7,7 @@ import pytest
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError
 from pcsuite.logging.row import PerturbationRef
-from pcsuite.runners.edits import perturbation_refs, registered_perturbation, site_of
+from pcsuite.runners.edits import perturbation_refs, registered_perturbation, target_of_unit
 from pcsuite.runners.plan import CLEAN, Unit, build_plan
 from support.profiles import write_profile
 
@@ -45,7 +45,7 @@ def test_a_variant_that_there_is_none_of_is_named(unit):
 
 
 def test_a_site_knows_which_answers_are_right(unit):
-    site = site_of(unit)
-    assert site.item_id == unit.item.item_id
-    assert site.is_right(site.gold)
-    assert not site.is_right("")
+    target = target_of_unit(unit)
+    assert target.item_id == unit.item.item_id
+    assert target.is_right(target.gold)
+    assert not target.is_right("")

@@ -10,7 +10,7 @@ import pytest
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, DataError
 from pcsuite.evaluation.base import Answer
-from pcsuite.runners.task_plan import MAX_EXEMPLARS, build_evaluator, check_items, plan_task
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, check_items, plan_task, task_evaluator
 from support.profiles import write_profile
 
 
@@ -52,4 +52,4 @@ def test_wrong_options_of_an_evaluator_are_told_with_their_line(tmp_path):
         "    evaluator_options: {answer_feild: x}\n"
     )
     with pytest.raises(ConfigError, match=r"tasks\.yaml:\d+.*answer_feild"):
-        build_evaluator(load_suite(path), "mine")
+        task_evaluator(load_suite(path), "mine")

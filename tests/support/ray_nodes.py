@@ -61,7 +61,7 @@ def kill_a_busy_one(cluster: Cluster, nodes: list) -> int:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for number, node in enumerate(nodes):
-            if any("GridWorker" in title for title in children(raylet(node))):
+            if any("RunWorker" in title for title in children(raylet(node))):
                 cluster.remove_node(node, allow_graceful=False)
                 nodes.remove(node)
                 return number

@@ -380,9 +380,8 @@ class _Reader:
 
     def character_class(self, ranges: Iterable[tuple[int, int]], *, negated: bool = False) -> None:
         merged = _merged(ranges)
-        if (
-            negated and len(merged) > 40
-        ):  # long lists are written one way only, so that equal classes look equal
+        # Long lists are written one way only, so that equal classes look equal.
+        if negated and len(merged) > 40:
             merged, negated = _complement(merged), False
         if not merged:
             merged, negated = (((0, MAX_CODE_POINT),), False) if negated else (merged, False)

@@ -240,7 +240,7 @@ def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> weight_files.Weig
 
 
 @contextmanager
-def _progress_bar(label: str) -> Iterator[weight_files.Progress]:
+def _progress_bar(label: str) -> Iterator[weight_files.ByteProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar

@@ -298,9 +298,8 @@ def _register_clauses() -> None:
 
     class ConformsOp(MatchesOp):
         def forward(self, *args: Any, **_: Any) -> Any:
-            return (
-                None if args[0] is None else True
-            )  # the mask alone decides: it ends a hole only where it conforms
+            # The mask alone decides: it ends a hole only where it conforms.
+            return None if args[0] is None else True
 
         def grammar(self, *_: str) -> str:
             grammar = _ACTIVE.get().grammar

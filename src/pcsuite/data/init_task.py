@@ -17,8 +17,8 @@ import yaml
 from pcsuite._util.text import read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
-from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
-from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, worded_as
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off, text_key
+from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
 
@@ -89,7 +89,7 @@ MIN_ROWS = 8
 MIN_TRAIN = 4
 """Rows the training split gets at least: the largest number of exemplars a condition shows."""
 
-MOST_TESTED = 50
+MAX_TESTED = 50
 """Items that a profile tests where nobody says how many."""
 ALL_TESTED = 60
 """Rows of which all but the exemplars are tested."""
@@ -138,7 +138,7 @@ class TableRequest(Columns):
 
 @dataclass(frozen=True, slots=True)
 class TaskRequest(TableRequest):
-    """What ``init-task`` is asked for. Its ``limit`` is by default :data:`MOST_TESTED`."""
+    """What ``init-task`` is asked for. Its ``limit`` is by default :data:`MAX_TESTED`."""
 
     name: str
     data: Path
@@ -250,7 +250,7 @@ def read_table_task(request: TaskRequest, *, least: int = MIN_ROWS) -> TableTask
         raise DataError(f"unknown kind of task '{kind}'", hint=did_you_mean(kind, RECIPES))
     recipe = RECIPES[kind]
     items = _read_items(recipe, request, least)
-    words = worded_as(recipe.describe(items, request), request.answer_as, kind)
+    words = with_answer_form(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
     return TableTask(items, words, schema)
 
@@ -382,7 +382,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
             raise row.error(f"id '{item_id}' was already used")
         shown = {name: cell_text(row, name) for name in request.placed}
         item = items[item_id] = Item(item_id, *recipe.read(row, request), columns=shown)
-        asked = tuple(" ".join(text.casefold().split()) for text in (item.input_text, *shown.values()))
+        asked = tuple(map(text_key, (item.input_text, *shown.values())))
         where, truth = seen.setdefault(asked, (row.where, item.truth))
         if truth != item.truth:
             raise row.error(
@@ -501,7 +501,7 @@ def _profile_yaml(test_items: int, request: TaskRequest) -> str:
             "conditions": ["C0", "C1", "C2", "C3", "C4", "C5", "C6"],
             "decoding_regimes": ["D0", "D1"],
         },
-        "limits": {"max_items_per_task": min(request.limit or MOST_TESTED, test_items), **budget},
+        "limits": {"max_items_per_task": min(request.limit or MAX_TESTED, test_items), **budget},
         "length_control": "warn",
     }
     comment = f"# Written by pcsuite. Run it: pcsuite run --config {request.file('profile.yaml').name}\n"

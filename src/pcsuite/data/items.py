@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pcsuite._util.text import read_json, shorten
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.spellings import file_stems
-from pcsuite.data.truths import read_truth
+from pcsuite.data.truths import normalise_truth
 from pcsuite.errors import DataError, did_you_mean
 
 T = TypeVar("T")
@@ -269,7 +269,7 @@ def read_items(path: Path, root: Path | None = None, fields: ItemFields = ITEM_L
     """Read an items file; bad JSON, missing keys and repeated ids are errors with file and line.
 
     ``root`` is the folder that file names inside the items start from. Lines without ``input_text`` or ``truth`` are
-    read by their ``fields``; truths in other forms than the suite's own by :func:`~pcsuite.data.truths.read_truth`.
+    read by their ``fields``; other forms of truth than the suite's own by :func:`~pcsuite.data.truths.normalise_truth`.
     """
     items: list[Item] = []
     seen: dict[str, str] = {}
@@ -282,7 +282,7 @@ def read_items(path: Path, root: Path | None = None, fields: ItemFields = ITEM_L
             raise row.error(f"item_id '{item_id}' was already used ({seen[item_id]})")
         seen[item_id] = row.where.removeprefix(f"{path} ")
         columns = row.row("columns").values if "columns" in row.values else {}
-        text, truth = read_truth(row.text("input_text"), row.row("truth").values, row.where)
+        text, truth = normalise_truth(row.text("input_text"), row.row("truth").values, row.where)
         items.append(Item(item_id, text, truth, root, columns))
     if not items:
         raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
@@ -383,6 +383,15 @@ def majority_class(items: Iterable[Item]) -> tuple[str, float] | None:
     return label, times / len(known)
 
 
+def text_key(text: str) -> str:
+    """What two texts are the same by: their words, case and spacing aside.
+
+    >>> text_key("Who  wrote\\nIt?") == text_key("who wrote it?")
+    True
+    """
+    return " ".join(text.casefold().split())
+
+
 def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list[Item], list[Item]]:
     """Part ``items`` into ``n`` for the split ``name`` and the rest, both in the given order; returns both.
 
@@ -392,7 +401,7 @@ def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list
     """
     groups: dict[str, list[int]] = {}
     for position, item in enumerate(items):
-        groups.setdefault(" ".join(item.input_text.casefold().split()), []).append(position)
+        groups.setdefault(text_key(item.input_text), []).append(position)
     taken: set[int] = set()
     for text in sorted(groups, key=lambda text: rank_of(name, seed, text)):
         if len(taken) + len(groups[text]) <= n:

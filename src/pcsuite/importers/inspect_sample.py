@@ -112,7 +112,7 @@ _FINISH = {"max_tokens": "length", "model_length": "length"}
 """What the tool calls a truncated answer, in our log's word."""
 
 
-class Usage(msgspec.Struct):
+class ModelUsage(msgspec.Struct):
     """Tokens of one model."""
 
     input_tokens: int = 0
@@ -141,7 +141,7 @@ class Output(msgspec.Struct):
     """What the model gave."""
 
     choices: list[Choice] = msgspec.field(default_factory=list)
-    usage: Usage | None = None
+    usage: ModelUsage | None = None
     time: float | None = None
     error: str | None = None
 
@@ -158,7 +158,7 @@ class Sample(msgspec.Struct):
     output: Output = msgspec.field(default_factory=Output)
     score: Score | None = None
     scores: dict[str, Score] | None = None
-    model_usage: dict[str, Usage] = msgspec.field(default_factory=dict)
+    model_usage: dict[str, ModelUsage] = msgspec.field(default_factory=dict)
     completed_at: str | None = None
     total_time: float | None = None
     error: dict[str, Any] | None = None

@@ -174,7 +174,7 @@ def find_integration(name: str) -> Integration:
 
 
 Report = Callable[[str], None]
-"""Called with one line before each step of an installation."""
+"""Told in one line how an installation, a search or a run of another tool gets on."""
 
 _STAMP = "pcsuite-integration.txt"
 _HASHED = "hashed-pins.txt"

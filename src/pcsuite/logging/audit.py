@@ -24,7 +24,7 @@ from pcsuite.errors import LogError
 from pcsuite.logging import segments
 from pcsuite.logging.log import PromptStore, RunPaths, read_prompts
 from pcsuite.logging.manifest import manifest_path, read_manifest
-from pcsuite.logging.row import RunRow, decode_row, line_is_sound
+from pcsuite.logging.row import IMPORTED, RunRow, decode_row, line_is_sound
 
 MAX_NAMED = 20
 """Places that are named of each kind; all are counted."""
@@ -231,7 +231,7 @@ class _Seen:
         key = _mark(row.run_id.encode())
         known = self._marks.get(key, bytes(8))
         marks, answer = [_mark(line)], known[:8]
-        if row.generation is not None and not row.errors and not row.profile.startswith("imported:"):
+        if row.generation is not None and not row.errors and not row.profile.startswith(IMPORTED):
             generation = msgspec.json.encode(row.generation)
             marks.append(_mark(generation + msgspec.json.encode([row.parsed, row.metrics])))
             answer = _mark(generation)

@@ -285,9 +285,8 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
         try:
             found = read_manifest(log)
         except LogError as error:
-            said = (
-                f"{manifest_path(log).name} could not be read ({error.__cause__})"  # a page names no folder
-            )
+            # By its name alone: what is published names no folder of the author's machine.
+            said = f"{manifest_path(log).name} could not be read ({error.__cause__})"
             merged.problems.append(f"{said}; titles and sources are missing.")
             continue
         if found is not None:

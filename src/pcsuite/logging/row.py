@@ -70,6 +70,8 @@ class DecodingRef(msgspec.Struct, frozen=True):
     max_tokens: int | None
 
 
+IMPORTED = "imported:"
+"""What the profile of a row begins with that came from another tool's log; the format's name follows."""
 _NO_LONGER_NAMED: Mapping[str, str | None] = {"none": None}
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pcsuite.data.items import text_key
 from pcsuite.errors import DataError
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
 from pcsuite.prompts.compiled import INPUT_SLOT
@@ -193,7 +194,7 @@ class _Search:
 
     def _admit(self, instruction: str, candidate: Candidate) -> bool:
         """Whether the instruction is new, case and spacing aside."""
-        key = " ".join(instruction.casefold().split())
+        key = text_key(instruction)
         if key in self._seen:
             return False
         self._seen.add(key)

@@ -13,7 +13,7 @@ from typing import Any
 from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, closed_answers, task_items
+from pcsuite.data.items import Item, closed_answers, task_items, text_key
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
 from pcsuite.engines.limits import Budget, RetryPolicy
@@ -77,23 +77,19 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     Whatever shares its text (case and spacing aside) with a test item is left out. Raises
     :class:`~pcsuite.errors.DataError` where nothing is left, or where no sampled regime has two seeds.
     """
-
-    def text(item: Item) -> str:
-        return " ".join(item.input_text.casefold().split())
-
     inner = dev_suite(suite, task_id, items)
     spec, cache_dir = suite.tasks[task_id], Path(suite.profile.run.cache_dir)
-    tested = {text(item) for item in task_items(spec, spec.split, cache_dir).items}
+    tested = {text_key(item.input_text) for item in task_items(spec, spec.split, cache_dir).items}
     task = plan_task(inner, task_id)
-    kept = tuple(item for item in task.items if text(item) not in tested)
+    kept = tuple(item for item in task.items if text_key(item.input_text) not in tested)
     if not kept:
         raise DataError(f"task '{task_id}': every development item is also a test item")
-    taken = tested | {text(item) for item in kept}
+    taken = tested | {text_key(item.input_text) for item in kept}
     try:
         loaded = task_items(spec, spec.train_split, cache_dir).items
     except DataError:
         loaded = []
-    usable = [item for item in loaded if text(item) not in taken]
+    usable = [item for item in loaded if text_key(item.input_text) not in taken]
     wanted = min(MAX_DEMONSTRATIONS, len(usable))
     train_items = tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
     gold = task.evaluator.gold_answer

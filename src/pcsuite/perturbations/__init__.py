@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pcsuite.errors import ConfigError
 from pcsuite.perturbations.kinds import Kind as Kind
-from pcsuite.perturbations.kinds import Site as Site
+from pcsuite.perturbations.kinds import PerturbationTarget as PerturbationTarget
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.registry import Registry
 
@@ -77,9 +77,9 @@ def variant_of(kind: str, variant_id: str) -> Variant:
     return Variant(kind, int(number))
 
 
-def perturb(tree: PromptTree, site: Site, variant: Variant) -> PromptTree:
+def perturb(tree: PromptTree, target: PerturbationTarget, variant: Variant) -> PromptTree:
     """The prompt with one variant of a kind applied; the tree given is not changed.
 
-    ``site`` says which item under which condition it is, on which the wording may depend.
+    ``target`` says which item under which condition it is, on which the wording may depend.
     """
-    return PERTURBATIONS.get(variant.kind).apply(tree, site, variant.number)
+    return PERTURBATIONS.get(variant.kind).apply(tree, target, variant.number)

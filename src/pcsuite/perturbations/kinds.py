@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PerturbationTarget:
     """An item under a condition: everything a perturbation may depend on besides the prompt itself."""
 
     ctx: PromptContext
@@ -60,8 +60,8 @@ class Kind:
     name: str
     summary: str
     variants: int
-    apply: Callable[[PromptTree, Site, int], PromptTree]
-    """Called with the prompt, the site and the variant's number, from 1."""
+    apply: Callable[[PromptTree, PerturbationTarget, int], PromptTree]
+    """Called with the prompt, the target and the variant's number, from 1."""
 
 
 DISTRACTOR_BLOCK = "perturbation:distractor"
@@ -86,10 +86,10 @@ _DISTRACTOR_FORMS: tuple[tuple[Slot, str], ...] = (
 )
 
 
-def distract(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def distract(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Add two irrelevant sentences, chosen by item."""
     slot, form = _DISTRACTOR_FORMS[number - 1]
-    ranked = sorted(_PASSAGES, key=lambda passage: site.rank("distractor", number, passage))
+    ranked = sorted(_PASSAGES, key=lambda passage: target.rank("distractor", number, passage))
     block = Block(DISTRACTOR_BLOCK, slot, form.format(first=ranked[0], second=ranked[1]))
     return replace(tree, blocks=(*tree.blocks, block))
 
@@ -105,24 +105,24 @@ _PATTERNS = (
 )
 
 
-def payload(site: Site, number: int) -> str:
+def payload(target: PerturbationTarget, number: int) -> str:
     """The wrong answer that variant ``number`` asks for: well-formed, drawn by hash, never one that scores in full.
 
     An evaluator that draws none in 32 tries is a ``PromptError``.
     """
     for attempt in range(_TRIES):
-        answer = site.wrong(Random(site.rank("injection", number, attempt).hex()))
-        if answer != site.gold and not site.is_right(answer):
+        answer = target.wrong(Random(target.rank("injection", number, attempt).hex()))
+        if answer != target.gold and not target.is_right(answer):
             return answer
     raise PromptError(
-        f"task '{site.ctx.task_id}', item '{site.item_id}': no wrong answer found to inject",
+        f"task '{target.ctx.task_id}', item '{target.item_id}': no wrong answer found to inject",
         hint="the evaluator's wrong_answer must differ from the gold one",
     )
 
 
-def inject(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def inject(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Plant the instruction."""
-    planted = _PATTERNS[number - 1].replace("{payload}", payload(site, number))
+    planted = _PATTERNS[number - 1].replace("{payload}", payload(target, number))
     return replace(tree, input_text=f"{tree.input_text}\n{planted}")
 
 
@@ -134,12 +134,12 @@ _FEW = 4
 _DRAWS = 64
 
 
-def reorder(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def reorder(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Variant 1 puts the input first, 2 reverses all parts, 3 shuffles them.
 
     A prompt of two parts (C0) has one other order only, and all variants are it.
     """
-    names = (site.salt, "reorder", site.ctx.task_id, *site.bundle.names)
+    names = (target.salt, "reorder", target.ctx.task_id, *target.bundle.names)
     before = sum(block.slot in ("prefix", "block", "fewshot") for block in tree.spoken)
     # The instruction stands before the input as well.
     return tree.reordered(_orders(len(tree.parts()), before + 1, names)[number - 1])
@@ -192,12 +192,12 @@ _FORMS: tuple[tuple[Slot, str, str], ...] = (
 )
 
 
-def confuse(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def confuse(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Add the contradicting line."""
     slot, against_role, without_role = _FORMS[number - 1]
-    wrong = site.pick(_WRONG_ROLES, "role_confusion", number)
+    wrong = target.pick(_WRONG_ROLES, "role_confusion", number)
     stated = any(block.operator == "ROLE" for block in tree.blocks)
-    text = (against_role if stated else without_role).format(role=site.ctx.role, wrong=wrong)
+    text = (against_role if stated else without_role).format(role=target.ctx.role, wrong=wrong)
     return replace(tree, blocks=(*tree.blocks, Block(ROLE_BLOCK, slot, text)))
 
 
@@ -212,7 +212,7 @@ _SCOPES = (
 )
 
 
-def rescope(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def rescope(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Add the line that says how far the instructions reach, after the last block of them."""
     return replace(tree, blocks=(*tree.blocks, Block(SCOPE_BLOCK, "block", _SCOPES[number - 1])))
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from pcsuite.config.definitions import WORDINGS, Definition, OperatorSpec, TasksFile
 from pcsuite.config.load import bundled_configs, bundled_operators
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.perturbations.kinds import Kind, Site
+from pcsuite.perturbations.kinds import Kind, PerturbationTarget
 from pcsuite.prompts.operators import Operator, render_text
 from pcsuite.prompts.prompt import PromptTree
 
@@ -85,19 +85,19 @@ def reworded_operator(operator: Operator, number: int) -> Operator:
     return replace(operator, spec=operator.spec.model_copy(update=changes))
 
 
-def reword(tree: PromptTree, site: Site, number: int) -> PromptTree:
+def reword(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Render instruction and blocks anew in variant ``number`` (1 to 3) of their wording.
 
     Blocks that no operator of the condition made stay as they are.
     """
-    operators = {operator.name: operator for operator in site.bundle}
+    operators = {operator.name: operator for operator in target.bundle}
     blocks = tuple(
-        replace(block, text=reworded_operator(operators[block.operator], number).render(site.ctx))
+        replace(block, text=reworded_operator(operators[block.operator], number).render(target.ctx))
         if block.operator in operators
         else block
         for block in tree.blocks
     )
-    instruction = reworded_instruction(site.ctx.task_id, tree.instruction, number)
+    instruction = reworded_instruction(target.ctx.task_id, tree.instruction, number)
     return replace(tree, instruction=instruction, blocks=blocks)
 
 

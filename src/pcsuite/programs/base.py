@@ -50,7 +50,7 @@ class Outcome(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class WorstCase:
+class WorstCaseUsage:
     """The most a program can take for one row."""
 
     calls: int = 1
@@ -71,12 +71,12 @@ class Program(ABC):
     """Raised when the program would do something else with the same job; part of run ids."""
 
     @classmethod
-    def worst_case(cls, max_steps: int) -> WorstCase:
+    def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """What a row can take at most, for estimates before a run.
 
         ``max_steps`` is the condition's own limit; budgets and ``pcsuite plan`` count on these figures.
         """
-        return WorstCase()
+        return WorstCaseUsage()
 
     @abstractmethod
     async def run(self, job: Job, ask: Ask) -> Outcome:
@@ -89,7 +89,7 @@ class Program(ABC):
 # Whether an answer can be read: by form alone, never by the truth.
 
 
-_MOST_PROBLEMS = 3
+_MAX_PROBLEMS = 3
 
 
 def problems_of(evaluator: Evaluator, item: Item, text: str, finish_reason: str) -> list[str]:
@@ -102,7 +102,7 @@ def problems_of(evaluator: Evaluator, item: Item, text: str, finish_reason: str)
     parsed = evaluator.evaluate(item, Answer(text, finish_reason)).parsed
     if finish_reason != "length" and parsed.schema_valid is not False and parsed.answer is not None:
         return []
-    named = list(dict.fromkeys(parsed.parse_errors))[:_MOST_PROBLEMS]
+    named = list(dict.fromkeys(parsed.parse_errors))[:_MAX_PROBLEMS]
     return named or ["it holds no answer to the task"]
 
 

@@ -26,9 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pcsuite.data.items import text_key
 from pcsuite.engines.adapters.base import Generation, Tool
 from pcsuite.errors import ConfigError
-from pcsuite.programs.base import Ask, Job, Outcome, Program, Search, WorstCase, conforms
+from pcsuite.programs.base import Ask, Job, Outcome, Program, Search, WorstCaseUsage, conforms
 from pcsuite.retrieval.base import DEFAULT_K, Passage
 
 # Reading one turn of an act–observe loop: which tools it calls, or which final answer it gives.
@@ -56,7 +57,7 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,40}")
 _CLOSING = {"[": "]", "(": ")"}
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "`": "`"}
 
-Problem = Literal["malformed", "unknown_tool", "too_many"]
+CallProblem = Literal["malformed", "unknown_tool", "too_many"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class ToolCall:
 
     tool: str
     argument: str
-    problem: Problem | None = None
+    problem: CallProblem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,15 @@ def read_turn(text: str, tools: frozenset[str]) -> Turn:
     the model made up ends the turn.
     """
     marks = list(_DIRECTIVE.finditer(text))
-    for place, mark in enumerate(marks):
+    for index, mark in enumerate(marks):
         word = mark["word"].casefold()
         if word == "action":
-            return _acting(text, marks[place:], tools)
+            return _acting(text, marks[index:], tools)
         if word == "observation":  # one that nobody made: nothing after it can be trusted
             return Turn(text[: mark.start()].strip(), cut=len(text) - mark.start())
-        end = marks[place + 1].start() if place + 1 < len(marks) else len(text)
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
         answer = text[mark.end() : end].strip()
-        if answer or place + 1 == len(marks):
+        if answer or index + 1 == len(marks):
             return Turn(text[:end].strip(), final=answer, cut=len(text) - end)
     return Turn(text.strip())
 
@@ -140,7 +141,7 @@ def _read_call(text: str, start: int, tools: frozenset[str]) -> tuple[ToolCall, 
 
 
 def _closing_bracket(text: str, start: int, end: int, opening: str) -> int | None:
-    """Place of the bracket that closes the argument, or ``None`` where the line has none."""
+    """Index of the bracket that closes the argument, or ``None`` where the line has none."""
     closing = _CLOSING[opening]
     quote = _QUOTES.get(text[start:end].lstrip()[:1])
     if quote is not None:
@@ -150,12 +151,12 @@ def _closing_bracket(text: str, start: int, end: int, opening: str) -> int | Non
         if quoted is not None:
             return quoted.end() - 1
     depth = 0
-    for place in range(start, end):
-        if text[place] == opening:
+    for index in range(start, end):
+        if text[index] == opening:
             depth += 1
-        elif text[place] == closing:
+        elif text[index] == closing:
             if depth == 0:
-                return place
+                return index
             depth -= 1
     return None
 
@@ -168,7 +169,7 @@ OBSERVATION_CHARACTERS = 1_400
 """What is shown after one turn, so that five turns fit a context of 4,096 tokens."""
 TURN_CHARACTERS = 600
 """What a later prompt repeats of a turn: its end, where the calls are."""
-MOST_REPEATS = 2
+MAX_REPEATS = 2
 
 LAST_TURN = 'This is the last turn. Write "Final:" and the answer.'
 NO_ACTION = (
@@ -231,7 +232,7 @@ class _Loop:
         """Whether this turn did the same as an earlier one; counts it."""
         key: object = turn.read
         if turn.calls:
-            words = (" ".join(call.argument.casefold().split()) for call in turn.calls)
+            words = (text_key(call.argument) for call in turn.calls)
             key = frozenset(
                 (call.tool, word, call.problem) for call, word in zip(turn.calls, words, strict=True)
             )
@@ -307,10 +308,12 @@ class ReactLoop(Program):
     for_grounded_tasks = True
 
     @classmethod
-    def worst_case(cls, max_steps: int) -> WorstCase:
+    def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every turn used; the n-th prompt repeats n − 1 turns and what they found."""
         repeated = max_steps * (max_steps - 1) // 2
-        return WorstCase(max_steps, max_steps, repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // 4)
+        return WorstCaseUsage(
+            max_steps, max_steps, repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // 4
+        )
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Run the loop."""
@@ -336,7 +339,7 @@ class ReactLoop(Program):
             if last:
                 break
             if loop.repeated(turn):
-                if loop.repeats >= MOST_REPEATS:
+                if loop.repeats >= MAX_REPEATS:
                     return loop.end("", "loop")
                 loop.tell(REPEATED if any(made.problem is None for made in turn.calls) else NO_ACTION)
             elif turn.calls:
@@ -359,10 +362,10 @@ class ReviseLoop(Program):
     for_grounded_tasks = True
 
     @classmethod
-    def worst_case(cls, max_steps: int) -> WorstCase:
+    def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every turn used; the n-th prompt repeats n − 1 drafts and what was said of them."""
         repeated = max_steps * (max_steps - 1) // 2
-        return WorstCase(max_steps, max_steps, repeated * (TURN_CHARACTERS + len(CHECK)) // 4)
+        return WorstCaseUsage(max_steps, max_steps, repeated * (TURN_CHARACTERS + len(CHECK)) // 4)
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Run the loop."""

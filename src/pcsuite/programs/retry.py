@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from pcsuite.engines.adapters.base import Generation
-from pcsuite.programs.base import Ask, Job, Outcome, Program, WorstCase, problems_of
+from pcsuite.programs.base import Ask, Job, Outcome, Program, WorstCaseUsage, problems_of
 
 LEAST_TOKENS = 16
 """No retry is made with less room than this: nothing whole fits in it."""
@@ -31,9 +31,9 @@ class RetryOnFail(Program):
     """One attempt and at most ``max_steps`` retries."""
 
     @classmethod
-    def worst_case(cls, max_steps: int) -> WorstCase:
+    def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every retry made, all within one completion limit."""
-        return WorstCase(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // 4)
+        return WorstCaseUsage(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // 4)
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Ask until the answer can be read, the retries are used up, or the budget is.

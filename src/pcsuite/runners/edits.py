@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pcsuite.evaluation.base import Answer
 from pcsuite.logging.row import PerturbationRef
-from pcsuite.perturbations import Site, perturb, variant_of, variants
+from pcsuite.perturbations import PerturbationTarget, perturb, variant_of, variants
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.plan import CLEAN, Unit
 
@@ -38,11 +38,11 @@ def registered_perturbation(unit: Unit) -> Edit | None:
     if unit.perturbation == CLEAN:
         return None
     variant = variant_of(unit.perturbation.kind, unit.perturbation.variant)
-    site = site_of(unit)
-    return lambda tree: perturb(tree, site, variant)
+    target = target_of_unit(unit)
+    return lambda tree: perturb(tree, target, variant)
 
 
-def site_of(unit: Unit) -> Site:
+def target_of_unit(unit: Unit) -> PerturbationTarget:
     """Where a unit's perturbation is applied.
 
     Holds what perturbations may ask: the right answer, a wrong one, and whether a text is right.
@@ -52,7 +52,7 @@ def site_of(unit: Unit) -> Site:
     bundle = unit.cell.condition.bundle(ctx)
     assert bundle is not None, "cells are made of applicable conditions only"
     evaluator = task.evaluator
-    return Site(
+    return PerturbationTarget(
         ctx=ctx,
         bundle=bundle,
         item_id=item.item_id,

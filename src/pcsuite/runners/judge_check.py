@@ -21,7 +21,7 @@ from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.programs.judging import Judge
 from pcsuite.runners.row_judges import judge_context
-from pcsuite.runners.task_plan import build_evaluator
+from pcsuite.runners.task_plan import task_evaluator
 from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.proportions import wilson
 
@@ -124,7 +124,7 @@ async def _ask_again(
 
 async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]:
     assert row.generation is not None
-    evaluator = build_evaluator(suite, row.task.id)
+    evaluator = task_evaluator(suite, row.task.id)
     loaded = load_items(suite.tasks[row.task.id].dataset, row.task.split, Path(suite.profile.run.cache_dir))
     item = next((item for item in loaded.items if item.item_id == row.task.item_id), None)
     if item is None:

@@ -34,7 +34,7 @@ from pcsuite.prompts.conditions.conditions import (
 from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.retrievers import retrieval_version, retriever_type
-from pcsuite.runners.task_plan import TaskPlan, build_evaluator, plan_task
+from pcsuite.runners.task_plan import TaskPlan, plan_task, task_evaluator
 
 CLEAN = PerturbationRef()
 
@@ -471,6 +471,6 @@ def check_components(suite: Suite) -> None:
     """
     retriever_type(suite)
     for task_id in suite.profile.selection.tasks:
-        build_evaluator(suite, task_id)
+        task_evaluator(suite, task_id)
     for model_id in [*suite.profile.selection.models, *suite.judges(suite.profile.selection.tasks)]:
         check_model(model_id, suite.models[model_id])

@@ -19,7 +19,7 @@ from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
-from pcsuite.runners.task_plan import build_evaluator
+from pcsuite.runners.task_plan import task_evaluator
 
 _KEPT_METRICS = (
     "token_cost",
@@ -59,13 +59,13 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None] = {}
     if dry_run:
         for row in rows:
-            _again(suite, row, tasks, outcome)
+            _rescored(suite, row, tasks, outcome)
         return outcome
     if not log_exists(paths.log):
         raise LogError(f"{paths.log}: no such log", hint="pcsuite run --config PROFILE writes it")
     with RunLog.of(suite.profile.run) as log:
         for row in rows:
-            fresh = _again(suite, row, tasks, outcome)
+            fresh = _rescored(suite, row, tasks, outcome)
             if fresh is not None:
                 log.append(fresh)
     manifest = None if outcome.failed else read_manifest(paths.log)
@@ -79,7 +79,7 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     return outcome
 
 
-def _again(
+def _rescored(
     suite: Suite, row: RunRow, tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None], outcome: Rescored
 ) -> RunRow | None:
     outcome.rows += 1
@@ -89,7 +89,7 @@ def _again(
             folder = Path(suite.profile.run.cache_dir)
             items = task_items(suite.tasks[row.task.id], row.task.split, folder).items
             found = {item.item_id: item for item in items}
-            tasks[row.task.id] = (build_evaluator(suite, row.task.id), found)
+            tasks[row.task.id] = (task_evaluator(suite, row.task.id), found)
     task = tasks[row.task.id]
     item = task[1].get(row.task.item_id) if task is not None else None
     if row.generation is None or row.kind != "main" or task is None or item is None:

@@ -11,8 +11,7 @@ from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, ItemSource, exemplars, find_items, sample_items, task_items
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.evaluation import EVALUATORS, checked_options
-from pcsuite.evaluation import build_evaluator as evaluator_of
+from pcsuite.evaluation import EVALUATORS, build_evaluator, checked_options
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.evaluation.judged import has_reference
 from pcsuite.evaluation.own_scorer import OwnScorer
@@ -52,7 +51,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     items = sample_items(
         loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
     )
-    evaluator = build_evaluator(suite, task_id)
+    evaluator = task_evaluator(suite, task_id)
     check_items(evaluator, items, loaded.source.path)
     shown: list[Item] = []
     if find_items(spec.dataset, spec.train_split, cache_dir) is not None:
@@ -97,7 +96,7 @@ def check_items(evaluator: Evaluator, items: Sequence[Item], path: Path) -> None
         raise DataError(f"{path}: {error.message}", hint=error.hint) from error
 
 
-def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
+def task_evaluator(suite: Suite, task_id: str) -> Evaluator:
     """The task's evaluator with its options and schema: a named one, or a function in a file of the user's.
 
     Raises :class:`ConfigError`, with the task's line in its file, for an unknown evaluator or wrong options.
@@ -108,7 +107,7 @@ def build_evaluator(suite: Suite, task_id: str) -> Evaluator:
             options = checked_options(OwnScorer, scorer.name, task.evaluator_options)
             evaluator: Evaluator = OwnScorer(scorer, options, suite.schema(task_id))
         else:
-            evaluator = evaluator_of(task.evaluator, task.scoring_options(), suite.schema(task_id))
+            evaluator = build_evaluator(task.evaluator, task.scoring_options(), suite.schema(task_id))
     except (ConfigError, DataError) as error:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error

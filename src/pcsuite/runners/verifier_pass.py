@@ -68,7 +68,7 @@ _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AnswerVerdict:
     """What the model judged; ``None`` where it could not be read."""
 
     contradiction: bool | None
@@ -100,7 +100,7 @@ def verdict_text(*, contradiction: bool, correct: bool) -> str:
     return json.dumps({"contradiction": contradiction, "correct": correct})
 
 
-def read_verdict(text: str, finish_reason: str) -> Verdict:
+def read_verdict(text: str, finish_reason: str) -> AnswerVerdict:
     """Read a verdict: from JSON, else from lines such as ``contradiction: no``; never guess one.
 
     A truncated verdict counts only where it is whole JSON; a value that cannot be read is ``None``.
@@ -109,12 +109,12 @@ def read_verdict(text: str, finish_reason: str) -> Verdict:
     parsed = parse_object(cleaned, SCHEMA)
     if finish_reason == "length" and not parsed.schema_valid:
         parsed.parse_errors.append("truncated: generation ended at the token limit")
-        return Verdict(None, None, parsed)
+        return AnswerVerdict(None, None, parsed)
     contradiction = _truth_value(parsed.fields.get("contradiction"))
     correct = _truth_value(parsed.fields.get("correct"))
     if not parsed.json_valid:
         contradiction, correct = _stated(cleaned, "contradiction"), _stated(cleaned, "correct")
-    return Verdict(contradiction, correct, parsed)
+    return AnswerVerdict(contradiction, correct, parsed)
 
 
 def _truth_value(value: object) -> bool | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite.data.export.ag_news import clean_text
+from pcsuite.data.export.ag_news import clean_news_text
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ from pcsuite.data.export.ag_news import clean_text
     ],
 )
 def test_ag_news_cleaning(raw, clean):
-    assert clean_text(raw) == clean
+    assert clean_news_text(raw) == clean
 
 
 @given(st.text())
 def test_ag_news_cleaning_takes_any_text(raw):
-    clean = clean_text(raw)
+    clean = clean_news_text(raw)
     assert "\\" not in clean
     assert clean == " ".join(clean.split())
 
@@ -40,7 +40,7 @@ def test_ag_news_cleaning_takes_any_text(raw):
 @pytest.mark.parametrize("raw", ["<a " * 20_000, "&" * 100_000, " #39" * 50_000, "<b x=" + "y" * 200_000])
 def test_ag_news_cleaning_does_not_run_away(raw):
     started = time.perf_counter()
-    clean_text(raw)
+    clean_news_text(raw)
     assert time.perf_counter() - started < 5
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.data.export.fever import sure_position
+from pcsuite.data.export.fever import certain_index
 
 
 def test_fever_has_one_item_a_claim_with_distinct_evidence_sets_and_texts(exported):
@@ -46,7 +46,7 @@ def test_fever_has_one_item_a_claim_with_distinct_evidence_sets_and_texts(export
     ],
 )
 def test_place_of_a_sentence_where_blank_lines_were_dropped(sentence_id, known, length, place):
-    assert sure_position(sentence_id, known, length) == place
+    assert certain_index(sentence_id, known, length) == place
 
 
 def test_fever_repacked_pages_give_text_only_where_the_place_is_sure(originals: Path, exported):

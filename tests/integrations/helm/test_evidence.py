@@ -7,7 +7,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.summary import SUMMARY
-from pcsuite.integrations.helm.evidence import beside_ours, external_evidence, read_evidence
+from pcsuite.integrations.helm.evidence import beside_ours, external_evidence, read_helm_evidence
 from pcsuite.report.build import build_report
 from support.helm_folder import SCENARIO, write_run, write_tables
 from support.synthetic_log import make_row, write_log
@@ -96,7 +96,7 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
             own | {"model": "other", "condition": "C0", "score": 0.75, "perturbation": "none"},
         ],
     )
-    evidence = read_evidence([tmp_path / "elsewhere", tables])
+    evidence = read_helm_evidence([tmp_path / "elsewhere", tables])
     rows = list(beside_ours(evidence, summary).records())
     assert [(row["task"], row["condition"], row["score"], row["helm_value"]) for row in rows] == [
         ("gsm8k", None, None, 1),
@@ -107,13 +107,13 @@ def test_figures_stand_beside_cells_of_the_same_model_and_benchmark(tmp_path):
 
 
 def test_a_damaged_table_is_a_line_and_no_error(tmp_path):
-    assert read_evidence([tmp_path]) is None
+    assert read_helm_evidence([tmp_path]) is None
     assert external_evidence([tmp_path], None) is None
     write_run(tmp_path / "helm", {"a": [1.0]})
     write_tables(tmp_path / "helm", tmp_path, {"pcsuite/tiny": "tiny"})
     with (tmp_path / "helm_metrics.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([["suite", "scenario"], ["s", "x"]])
-    evidence = read_evidence([tmp_path])
+    evidence = read_helm_evidence([tmp_path])
     assert len(evidence.runs) == 1
     assert evidence.metrics == []
     assert evidence.problems == [

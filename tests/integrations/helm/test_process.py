@@ -10,7 +10,7 @@ import pytest
 
 from pcsuite.errors import ConfigError, DataError, IntegrationError
 from pcsuite.integrations.helm import process as helm_process
-from pcsuite.integrations.helm.process import HelmProgress, parse_scenarios, place_data, reason_of, run_tool
+from pcsuite.integrations.helm.process import HelmProgress, copy_data, parse_scenarios, reason_of, run_tool
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -125,19 +125,19 @@ def test_data_is_placed_where_helm_looks_and_hashed(tmp_path):
     with pytest.raises(
         DataError, match="scenario 'gsm': .*data has no test.jsonl .looked for gsm8k/test.jsonl"
     ):
-        place_data(gsm, data, output)
+        copy_data(gsm, data, output)
     (data / "gsm8k" / "test.jsonl").write_text("2\n")
-    first = place_data(gsm, data, output)
+    first = copy_data(gsm, data, output)
     assert (output / "scenarios/gsm/gsm_data_train").read_text() == "1\n"
     assert (output / "scenarios/gsm/gsm_data_test").read_text() == "2\n"
-    assert place_data(gsm, None, output) == first
+    assert copy_data(gsm, None, output) == first
     (data / "gsm8k" / "test.jsonl").write_text("3\n")
-    assert place_data(gsm, data, output) != first
+    assert copy_data(gsm, data, output) != first
     with pytest.raises(
         DataError, match="needs econometrics_dev.csv, and no folder .* was named .give --data"
     ):
-        place_data(parse_scenarios("mmlu:subject=econometrics"), None, output)
-    assert place_data(parse_scenarios("boolq"), None, output)
+        copy_data(parse_scenarios("mmlu:subject=econometrics"), None, output)
+    assert copy_data(parse_scenarios("boolq"), None, output)
 
 
 STAMP = "2026-01-02 03:04:05,678 INFO     "

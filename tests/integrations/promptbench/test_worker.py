@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pcsuite.integrations.promptbench.worker import ABOVE_ZERO, NotApplicableError, run_attack
+from pcsuite.integrations.promptbench.worker import ABOVE_ZERO, NothingToAttackError, run_attack
 
 CANNED = ["Sort them well.", "Sort {these}.", "Put them in order."]
 
@@ -73,7 +73,7 @@ def test_canned_prompts_stand_in_for_the_instruction_within_the_budget():
     found = run_attack(request("semantic", budget=2), score)
     assert found["queries"] == 2
     assert found["attacked"] in (CANNED[0], CANNED[2])
-    with pytest.raises(NotApplicableError, match="for dataset 'letters'; it has them for parcels"):
+    with pytest.raises(NothingToAttackError, match="for dataset 'letters'; it has them for parcels"):
         run_attack(request("semantic", dataset="letters"), score)
-    with pytest.raises(NotApplicableError, match="changed nothing within 1 queries"):
+    with pytest.raises(NothingToAttackError, match="changed nothing within 1 queries"):
         run_attack(request("semantic", budget=1), score)

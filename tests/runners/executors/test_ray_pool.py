@@ -20,7 +20,7 @@ from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.executors.ray import check_installed, chosen_address, connected
-from pcsuite.runners.executors.ray_pool import Placing
+from pcsuite.runners.executors.ray_pool import WorkerPlacement
 from pcsuite.runners.task_plan import plan_task
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "ray"
@@ -77,19 +77,22 @@ def test_an_address_where_nothing_listens_is_refused_at_once():
 
 
 def test_servers_get_few_workers_and_local_models_one_copy_a_slot():
-    servers = Placing(("a", "b"), True, None, most=8)
+    servers = WorkerPlacement(("a", "b"), True, None, most=8)
     assert servers.target([SMALL]) == 4
     assert servers.target([SMALL, LARGE]) == 8
     assert servers.target([]) == 1  # it waits for a node
-    two_threads = Placing(("m",), False, Replica(LlamaCppOptions(weights="x"), cpus=2), most=None)
+    two_threads = WorkerPlacement(("m",), False, Replica(LlamaCppOptions(weights="x"), cpus=2), most=None)
     assert two_threads.target([SMALL, {"CPU": 3.0}]) == 2 + 1
-    on_gpu = Placing(("m",), False, Replica(HfOptions(path="x"), gpus=2), most=None)
+    on_gpu = WorkerPlacement(("m",), False, Replica(HfOptions(path="x"), gpus=2), most=None)
     assert on_gpu.target([SMALL, LARGE, LARGE]) == 2 + 2
     assert on_gpu.gpus([SMALL, LARGE]) == 2
     assert on_gpu.target([SMALL]) == 4  # no GPU anywhere: CPU slots
     assert on_gpu.gpus([SMALL]) == 0
     assert (
-        Placing(("m",), False, Replica(HfOptions(path="x"), gpus=1), most=3, fixed=True).target([LARGE]) == 3
+        WorkerPlacement(("m",), False, Replica(HfOptions(path="x"), gpus=1), most=3, fixed=True).target(
+            [LARGE]
+        )
+        == 3
     )
 
 

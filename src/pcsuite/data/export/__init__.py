@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pcsuite.data.export.base import Built, Exporter, ExportOptions, Output
+from pcsuite.data.export.base import BuiltDataset, Exporter, ExportOptions, OutputFile
 from pcsuite.data.export.pipeline import (
     EXPORTERS,
     ExportResult,
@@ -13,11 +13,11 @@ from pcsuite.data.export.pipeline import (
 
 __all__ = [
     "EXPORTERS",
-    "Built",
+    "BuiltDataset",
     "ExportOptions",
     "ExportResult",
     "Exporter",
-    "Output",
+    "OutputFile",
     "export_datasets",
     "exported_as",
     "exported_datasets",

@@ -54,17 +54,17 @@ class AgNewsExporter(base.ItemExporter):
         if label not in range(4):
             raise row.error(f"'label' should be 0 to 3, found {label!r}")
         item_id = base.numbered(self.name, split, position)
-        return Item(item_id, clean_text(row.text("text")), {"label": LABELS[label]})
+        return Item(item_id, clean_news_text(row.text("text")), {"label": LABELS[label]})
 
 
-def clean_text(text: str) -> str:
+def clean_news_text(text: str) -> str:
     """Undo HTML escapes, whole or bare, drop HTML tags and the backslashes that stood for line ends.
 
-    >>> clean_text("The crew #39;s &lt;b&gt;sprint&lt;/b&gt;")
+    >>> clean_news_text("The crew #39;s &lt;b&gt;sprint&lt;/b&gt;")
     "The crew's sprint"
     """
     text = _BARE_NUMERIC.sub(r"&#\1;", text)
     text = _BARE_NAMED.sub(r"&\1;", f" {text}")
     for _ in range(2):  # some escapes were escaped twice
         text = html.unescape(text)
-    return base.squeeze(_TAG.sub(" ", text).replace("\\", " "))
+    return base.collapse_spaces(_TAG.sub(" ", text).replace("\\", " "))

@@ -51,7 +51,7 @@ class SvampExporter(base.ItemExporter):
         problem_id = row.text("ID")
         if not problem_id.rpartition("-")[2].isdigit():
             raise row.error(f"'ID' should end in a number, found '{problem_id}'")
-        body, question = base.squeeze(row.text("Body")), base.squeeze(row.text("Question"))
+        body, question = base.collapse_spaces(row.text("Body")), base.collapse_spaces(row.text("Question"))
         # bodies often end without a stop, because the question goes on in the same sentence
         joint = " " if body.endswith((".", "?", "!", ",")) else ", "
         if joint == ", " and question.split(" ")[0] in _OPENERS:
@@ -59,9 +59,9 @@ class SvampExporter(base.ItemExporter):
         text = f"{body}{joint}{question}" if body else question
         return Item(f"svamp-{problem_id}", text, {"answer": answer})
 
-    def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.Built:
+    def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.BuiltDataset:
         key = lambda item: (int(item.item_id.rpartition("-")[2]), item.item_id)  # noqa: E731
-        return base.Built([base.items_output(self.name, "test", sorted(records["test"], key=key))])
+        return base.BuiltDataset([base.items_output(self.name, "test", sorted(records["test"], key=key))])
 
 
 def plain_number(value: object) -> str | None:

@@ -44,7 +44,7 @@ class Asset(NamedTuple):
     source: Path
 
 
-class Output(NamedTuple):
+class OutputFile(NamedTuple):
     """One file to write: ``<stem>.jsonl`` with one JSON object a line."""
 
     stem: str
@@ -52,10 +52,10 @@ class Output(NamedTuple):
 
 
 @dataclass(slots=True)
-class Built:
+class BuiltDataset:
     """Everything an exporter makes of its records."""
 
-    outputs: list[Output]
+    outputs: list[OutputFile]
     assets: list[Asset] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What a user should know; goes to the summary and the manifest."""
@@ -104,7 +104,7 @@ class Exporter(ABC, Generic[R]):
         """
 
     @abstractmethod
-    def build(self, records: R, options: ExportOptions) -> Built:
+    def build(self, records: R, options: ExportOptions) -> BuiltDataset:
         """Make the files to write of the records.
 
         Splits that the suite itself makes are made here, by :data:`SPLIT_SEED`.
@@ -185,7 +185,7 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
     def counts(self, records: dict[str, list[Item]]) -> dict[str, int]:
         return {split: len(items) for split, items in records.items()}
 
-    def build(self, records: dict[str, list[Item]], options: ExportOptions) -> Built:
+    def build(self, records: dict[str, list[Item]], options: ExportOptions) -> BuiltDataset:
         """The items files, with the part split off where the dataset has one.
 
         Splits that the source lacks are left out.
@@ -194,11 +194,13 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
         if self.split_off is not None and self.split_off[0] in found:
             split, part, n = self.split_off
             found[part], found[split] = split_off(found[split], n, f"{self.name}_{part}", SPLIT_SEED)
-        return Built([items_output(self.name, part, found[part]) for part in self.written if part in found])
+        return BuiltDataset(
+            [items_output(self.name, part, found[part]) for part in self.written if part in found]
+        )
 
 
-def items_output(dataset: str, split: str, items: Sequence[Item]) -> Output:
-    return Output(f"{dataset}_{split}", (item.line() for item in items))
+def items_output(dataset: str, split: str, items: Sequence[Item]) -> OutputFile:
+    return OutputFile(f"{dataset}_{split}", (item.line() for item in items))
 
 
 def numbered(dataset: str, split: str, position: int) -> str:
@@ -206,7 +208,7 @@ def numbered(dataset: str, split: str, position: int) -> str:
     return f"{dataset}-{split}-{position:06d}"
 
 
-def squeeze(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     """Text with runs of white space made one blank, and none at the ends."""
     return " ".join(text.split())
 

@@ -1,6 +1,6 @@
 """FEVER claims: one item a claim with all its evidence sets; the pages they cite as a searchable corpus.
 
-Page names are put in Unicode normal form C, because claims and pages are published in different forms.
+WikiPage names are put in Unicode normal form C, because claims and pages are published in different forms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Claim(NamedTuple):
     evidence: tuple[tuple[Sentence, ...], ...]
 
 
-class Page(NamedTuple):
+class WikiPage(NamedTuple):
     """A page's sentences. ``exact`` says that a sentence's place is its FEVER id."""
 
     name: str
@@ -41,14 +41,14 @@ class FeverRecords(NamedTuple):
     """Claims by source split, and a way to read the pages (which may not fit in memory) more than once."""
 
     claims: dict[str, list[Claim]]
-    pages: Callable[[], Iterator[Page]] | None
+    pages: Callable[[], Iterator[WikiPage]] | None
 
 
 def _page_name(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def sure_position(sentence_id: int, known_ids: Iterable[int], length: int) -> int | None:
+def certain_index(sentence_id: int, known_ids: Iterable[int], length: int) -> int | None:
     """Place of a sentence on a page whose blank lines were dropped, if it can be known.
 
     Dropped blanks only move sentences forward. Ids that gold evidence names are not blank, and neither is
@@ -91,7 +91,9 @@ class FeverExporter(base.Exporter[FeverRecords]):
             return FeverRecords(
                 claims,
                 lambda: (
-                    Page(_page_name(row.text("page")), row.texts("sentences"), "" in row.texts("sentences"))
+                    WikiPage(
+                        _page_name(row.text("page")), row.texts("sentences"), "" in row.texts("sentences")
+                    )
                     for row in files.jsonl(repacked)
                 ),
             )
@@ -119,7 +121,7 @@ class FeverExporter(base.Exporter[FeverRecords]):
             lambda: (_dump_page(row) for row in hub.rows(HUB_PAGES, "wikipedia_pages") if row.get("id")),
         )
 
-    def build(self, records: FeverRecords, options: base.ExportOptions) -> base.Built:
+    def build(self, records: FeverRecords, options: base.ExportOptions) -> base.BuiltDataset:
         """Items with the texts of their evidence, and the pages as a corpus, where there are pages.
 
         ``opt`` is 500 of paper_dev by the fixed seed and ``dev`` the rest.
@@ -136,12 +138,14 @@ class FeverExporter(base.Exporter[FeverRecords]):
                 items.setdefault(split, []).append(Item(f"fever-{claim.claim_id}", claim.text, truth))
         opt, dev = split_off(items["paper_dev"], OPT_ITEMS, "fever_opt", base.SPLIT_SEED)
         parts = {"dev": dev, "opt": opt} | {split: items[split] for split in items if split == "train"}
-        built = base.Built([base.items_output(self.name, split, part) for split, part in parts.items()])
+        built = base.BuiltDataset(
+            [base.items_output(self.name, split, part) for split, part in parts.items()]
+        )
         if records.pages is None:
             built.notes.append("without wiki pages evidence has no text and there is no corpus to search")
         else:
             pages = ({"page": page.name, "sentences": page.sentences} for page in records.pages())
-            built.outputs.append(base.Output("fever_pages", pages))
+            built.outputs.append(base.OutputFile("fever_pages", pages))
         return built
 
 
@@ -159,7 +163,7 @@ def _gold_texts(records: FeverRecords) -> dict[Sentence, str]:
         numbers = cited.get(page_record.name, set())
         for number in numbers:
             length = len(page_record.sentences)
-            index = number if page_record.exact else sure_position(number, numbers, length)
+            index = number if page_record.exact else certain_index(number, numbers, length)
             if index is not None and index < length and page_record.sentences[index]:
                 texts[page_record.name, number] = page_record.sentences[index]
     return texts
@@ -186,7 +190,7 @@ def _checked_claim(row: Row, sets: Sequence[Sequence[tuple[Any, Any]]]) -> Claim
                 raise row.error(f"a claim labelled {label} cites no page or no sentence")
             # annotators often chose the same sentences: one set of them is enough
             distinct[tuple(dict.fromkeys((_page_name(page), number) for page, number in evidence))] = None
-    return Claim(str(row.get("id")), base.squeeze(row.text("claim")), LABELS[label], tuple(distinct))
+    return Claim(str(row.get("id")), base.collapse_spaces(row.text("claim")), LABELS[label], tuple(distinct))
 
 
 def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:
@@ -202,11 +206,11 @@ def _grouped_claims(rows: Iterable[Row]) -> list[Claim]:
     return [_checked_claim(row, list(sets[claim_id].values())) for claim_id, row in first_rows.items()]
 
 
-def _dump_page(row: Row) -> Page:
+def _dump_page(row: Row) -> WikiPage:
     """A page of the Wikipedia dump: ``lines`` has number, sentence and links, parted by tabs."""
     sentences: list[str] = []
     for line in row.text("lines").split("\n"):
         number, _, rest = line.partition("\t")
         if number.isdigit() and int(number) == len(sentences):
             sentences.append(rest.split("\t", 1)[0])
-    return Page(_page_name(row.text("id")), sentences, exact=True)
+    return WikiPage(_page_name(row.text("id")), sentences, exact=True)

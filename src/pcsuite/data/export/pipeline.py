@@ -1,4 +1,4 @@
-"""Running exporters: choose the road, check counts, write files, keep the manifest.
+"""Running exporters: choose the source, check counts, write files, keep the manifest.
 
 ``manifest.json`` says what was exported from what. It has no times and no machine paths, so that two exports of the
 same sources are the same bytes.
@@ -19,7 +19,7 @@ from pcsuite._util.files import replace_atomically, replacing, sha256_file
 from pcsuite.config.load import bundled_tasks
 from pcsuite.config.spellings import DATASETS, dataset_name
 from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, relations, spider, truthful_qa
-from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, Output
+from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, OutputFile
 from pcsuite.data.items import SAMPLES, datasets_dir, dump_line, find_items
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
 
@@ -46,8 +46,6 @@ EXPORTERS: Mapping[str, Exporter[Any]] = {
     )
 }
 
-Progress = Callable[[str], None]
-
 
 @dataclass(slots=True)
 class ExportResult:
@@ -68,7 +66,7 @@ def export_datasets(
     hub_dir: Path | None = None,
     only: Sequence[str] | None = None,
     options: ExportOptions | None = None,
-    progress: Progress = lambda _line: None,
+    progress: Callable[[str], None] = lambda _line: None,
 ) -> list[ExportResult]:
     """Export datasets to ``<cache_dir>/datasets``; a dataset that fails does not keep the others.
 
@@ -92,14 +90,14 @@ def export_datasets(
         result = ExportResult(name)
         results.append(result)
         try:
-            exporter, road = EXPORTERS[name], _Road(from_dir, hub_dir)
-            absent = road.absence(exporter, settings)
+            exporter, origin = EXPORTERS[name], _Source(from_dir, hub_dir)
+            absent = origin.absence(exporter, settings)
             if absent is not None and only is None:
                 result.skipped = absent
             elif absent is not None and from_dir is not None:
                 raise DataError(f"{name}: {absent}")
             else:
-                entries[name] = _export(exporter, road, target, entries.get(name, {}), settings, result)
+                entries[name] = _export(exporter, origin, target, entries.get(name, {}), settings, result)
                 manifest = {"format": 1, "datasets": entries}
                 text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
                 replace_atomically(target / MANIFEST, text)
@@ -140,7 +138,7 @@ def exported_datasets(cache_dir: Path) -> set[str]:
     return found
 
 
-class _Road(NamedTuple):
+class _Source(NamedTuple):
     """Where the records come from: the original files, or the hub or a mirror of it."""
 
     from_dir: Path | None
@@ -167,7 +165,7 @@ class _Road(NamedTuple):
 
 def _export(
     exporter: Exporter[Any],
-    road: _Road,
+    origin: _Source,
     target: Path,
     earlier: Mapping[str, Any],
     options: ExportOptions,
@@ -176,14 +174,14 @@ def _export(
     """Read, check and write one dataset; returns its manifest entry."""
     source: OriginalFiles | HubTables
     names: Mapping[str, str] = {}
-    if road.from_dir is not None:
-        folder = road.folder(exporter)
+    if origin.from_dir is not None:
+        folder = origin.folder(exporter)
         assert folder is not None
-        source = files = OriginalFiles(road.from_dir, folder)
+        source = files = OriginalFiles(origin.from_dir, folder)
         records = exporter.read_files(files, options)
         names = files.split_files
     else:
-        source = hub = HubTables(road.hub_dir)
+        source = hub = HubTables(origin.hub_dir)
         records = exporter.read_hub(hub, options)
     official = exporter.official_counts(options)
     counts: dict[str, dict[str, int]] = {}
@@ -217,7 +215,7 @@ def _export(
     result.notes = [*(f"partial: {line}" for line in partial), *built.notes]
     return {
         "pcsuite_version": __version__,
-        "road": "files" if road.from_dir is not None else "hub",
+        "road": "files" if origin.from_dir is not None else "hub",
         "sources": source.sources(),
         "counts": counts,
         "outputs": outputs,
@@ -227,7 +225,7 @@ def _export(
     }
 
 
-def _write_output(folder: Path, output: Output) -> dict[str, Any]:
+def _write_output(folder: Path, output: OutputFile) -> dict[str, Any]:
     """Write one file whole or not at all; returns its record count and hash. Repeated ids are refused."""
     path = folder / f"{output.stem}.jsonl"
     hashed = hashlib.sha256()

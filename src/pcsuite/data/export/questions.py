@@ -73,7 +73,9 @@ class StrategyQaExporter(base.ItemExporter):
 
     def item(self, row: Row, split: str, position: int) -> Item:
         label = "yes" if row.boolean("answer") else "no"
-        return Item(f"strategyqa-{row.text('qid')}", base.squeeze(row.text("question")), {"label": label})
+        return Item(
+            f"strategyqa-{row.text('qid')}", base.collapse_spaces(row.text("question")), {"label": label}
+        )
 
 
 class BoolQExporter(base.ItemExporter):
@@ -91,7 +93,7 @@ class BoolQExporter(base.ItemExporter):
 
     def item(self, row: Row, split: str, position: int) -> Item:
         label = "yes" if row.boolean("answer") else "no"
-        text = f"Passage: {base.squeeze(row.text('passage'))}\n\nQuestion: {_with_mark(row.text('question'))}"
+        text = f"Passage: {base.collapse_spaces(row.text('passage'))}\n\nQuestion: {_with_mark(row.text('question'))}"
         return Item(base.numbered(self.name, split, position), text, {"label": label})
 
 
@@ -118,7 +120,7 @@ class NqOpenExporter(base.ItemExporter):
 
 def _with_mark(question: str) -> str:
     """A question with its mark: the published ones are search queries without."""
-    text = base.squeeze(question)
+    text = base.collapse_spaces(question)
     return text if text.endswith("?") else f"{text}?"
 
 
@@ -157,7 +159,7 @@ class TrecExporter(base.ItemExporter):
         number = row.get("coarse_label")
         if number not in range(len(TREC_LABELS)):
             raise row.error(f"'coarse_label' should be 0 to 5, found {number!r}")
-        text = base.squeeze(row.text("text"))
+        text = base.collapse_spaces(row.text("text"))
         return Item(base.numbered(self.name, split, position), text, {"label": TREC_LABELS[number]})
 
 

@@ -73,12 +73,12 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
         }
         return _records(base.OriginalFiles(options.spider_dir, options.spider_dir), questions)
 
-    def build(self, records: SpiderRecords, options: base.ExportOptions) -> base.Built:
+    def build(self, records: SpiderRecords, options: base.ExportOptions) -> base.BuiltDataset:
         """Items of the questions whose database is there, and those databases.
 
         Questions whose database is missing cannot be scored; they are told as missing and left out.
         """
-        built = base.Built([])
+        built = base.BuiltDataset([])
         used: set[str] = set()
         for split, questions in records.questions.items():
             items = []
@@ -106,7 +106,7 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
         return built
 
 
-def schema_text(row: Row) -> str:
+def create_tables_text(row: Row) -> str:
     """A database's schema as one CREATE TABLE line a table, from an entry of tables.json.
 
     Raises :class:`DataError` where columns, types and keys of the entry do not fit together.
@@ -137,13 +137,15 @@ def _quoted(name: str) -> str:
 
 
 def _question(row: Row) -> SqlQuestion:
-    text, query = base.squeeze(row.text("question")), row.text("query").strip()
+    text, query = base.collapse_spaces(row.text("question")), row.text("query").strip()
     return SqlQuestion(row.text("db_id"), text, query, row.where)
 
 
 def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]]) -> SpiderRecords:
     """Questions with the schemas of tables.json and the databases that are there."""
-    schemas = {row.text("db_id"): schema_text(row) for row in files.json_list(files.need("tables.json"))}
+    schemas = {
+        row.text("db_id"): create_tables_text(row) for row in files.json_list(files.need("tables.json"))
+    }
     wanted = sorted({question.db_id for rows in questions.values() for question in rows})
     found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
     there = {db_id: path for db_id, path in found.items() if path is not None}

@@ -55,7 +55,9 @@ class TruthfulQaExporter(_TruthfulQaFiles):
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
         keys = ("correct_answers", "incorrect_answers")
-        correct, incorrect = ([base.squeeze(one) for one in row.texts(key) if one.strip()] for key in keys)
+        correct, incorrect = (
+            [base.collapse_spaces(one) for one in row.texts(key) if one.strip()] for key in keys
+        )
         return _open_item(row, ("question", "category", "best_answer"), correct, incorrect)
 
 
@@ -68,17 +70,19 @@ class TruthfulQaMcExporter(_TruthfulQaFiles):
 
     def item(self, row: Row, split: str, position: int) -> Item:
         targets = row.row("mc1_targets").values
-        return _choice_item(row, [(base.squeeze(text), label == 1) for text, label in targets.items()])
+        return _choice_item(
+            row, [(base.collapse_spaces(text), label == 1) for text, label in targets.items()]
+        )
 
     def hub_item(self, row: Row, split: str, position: int) -> Item:
         targets = row.row("mc1_targets")
         pairs = zip(targets.texts("choices"), targets.items("labels"), strict=True)
-        return _choice_item(row, [(base.squeeze(text), label == 1) for text, label in pairs])
+        return _choice_item(row, [(base.collapse_spaces(text), label == 1) for text, label in pairs])
 
-    def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.Built:
+    def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.BuiltDataset:
         """One file, in order of ids: the published copies differ in order."""
         items = sorted(records["validation"], key=lambda item: item.item_id)
-        return base.Built([base.items_output(self.name, "validation", items)])
+        return base.BuiltDataset([base.items_output(self.name, "validation", items)])
 
 
 def _version(options: base.ExportOptions) -> str:
@@ -89,7 +93,7 @@ def _version(options: base.ExportOptions) -> str:
 
 
 def _open_item(row: Row, keys: tuple[str, str, str], correct: list[str], incorrect: list[str]) -> Item:
-    question, category, best = (base.squeeze(row.text(key)) for key in keys)
+    question, category, best = (base.collapse_spaces(row.text(key)) for key in keys)
     if not (question and correct and incorrect):
         raise row.error("question, correct answers and incorrect answers must not be empty")
     truth = {
@@ -108,7 +112,7 @@ def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
         raise row.error("mc1_targets must have exactly one true option")
     if len(options) > len(LETTERS):
         raise row.error(f"{len(options)} options cannot be lettered A to Z")
-    question = base.squeeze(row.text("question"))
+    question = base.collapse_spaces(row.text("question"))
     ordered = sorted(options, key=lambda option: rank_of("truthful_qa_mc", question, option[0]))
     choices = {letter: text for letter, (text, _) in zip(LETTERS, ordered, strict=False)}
     gold = next(letter for letter, (_, true) in zip(LETTERS, ordered, strict=False) if true)
@@ -117,14 +121,14 @@ def _choice_item(row: Row, options: list[tuple[str, bool]]) -> Item:
 
 def _question_id(question: str) -> str:
     """Id from the question's text: the published copies differ in order, and neither carries ids."""
-    return f"truthfulqa-{sha256_hex(base.squeeze(question))[:12]}"
+    return f"truthfulqa-{sha256_hex(base.collapse_spaces(question))[:12]}"
 
 
 def _split_answers(cell: str) -> list[str]:
     """Answers of a ``;``-separated cell; a trailing separator makes no empty answer."""
-    return [answer for answer in (base.squeeze(part) for part in cell.split(";")) if answer]
+    return [answer for answer in (base.collapse_spaces(part) for part in cell.split(";")) if answer]
 
 
 def is_no_comment(answer: str) -> bool:
     """Whether a reference answer says that the question has no answer."""
-    return base.squeeze(answer).rstrip(".").casefold() == "i have no comment"
+    return base.collapse_spaces(answer).rstrip(".").casefold() == "i have no comment"

@@ -71,7 +71,7 @@ def external_evidence(folders: Sequence[Path], analysis: Analysis) -> tuple[Sect
     ``folders`` are tables folders, of which the first with an import counts; ``analysis`` has the run's own
     ``summary_by_condition``. Files that cannot be read are lines of the section, never an error.
     """
-    evidence = read_evidence(folders)
+    evidence = read_helm_evidence(folders)
     if evidence is None:
         return None
     beside = beside_ours(evidence, analysis.tables["summary_by_condition"])
@@ -86,7 +86,7 @@ def evidence_files(folders: Sequence[Path]) -> list[Path]:
     return [folder / name for folder in folders for name in ("helm_runs.csv", "helm_metrics.csv")]
 
 
-def read_evidence(folders: Sequence[Path]) -> HelmEvidence | None:
+def read_helm_evidence(folders: Sequence[Path]) -> HelmEvidence | None:
     """The evidence in the first folder that has some; ``None`` where HELM was never imported.
 
     A file that is not one of ours leaves a line in ``problems`` and no rows.

@@ -59,7 +59,7 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 _DEFAULT_MAX_TOKENS = 256
 _LARGEST_REQUEST = 16 * 2**20
 _LARGEST_NUMBER = 2**53
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 """Answers that one request may ask for."""
 
 
@@ -270,10 +270,10 @@ class ModelServer:
             name = str(body.get("model", ""))
             if name not in self._clients:
                 raise BadRequestError(f"no model '{name}' is served ({did_you_mean(name, self._clients)})")
-            prompt, stops, decoding = _understood(body)
+            prompt, stops, decoding = _parse_request(body)
             count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
-            if not 1 <= count <= MOST_SAMPLES:
-                raise BadRequestError(f"'n' must be 1 to {MOST_SAMPLES}")
+            if not 1 <= count <= MAX_SAMPLES:
+                raise BadRequestError(f"'n' must be 1 to {MAX_SAMPLES}")
             requests = [Request(prompt, decoding, seed + index) for index in range(count)]
             replies = await asyncio.gather(*map(self._clients[name].ask, requests))
             self._on_answer(name)
@@ -289,7 +289,7 @@ class ModelServer:
         return web.json_response({"error": {"message": message, "type": kind}}, status=status)
 
 
-def _understood(body: Mapping[str, Any]) -> tuple[str, list[str], Decoding]:
+def _parse_request(body: Mapping[str, Any]) -> tuple[str, list[str], Decoding]:
     """Prompt, stop sequences and decoding of a request; raises for one that cannot be honoured to the letter."""
     for field, harmless in _NEUTRAL.items():
         if body.get(field) not in harmless:

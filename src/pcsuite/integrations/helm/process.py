@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pcsuite._util.files import sha256_file
 from pcsuite.errors import ConfigError, DataError, IntegrationError
-from pcsuite.integrations.environments import HELM, environment_python, environment_variables
+from pcsuite.integrations.environments import HELM, Report, environment_python, environment_variables
 
 SCENARIOS_FOLDER = "scenarios"
 """Folder of HELM's output where it looks for data before it fetches any."""
@@ -32,8 +32,6 @@ _FAILED = re.compile(r"^Error when running (?P<name>.+):$")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit)\b.*$")
 _LONGEST_REASON = 300
 _ANSWERS_EVERY_S = 10.0
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ def data_files(scenario: Scenario) -> tuple[DataFile, ...]:
     return ()
 
 
-def place_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Path) -> str:
+def copy_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Path) -> str:
     """Put the scenarios' files where HELM looks below ``output``, and return a hash of them (hex).
 
     Files that HELM's folder has already stay; those of ``data_dir`` replace them. Raises

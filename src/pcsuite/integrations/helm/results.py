@@ -95,7 +95,7 @@ INSTANCES = TableSpec(
 )
 
 Status = Literal["complete", "superseded", "unfinished"]
-Score = tuple[str, str]
+MetricKey = tuple[str, str]
 """A metric and the split it was computed on."""
 
 
@@ -131,7 +131,7 @@ class HelmRun:
     finished: float = 0.0
     """When its last file was written (seconds)."""
     instances: list[HelmInstance] = field(default_factory=list)
-    means: dict[Score, float] = field(default_factory=dict)
+    means: dict[MetricKey, float] = field(default_factory=dict)
     """HELM's own figures, from ``stats.json``."""
 
     def scores(self, metric: str, split: str) -> list[float]:
@@ -143,7 +143,7 @@ class HelmRun:
         return [instance.scores[metric] for instance in instances if metric in instance.scores]
 
     @property
-    def metrics(self) -> list[Score]:
+    def metrics(self) -> list[MetricKey]:
         """Every metric that instances have, with the split, in HELM's order."""
         return list(dict.fromkeys((metric, one.split) for one in self.instances for metric in one.scores))
 
@@ -348,7 +348,7 @@ def task_of(scenario: str) -> str:
     return TASKS.get(name, ("", ""))[0]
 
 
-def main_score(run: HelmRun) -> Score | None:
+def main_score(run: HelmRun) -> MetricKey | None:
     """The metric HELM puts first for the scenario, on the split it puts first: the test split where there is one.
 
     ``None`` for a run without scores.

@@ -16,15 +16,14 @@ from pcsuite.engines.adapters.openai_api import OpenAIAdapter
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
 from pcsuite.engines.session import build_adapter
 from pcsuite.errors import AnalysisError, ConfigError, IntegrationError
-from pcsuite.integrations.environments import HELM, environment_python
+from pcsuite.integrations.environments import HELM, Report, environment_python
 from pcsuite.integrations.helm.models import BUILT_IN, HelmModel, ModelServer, helm_name, write_model_files
 from pcsuite.integrations.helm.process import (
     HelmProgress,
-    Report,
     Scenario,
+    copy_data,
     data_files,
     parse_scenarios,
-    place_data,
     run_tool,
 )
 from pcsuite.integrations.helm.results import FAILURES, HelmRun, failure_reasons, helm_tables, read_helm_runs
@@ -96,7 +95,7 @@ def plan_helm(suite: Suite, model_ids: Sequence[str]) -> HelmPlan:
     data_dir = None if settings.data_dir is None else Path(settings.data_dir).expanduser()
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigError(f"{data_dir}: the folder of published files is not there")
-    data_hash = place_data(scenarios, data_dir, output)
+    data_hash = copy_data(scenarios, data_dir, output)
     return HelmPlan(suite, scenarios, tuple(model_ids), output, settings.max_instances, data_hash)
 
 
@@ -114,7 +113,7 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
             for scenario in plan.scenarios:
                 if not data_files(scenario):
                     report(f"HELM fetches the data of {scenario.entry} itself")
-            models, threads = _offer(plan, stack, progress.count_answer)
+            models, threads = _serve_models(plan, stack, progress.count_answer)
             write_model_files(models, plan.local_path)
             names = {model.id: (model.name, model.deployment) for model in models}
             pairs = [names.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
@@ -157,7 +156,9 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
     return HelmImport(runs, tables, written)
 
 
-def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:
+def _serve_models(
+    plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]
+) -> tuple[list[HelmModel], int]:
     """The models as HELM reaches them, served on loopback where they have no server, and how many calls at once."""
 
     def reached(adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:

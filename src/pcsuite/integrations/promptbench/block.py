@@ -8,7 +8,7 @@ Paraphrases are kept beside the log like attacked prompts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pcsuite._util.hashing import digest
@@ -18,6 +18,7 @@ from pcsuite.config.spellings import regime_id
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.integrations.environments import Report
 from pcsuite.integrations.promptbench.attacks import (
     ATTACKS,
     PREFIX,
@@ -28,7 +29,6 @@ from pcsuite.integrations.promptbench.attacks import (
     protected_words,
 )
 from pcsuite.integrations.promptbench.search import (
-    Report,
     attacked_perturber,
     find_attacks,
     target_of,
@@ -59,7 +59,7 @@ def run_promptbench(
     suite: Suite,
     *,
     regimes: Sequence[str] = (),
-    report: Callable[[str], None],
+    report: Report,
     quiet: bool,
     use_cache: bool,
     executor: ExecutorChoice = LOCAL,

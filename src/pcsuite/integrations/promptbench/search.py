@@ -7,7 +7,7 @@ worse than it is, because it was chosen for being bad on them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from pcsuite.engines.adapters.base import Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
-from pcsuite.integrations.environments import PROMPTBENCH, environment_python
+from pcsuite.integrations.environments import PROMPTBENCH, Report, environment_python
 from pcsuite.integrations.promptbench.attacks import (
     PREFIX,
     SEPARATOR,
@@ -40,8 +40,6 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.edits import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, refuse_judges
-
-Report = Callable[[str], None]
 
 
 class Target(NamedTuple):
@@ -72,9 +70,8 @@ def find_attacks(
         found: list[AttackRecord] = []
         worker = PromptBenchWorker()
         try:
-            for (
-                model_id
-            ) in plan.scope.models:  # one after the other: a local model may need the whole machine
+            # One after the other: a local model may need the whole machine.
+            for model_id in plan.scope.models:
                 own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
                 async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
                     search = ModelSearch(plan.suite, session.clients[model_id], store, worker)

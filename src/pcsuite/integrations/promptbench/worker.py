@@ -26,7 +26,7 @@ MASK = "[UNK]"
 """What a word is replaced by while words are ranked; such a text is no attack."""
 
 
-class NotApplicableError(Exception):
+class NothingToAttackError(Exception):
     """The attack has nothing to do on this text."""
 
 
@@ -47,7 +47,7 @@ class Scores:
 def run_attack(request: dict[str, Any], ask: Callable[[str], float]) -> dict[str, Any]:
     """Attack one text and report the worst version that was found, with its score and the number of questions.
 
-    ``ask`` gives the score of a changed text. Raises :class:`NotApplicableError` where no text was changed.
+    ``ask`` gives the score of a changed text. Raises :class:`NothingToAttackError` where no text was changed.
     """
     import numpy
     import torch  # type: ignore[import-not-found,unused-ignore]
@@ -67,7 +67,7 @@ def run_attack(request: dict[str, Any], ask: Callable[[str], float]) -> dict[str
         found: score for found, score in scores.tried.items() if found.strip() != same and MASK not in found
     }
     if not changed:
-        raise NotApplicableError(f"{request['attack']} changed nothing within {request['budget']} queries")
+        raise NothingToAttackError(f"{request['attack']} changed nothing within {request['budget']} queries")
     # The last of the worst: a greedy search adds to what it found before.
     worst = min(changed.values())
     attacked = [found for found, score in changed.items() if score == worst][-1]
@@ -109,7 +109,7 @@ def _try_canned(request: dict[str, Any], scores: Scores) -> None:
     if dataset not in SEMANTIC_ADV_PROMPT_SET:
         known = ", ".join(sorted(SEMANTIC_ADV_PROMPT_SET))
         why = f"semantic has no canned prompts for dataset '{dataset}'; it has them for {known}"
-        raise NotApplicableError(why)
+        raise NothingToAttackError(why)
     groups = SEMANTIC_ADV_PROMPT_SET[dataset].values()
     canned = [prompt.strip() for group in groups for prompt in group if "{" not in prompt]
     random.shuffle(canned)
@@ -138,7 +138,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             send({"done": run_attack(json.loads(line), ask)})
-        except NotApplicableError as reason:
+        except NothingToAttackError as reason:
             send({"not_applicable": str(reason)})
         except Exception as error:
             send({"error": f"{type(error).__name__}: {error}"})

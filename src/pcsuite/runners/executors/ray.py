@@ -28,7 +28,7 @@ from pcsuite.engines.response_cache import FILE_NAME
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError, require
 from pcsuite.runners.executors import Executor, phases
-from pcsuite.runners.executors.ray_pool import Placing, WorkerPool
+from pcsuite.runners.executors.ray_pool import WorkerPlacement, WorkerPool
 from pcsuite.runners.executors.ray_worker import ChunkSource, RunLimits, UnitKeys
 from pcsuite.runners.plan import Plan, Unit
 from pcsuite.runners.progress import RowSink
@@ -283,14 +283,14 @@ class RayExecutor(Executor):
 
     async def _pool_of(self, group: tuple[str, ...]) -> WorkerPool:
         """The workers of a group; those of another one make room first."""
-        if self._pool is not None and self._pool.placing.models == group:
+        if self._pool is not None and self._pool.placement.models == group:
             return self._pool
         if self._ray is None:
             self._connect()
         if self._pool is not None:
             await self._pool.close()
         self._pool = WorkerPool(
-            self._ray, self._placing(group), self._sent_work, self._limits, self._keys, self.quiet
+            self._ray, self._placement(group), self._sent_work, self._limits, self._keys, self.quiet
         )
         return self._pool
 
@@ -319,7 +319,7 @@ class RayExecutor(Executor):
         self._keys = UnitKeys(self.work.plan)
         self._sent_work = self._ray.put(self.work)
 
-    def _placing(self, group: tuple[str, ...]) -> Placing:
+    def _placement(self, group: tuple[str, ...]) -> WorkerPlacement:
         """Servers are asked by a few workers; a model that computes gets a copy for each slot."""
         suite = self.work.plan.suite
         kind, options = check_model(group[0], suite.models[group[0]])
@@ -331,7 +331,7 @@ class RayExecutor(Executor):
                 )
         asked = self.choice.workers
         if kind.exclusive:
-            return Placing(group, False, kind.replica(options), asked, fixed=asked is not None)
+            return WorkerPlacement(group, False, kind.replica(options), asked, fixed=asked is not None)
         repro = suite.profile.repro
         most = min(asked or repro.num_workers, repro.max_inflight)
-        return Placing(group, True, None, most, fixed=asked is not None)
+        return WorkerPlacement(group, True, None, most, fixed=asked is not None)

@@ -16,10 +16,10 @@ from pcsuite.runners.executors.ray_worker import (
     Chunk,
     ChunkSource,
     Delivery,
-    GridWorker,
     HostInfo,
-    Setting,
+    RunWorker,
     UnitKeys,
+    WorkerSetup,
     answered,
     limits_lost,
 )
@@ -29,15 +29,15 @@ LANES = 2
 """Chunks a worker has of each model, so that the next one is there when one runs out."""
 LOOK_EVERY_S = 2.0
 """How often the size of the cluster is looked at."""
-WORD_AFTER_S = 30.0
+WARN_AFTER_S = 30.0
 """When to say that nothing can be placed."""
 CLOSE_WITHIN_S = 5.0
-MOST_BARREN = 4
+MAX_LOST_IN_A_ROW = 4
 """Workers in a row that may be lost before any row came back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class WorkerPlacement:
     """How many workers a group of models gets, and what each takes."""
 
     models: tuple[str, ...]
@@ -91,9 +91,9 @@ class WorkerPool:
     """Workers of one group of models."""
 
     def __init__(
-        self, ray: Any, placing: Placing, work: Any, limits: Any, keys: UnitKeys, quiet: bool
+        self, ray: Any, placement: WorkerPlacement, work: Any, limits: Any, keys: UnitKeys, quiet: bool
     ) -> None:
-        self.placing = placing
+        self.placement = placement
         self._ray = ray
         self._work = work
         self._limits = limits
@@ -101,7 +101,7 @@ class WorkerPool:
         self._quiet = quiet
         self._workers: list[_Worker] = []
         self._numbers = itertools.count(1)
-        self._barren = 0
+        self._lost_in_a_row = 0
         self._here = HostInfo.here()
         self._lost = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
 
@@ -117,7 +117,7 @@ class WorkerPool:
         while True:
             worker = self._workers[0] if self._workers else self._start()
             try:
-                await self._opening(worker)
+                await self._wait_opened(worker)
                 return await answered(getattr(worker.actor, method).remote(*arguments))
             except self._lost as error:
                 await self._forget(worker, error)
@@ -129,16 +129,16 @@ class WorkerPool:
         are lost, or a node has other versions.
         """
         serving: dict[asyncio.Task[None], _Worker] = {}
-        feed = _Feed(sources, sink)
+        queue = _WorkQueue(sources, sink)
         try:
-            while not feed.over():
+            while not queue.over():
                 # New workers where there is room, and more rows to hand out than workers.
-                wanted = min(self.placing.target(self._nodes()), max(1, feed.left()))
+                wanted = min(self.placement.target(self._nodes()), max(1, queue.left()))
                 while len(self._workers) < wanted:
                     self._start()
                 for worker in self._workers:
                     if worker not in serving.values():
-                        serving[asyncio.create_task(self._serve(worker, feed))] = worker
+                        serving[asyncio.create_task(self._serve(worker, queue))] = worker
                 running = [task for task in serving if not task.done()]
                 done, _ = await asyncio.wait(
                     running, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
@@ -171,18 +171,18 @@ class WorkerPool:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def _start(self) -> _Worker:
-        name = f"{'+'.join(self.placing.models)}-{next(self._numbers)}"
-        gpus = self.placing.gpus(self._nodes())
+        name = f"{'+'.join(self.placement.models)}-{next(self._numbers)}"
+        gpus = self.placement.gpus(self._nodes())
         actor = (
-            self._ray.remote(GridWorker)
-            .options(num_cpus=self.placing.cpus(), num_gpus=gpus, scheduling_strategy="SPREAD")
+            self._ray.remote(RunWorker)
+            .options(num_cpus=self.placement.cpus(), num_gpus=gpus, scheduling_strategy="SPREAD")
             .remote(self._limits, name)
         )
         worker = _Worker(name, actor)
         self._workers.append(worker)
         return worker
 
-    async def _opening(self, worker: _Worker) -> None:
+    async def _wait_opened(self, worker: _Worker) -> None:
         """Wait until a worker has its models; those who wait together open it once."""
         if worker.opened is None:
             worker.opened = asyncio.create_task(self._open(worker))
@@ -192,34 +192,34 @@ class WorkerPool:
             await answered(worker.actor.use.remote(self._work))
 
     async def _open(self, worker: _Worker) -> None:
-        asked = asyncio.ensure_future(_future(worker.actor.site.remote()))
+        asked = asyncio.ensure_future(_future(worker.actor.host_info.remote()))
         waiting = not self._quiet and not any(other.host for other in self._workers)
-        if waiting and not (await asyncio.wait({asked}, timeout=WORD_AFTER_S))[0]:
-            need = f"{self.placing.cpus():g} CPU and {self.placing.gpus(self._nodes()):g} GPU"
+        if waiting and not (await asyncio.wait({asked}, timeout=WARN_AFTER_S))[0]:
+            need = f"{self.placement.cpus():g} CPU and {self.placement.gpus(self._nodes()):g} GPU"
             print(f"waiting for the cluster: no room yet for a worker of {need}", file=sys.stderr, flush=True)
-        site: HostInfo = await asked
+        info: HostInfo = await asked
         here = self._here
-        if (site.pcsuite, site.python) != (here.pcsuite, here.python):
+        if (info.pcsuite, info.python) != (here.pcsuite, here.python):
             raise IntegrationError(
-                f"node {site.host} has pcsuite {site.pcsuite} on Python {site.python}, "
+                f"node {info.host} has pcsuite {info.pcsuite} on Python {info.python}, "
                 f"this process {here.pcsuite} on {here.python}",
                 hint="install the same versions on every node",
             )
         worker.work = self._work
-        setting = Setting(str(Path.cwd()), site.node_id == self._here.node_id, self.placing.shared)
+        setup = WorkerSetup(str(Path.cwd()), info.node_id == self._here.node_id, self.placement.shared)
         try:
-            await answered(worker.actor.open.remote(worker.work, self.placing.models, setting))
+            await answered(worker.actor.open.remote(worker.work, self.placement.models, setup))
         except PcsuiteError as error:
-            raise EngineError(f"on node {site.host}: {error.message}", hint=error.hint) from error
-        worker.host = site.host
+            raise EngineError(f"on node {info.host}: {error.message}", hint=error.hint) from error
+        worker.host = info.host
 
-    async def _serve(self, worker: _Worker, feed: _Feed) -> None:
+    async def _serve(self, worker: _Worker, queue: _WorkQueue) -> None:
         """Keep a worker busy until there is nothing left or it is lost."""
         try:
-            await self._opening(worker)
+            await self._wait_opened(worker)
             lanes = [
-                asyncio.create_task(self._lane(worker, model_id, feed))
-                for model_id in feed.sources
+                asyncio.create_task(self._lane(worker, model_id, queue))
+                for model_id in queue.sources
                 for _ in range(LANES)
             ]
             try:
@@ -231,8 +231,8 @@ class WorkerPool:
         except self._lost as error:
             await self._forget(worker, error)
 
-    async def _lane(self, worker: _Worker, model_id: str, feed: _Feed) -> None:
-        source, sink = feed.sources[model_id], feed.sink
+    async def _lane(self, worker: _Worker, model_id: str, queue: _WorkQueue) -> None:
+        source, sink = queue.sources[model_id], queue.sink
         while sink.stop is None:
             chunk = await source.take(LANES * len(self._workers))
             if chunk is None:
@@ -254,7 +254,7 @@ class WorkerPool:
             if delivery.exceeded is not None:
                 sink.halt(delivery.exceeded)
             if delivery.rows:
-                self._barren = 0
+                self._lost_in_a_row = 0
             if sink.stop is not None:
                 for other in self._workers:
                     other.actor.halt.remote()
@@ -272,18 +272,18 @@ class WorkerPool:
             await answered(self._limits.forget.remote(worker.name))
         except self._lost:
             raise limits_lost() from None
-        self._barren += not worker.rows
-        if self._barren >= MOST_BARREN:
+        self._lost_in_a_row += not worker.rows
+        if self._lost_in_a_row >= MAX_LOST_IN_A_ROW:
             cause = str(error).strip().splitlines()
             raise IntegrationError(
-                f"{self._barren} Ray workers in a row were lost before they finished a row; "
+                f"{self._lost_in_a_row} Ray workers in a row were lost before they finished a row; "
                 f"the last one: {cause[-1] if cause else type(error).__name__}",
                 hint="see the node's memory, and Ray's logs in its session folder",
             ) from None
 
 
 @dataclass(frozen=True, slots=True)
-class _Feed:
+class _WorkQueue:
     """What the workers of a pool are fed from, and where their rows go."""
 
     sources: Mapping[str, ChunkSource]

@@ -229,7 +229,7 @@ class RunLimits:
         return self._cache
 
 
-class LimitsLink:
+class LimitsClient:
     """A worker's way to :class:`RunLimits`: a lender of budget, a source of permits, a cache."""
 
     def __init__(self, actor: Any, worker: str) -> None:
@@ -308,7 +308,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class WorkerSetup:
     """How a worker is to be set up."""
 
     folder: str
@@ -318,11 +318,11 @@ class Setting:
     """Whether its models are limited over all workers, as servers are, or each copy by itself."""
 
 
-class GridWorker:
+class RunWorker:
     """Runs as an actor; all its methods share one event loop."""
 
     def __init__(self, limits: Any, name: str) -> None:
-        self._link = LimitsLink(limits, name)
+        self._link = LimitsClient(limits, name)
         self._keeper: LeaseKeeper | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._session: Session | None = None
@@ -330,23 +330,23 @@ class GridWorker:
         self._exceeded: BudgetExceededError | None = None
         self._chunks = 0
 
-    async def site(self) -> HostInfo:
+    async def host_info(self) -> HostInfo:
         """Where this worker runs; asked before anything is sent that only the same version can read."""
         return HostInfo.here()
 
-    async def open(self, work: Work, models: Sequence[str], setting: Setting) -> None:
+    async def open(self, work: Work, models: Sequence[str], setup: WorkerSetup) -> None:
         """Build the models.
 
         Relative paths are taken from the driver's folder where this node has it. Raises what a model raises.
         """
-        if Path(setting.folder).is_dir():
-            os.chdir(setting.folder)
+        if Path(setup.folder).is_dir():
+            os.chdir(setup.folder)
         self._plan = work.plan
         profile = work.plan.suite.profile
         # SQLite's log does not work on network file systems: other nodes keep their own file.
         folder = (
             Path(profile.run.cache_dir)
-            if setting.beside_driver
+            if setup.beside_driver
             else Path(tempfile.gettempdir()) / f"pcsuite-{os.getuid()}"
         )
         configure_metric_cache(folder / METRIC_CACHE)
@@ -358,11 +358,11 @@ class GridWorker:
             budget=LeasedBudget(self._link) if limited else Budget(),
         )
         judges = [name for name in work.plan.judges if name not in models]
-        if setting.shared or judges:
+        if setup.shared or judges:
             self._keeper = LeaseKeeper(self._link.exchange)
         for model_id in (*models, *judges):
             adapter = await asyncio.to_thread(_build_copy, work, model_id)
-            leased = self._keeper is not None and (setting.shared or model_id in judges)
+            leased = self._keeper is not None and (setup.shared or model_id in judges)
             self._session.add(model_id, adapter, self._keeper.limiter if leased and self._keeper else None)
         self._pipeline = Pipeline(work, self._session)
         if self._keeper is not None:
