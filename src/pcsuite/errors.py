@@ -68,6 +68,7 @@ _LONGEST_LINE = 900
 
 
 def _bounded(line: str) -> str:
+    # Both ends: the file's name stands first and the remedy last.
     return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 303]} … {line[-300:]}"
 
 

@@ -78,6 +78,7 @@ class Registry(Generic[T]):
                 return
             self._plugins_loaded = True
             for point in entry_points(group=self.group):
+                # What is built in cannot be replaced from outside.
                 if point.name in self._targets:
                     continue
                 try:

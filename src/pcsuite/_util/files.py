@@ -19,6 +19,7 @@ from pcsuite.errors import RunLockedError
 LOCK_NAME = ".lock"
 PARTIAL = ".partial"
 _POLL_SECONDS = 0.05
+# Far beyond any content: others must still be able to read who holds the lock.
 _LOCKED_BYTE = 1 << 30
 _CHUNK_BYTES = 1 << 20
 
@@ -34,10 +35,12 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         with replacing(folder / "runs.parquet") as partial:
             write(partial)
     """
+    # Beside the target: a rename is atomic only within one file system.
     partial = path.with_name(path.name + PARTIAL)
     try:
         yield partial
         if durable:
+            # The content before the name: a rename that reaches the disk first would name an empty file.
             _sync(partial)
         partial.replace(path)
     finally:
@@ -51,6 +54,7 @@ def replace_atomically(path: Path, data: bytes | str) -> None:
 
     Text is written as UTF-8, lone surrogates escaped. Several processes may do this at once: the last one wins.
     """
+    # A name of its own for each process: two writers must not share a half-written file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write_durably(temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
@@ -75,6 +79,7 @@ def building_folder(folder: Path, mark: str) -> Iterator[Path]:
         try:
             scratch.rename(folder)
         except OSError:
+            # Another process was faster where the mark is there, and its folder is as good as ours.
             if not (folder / mark).is_file():
                 raise
     finally:
@@ -156,6 +161,7 @@ def file_lock(
             time.sleep(_POLL_SECONDS)
         if held is None:
             warn_without_locks(path)
+        # For people who look: the lock is the open file's, whatever the file holds.
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
         yield

@@ -59,5 +59,6 @@ def named_rng(*names: object) -> np.random.Generator:
     """
     import numpy as np
 
+    # A separator that no name has, so that ("a", "bc") and ("ab", "c") differ.
     text = "\x1f".join(str(name) for name in names)
     return np.random.default_rng(int(sha256_hex(text)[:32], 16))

@@ -76,8 +76,11 @@ def new_session(
     except ValueError:  # no address: the request says so
         proxy = None
     session: ClientSession = aiohttp.ClientSession(
+        # Nothing compressed is asked for: a small body could unpack to gigabytes, and bodies are bounded as they
+        # come.
         headers={**(headers or {}), "Accept-Encoding": "identity"},
         auto_decompress=False,
+        # No limit of its own: the session's limiters say how many calls are in flight.
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
         timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=connect_timeout_s),
         proxy=proxy,
@@ -170,6 +173,7 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
         ):
             import aiohttp
 
+            # A large file may take hours; only silence ends it.
             patience = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
             async with session.get(
                 url, headers=headers, max_redirects=_MAX_REDIRECTS, timeout=patience

@@ -79,6 +79,7 @@ class _LoopThread(threading.Thread, Generic[ResultT]):
             return await self._coroutine
 
         try:
+            # In the caller's context, so that what it has set in context variables holds here too.
             self._outcome = (self._context.run(asyncio.run, main()), None)
         except BaseException as error:
             self._outcome = (None, error)

@@ -225,6 +225,7 @@ class _Reader:
             self.write("^", r"\A")
             return False
         if char == "$":
+            # Python's own $ also matches before a last line break, ECMAScript's does not.
             self.write("$", r"\Z")
             return False
         if char == ".":
@@ -244,6 +245,7 @@ class _Reader:
         if char in ("b", "B"):
             self.at += 1
             self.unenforceable = f"the word border \\{char}"
+            # ECMAScript's word border knows ASCII letters only.
             self.write("\\" + char, f"(?a:\\{char})")
             return False
         if char and char in "AzZ" and self.dialect == "answer":
@@ -257,6 +259,7 @@ class _Reader:
                 raise self.problem(f"there is no group {number[0]}")
             self.at = number.end()
             self.unenforceable = f"the back reference \\{number[0]}"
+            # In a group of its own: a digit that follows must not become part of the number.
             self.write("\\" + number[0], f"(?:\\{number[0]})")
         elif named := re.compile(r"k<(\w+)>").match(self.text, start):
             if named[1] not in self.groups:

@@ -17,6 +17,7 @@ MASK = "***"
 _BEARER = re.compile(
     r"(?i)\b(bearer|api[-_ ]?key|token|secret|password)([\"']?\s*[:= ]\s*[\"']?)([\w.~+/=%-]{8,})"
 )
+# A digit is asked for, so that words which only begin like a key are left alone.
 _VENDOR_KEY = re.compile(r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?|AIza)(?=[\w-]*\d)[\w-]{12,}")
 _SECRET_NAME = re.compile(
     r"(?i)(api[-_]?key|secret|passw|token$|authori[sz]ation|credential|^auth|^key$|cookie)"

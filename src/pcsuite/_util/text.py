@@ -56,6 +56,7 @@ def check_depth(text: str | bytes, value: Any) -> None:
     ``text`` is what ``value`` was read from: a text with fewer brackets than that cannot be so deep, and is not
     walked through.
     """
+    # Counting brackets costs far less than going through the value, and nearly every text ends here.
     opened = (
         text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     )

@@ -144,6 +144,7 @@ def _ends(schema: Any, root: Any, path: frozenset[str]) -> bool:
             return False
     kinds = schema.get("type")
     parts: list[Any] = list(schema.get("allOf", ()))
+    # Without a type any value will do, and null ends at once.
     may_be = {kinds} if isinstance(kinds, str) else set(kinds or ("null",))
     if may_be == {"object"}:
         named = schema.get("properties", {})

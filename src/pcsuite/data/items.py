@@ -208,6 +208,7 @@ def find_items(dataset: str, split: str, cache_dir: Path, samples: Path = SAMPLE
 
     ``cache_dir`` is the profile's ``run.cache_dir``; exported files lie in its folder ``datasets``.
     """
+    # What was exported goes before the bundled sample: whoever exported a dataset means it.
     stems = file_stems(dataset, split)
     exported = (ItemSource("cache", datasets_dir(cache_dir) / f"{stem}.jsonl") for stem in stems)
     bundled = (ItemSource("sample", samples / f"{stem}.jsonl") for stem in stems)

@@ -83,6 +83,7 @@ class SharedPermits:
         permits, limit = 0, limiter.limit
         if holding.wanted:
             same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.wanted]
+            # Rounded up: with fewer permits than workers each may still ask for one.
             even = -(-limit // len(same))
             everyone = [entry for entry in self._holdings.values() if entry.wanted]
             claim = -(-self._max_inflight // len(everyone))
@@ -141,6 +142,7 @@ class LeasedLimiter(AdaptiveLimiter):
         began = self.cut_count if cuts_before is None else cuts_before
         self._overloads.append((retry_after, began))
         if began == self.cut_count:
+            # Never from some to none: from there only a grant leads back.
             self.limit = max(min(1, self.limit), self.limit // 2)
         self.pause(retry_after)
         self._call_for_exchange()

@@ -141,6 +141,7 @@ class AdaptiveLimiter:
 
         Returns the number of cuts so far, which tells :meth:`record_overload` when the call began.
         """
+        # The common case, without a future and a turn of the loop.
         if not self._waiting and self.in_flight < self.limit and not self._paused_until:
             self.in_flight += 1
             self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
@@ -181,6 +182,7 @@ class AdaptiveLimiter:
         ``cuts_before`` is what :meth:`acquire` returned; ``None`` always halves.
         """
         self._successes = 0
+        # Calls that were under way at the last cut bring its echo, no news.
         if cuts_before is None or cuts_before == self.cut_count:
             self.cut_count += 1
             self.limit = max(1, self.limit // 2)
@@ -330,6 +332,7 @@ class Budget:
         Raises :class:`BudgetExceededError` where what is spent leaves too little.
         """
         while not self.fits(wanted):
+            # Nothing is worth waiting for: no reservation that is settled would make enough room.
             if self._outstanding == 0 or not self.fits(wanted, beside_others=False):
                 over = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
                 if over:

@@ -124,9 +124,12 @@ class ResponseCache:
         self._counts = {"hits": 0, "misses": 0, "puts": 0}
         with self._translated():
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Transactions are begun by hand, so that a batch of answers is one; our lock keeps the threads apart.
             self._database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
             try:
+                # Readers do not wait for writers then, whichever process they are in.
                 self._database.execute("PRAGMA journal_mode = WAL")
+                # A power cut may take the last answers, never the file: they are a cache.
                 self._database.execute("PRAGMA synchronous = NORMAL")
                 self._database.executescript(_SCHEMA)
                 insert = "INSERT OR IGNORE INTO counters VALUES (?, ?)"
@@ -158,6 +161,7 @@ class ResponseCache:
                 return None
             self._counts["hits"] += 1
             self._touched[key] = self._clock()
+            # Times of use only decide what is evicted first; they can wait longer than answers.
             if len(self._touched) >= 16 * FLUSH_EVERY:
                 self.flush()
         try:
@@ -182,6 +186,7 @@ class ResponseCache:
 
         It is written with the next batch of 64, on ``flush`` or on ``close``.
         """
+        # These two say how the answer was had this time, not what it is.
         stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
         with self._lock, self._translated():
             try:

@@ -220,6 +220,7 @@ def pull_weights(
     target = weights_path(entry, cache_dir)
     if is_pulled(entry, cache_dir):
         return target
+    # Named by the hash: another version of the file must not go on from this one's bytes.
     partial = models_dir(cache_dir) / "partial" / entry.sha256[:12]
     partial.mkdir(parents=True, exist_ok=True)
     with file_lock(partial.with_suffix(".lock")):
@@ -247,6 +248,7 @@ def pull_weights(
                 hint="an error of pcsuite's catalogue: please report it",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Last, and by a rename: what lies at the target is always whole and checked.
         whole.replace(target)
         shutil.rmtree(partial, ignore_errors=True)
     return target
@@ -256,6 +258,7 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: ByteProgress, sourc
     problems: list[str] = []
     if entry.url is not None and source in ("auto", "url"):
         try:
+            # The variable that Hugging Face's own tools go by.
             mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
             url = entry.url.replace("https://huggingface.co", mirror, 1) if mirror else entry.url
             return fetch_url(url, partial / "whole", entry.size_bytes, progress)
@@ -302,6 +305,8 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: ByteProgress) -
             try:
                 download(url, start=done, timeout_s=URL_TIMEOUT_S, take=take)
             finally:
+                # A server that began anew may have sent less than there was: no old bytes may stay behind the new
+                # ones.
                 stream.truncate(done)
     except OSError as error:
         raise EngineError(f"{target}: {error.strerror or error}") from error

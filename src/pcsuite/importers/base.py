@@ -133,6 +133,7 @@ def decode_json(data: bytes | memoryview, shape: type[T], problem: str) -> T:
     try:
         try:
             return msgspec.json.decode(data, type=shape)
+        # JSON of another shape, which the lenient reader would not mend.
         except msgspec.ValidationError:
             raise
         except msgspec.DecodeError:

@@ -134,6 +134,7 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
     copy of them is there. Returns what was found and where the old files are. Raises :class:`RunLockedError` where a
     run is writing the log, and :class:`LogError` where the new files cannot be written.
     """
+    # The lock keeps runs out; a torn line stays, for it is among what the audit tells.
     held = AppendFile(paths.log, locked=True, repair=False)
     try:
         audit = audit_log(paths)
@@ -143,6 +144,7 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
         for path in astuple(fresh):
             path.unlink(missing_ok=True)  # of a repair that was broken off
         _write_sound(paths, fresh)
+        # Second names, no moves: until the new log is in its place the old one is whole.
         closed = segments.closed_segments(paths.log)
         for segment in closed:
             target = segments.closed_path(aside.log, segment.number)
@@ -154,6 +156,7 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
                 _link_or_copy(old, kept)
         if manifest_path(paths.log).exists():
             _link_or_copy(manifest_path(paths.log), manifest_path(aside.log))
+        # Prompts first: a log whose prompts are not there yet would look damaged.
         fresh.prompts.replace(paths.prompts)
         fresh.log.replace(paths.log)
         for segment in closed:
@@ -229,6 +232,7 @@ class _Seen:
         importer replaces rows that changed in the other tool's log, so there only the same line is.
         """
         key = _mark(row.run_id.encode())
+        # Eight zero bytes stand for "no answer yet".
         known = self._marks.get(key, bytes(8))
         marks, answer = [_mark(line)], known[:8]
         if row.generation is not None and not row.errors and not row.profile.startswith(IMPORTED):

@@ -189,6 +189,7 @@ def sheet_csv(
             *shown,
             known.label if known else "",
         ]
+        # A spreadsheet would run a cell that begins so as a formula.
         writer.writerow(
             [f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell for cell in (*cells, allowed)]
         )

@@ -227,6 +227,7 @@ def iter_newest_rows(path: Path) -> Iterator[RunRow]:
         numbers.append(number)
     pairs = np.frombuffer(keys, dtype=np.uint64).reshape(-1, 2)
     lines = np.frombuffer(numbers, dtype=np.uint64)
+    # By run id, then by line: the last of each id is its newest row.
     order = np.lexsort((lines, pairs[:, 1], pairs[:, 0]))
     ordered = pairs[order]
     is_last = np.ones(len(order), dtype=bool)
@@ -327,6 +328,7 @@ class RunLog:
             self.prompts = PromptStore(self.paths.prompts)
             opened.callback(self.prompts.close)
             self._rotator = segments.LogRotator(self.paths.log, self._rotation)
+            # All is open: from here on it is closed by __exit__.
             opened.pop_all()
         return self
 

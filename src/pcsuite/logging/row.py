@@ -172,6 +172,7 @@ class RunRow(msgspec.Struct, frozen=True):
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(RunRow)
+# At the very end of the line: a field may hold such a text too.
 _SUMMED = re.compile(rb',"checksum":"([0-9a-f]{16})"}\Z')
 
 

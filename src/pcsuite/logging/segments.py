@@ -196,6 +196,7 @@ def log_segments(log: Path) -> list[Segment]:
     """
     _refuse_old_parts(log)
     for _ in range(_MAX_TRIES):
+        # Listed twice: a rotation in between would show a part twice or not at all.
         before = closed_segments(log)
         live = [Segment(log, 0)] if log.is_file() else []
         if [segment.number for segment in closed_segments(log)] == [segment.number for segment in before]:

@@ -184,6 +184,7 @@ class _Search:
                 break
             prompt, origin, parents = question(number)
             self._asked += 1
+            # A prime beyond any number of questions: searches of neighbouring seeds share none.
             seed = self._seed * 100_003 + self._asked
             text = self._problem.ask(prompt, seed=seed, temperature=TEMPERATURE, max_tokens=PROPOSAL_TOKENS)
             instruction = clean_instruction(text)

@@ -101,6 +101,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
     has = [{block.name for block in s.candidate.prompt.blocks} for s in usable]
     design = np.array([[1.0, *(float(name in held) for name in names)] for held in has])
     solve = np.linalg.pinv(design)
+    # An effect can be estimated where its row of X⁺X is that of the identity.
     told_apart = np.abs(solve @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
     on_task, on_entropy, on_cost = (
         (solve @ np.stack([getattr(s.item_parts, part) for s in usable])).mean(axis=1)

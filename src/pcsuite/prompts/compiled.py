@@ -104,6 +104,8 @@ class CompiledPrompt:
             )
             return compose(bundle, changed)
         before, after = self.template.split(INPUT_SLOT)
+        # Perturbations change the instruction; the white space behind it is kept apart, so that the rest stays to the
+        # letter.
         head = before.rstrip()
         return PromptTree(
             template=f"compiled:{self.hash[:12]}",

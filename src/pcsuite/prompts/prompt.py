@@ -221,6 +221,7 @@ def fit(
     if control == "pad" and tokens < low:
         line_tokens = max(1, _count(FILLER_LINE + "\n", counter))
         lines = math.ceil((low - tokens) / line_tokens)
+        # A tokenizer may join lines of filler: one is added until the count is there.
         while tokens < low:
             tree, before = replace(tree, filler=lines), tokens
             text = tree.assemble(templates_dir)

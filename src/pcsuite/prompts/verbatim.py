@@ -14,6 +14,7 @@ from typing import NamedTuple
 INPUT_NAMES = ("input", "input_text", "item")
 """Placeholders that stand for the item's whole input, whatever its columns are called."""
 ROLES = ("system", "developer", "user", "assistant", "tool")
+# ASCII's record separator, which nobody types; where a text has it all the same it is doubled.
 _SEPARATOR = "\x1e"
 _PLACEHOLDER = re.compile(r"\{\{[ \t]*([^{}\r\n]+?)[ \t]*\}\}")
 _PIECE = re.compile(rf"{_SEPARATOR}(\d+):({'|'.join(ROLES)})\n")

@@ -106,6 +106,7 @@ def query_words(query: str) -> list[str]:
 
 def _file_sha256(path: Path) -> str:
     """sha256 (hex) of a file; read again only when its size or time changed."""
+    # A corpus may have gigabytes, and every cell that searches asks for its hash.
     state = path.stat()
     return _hash_of_file(path, state.st_size, state.st_mtime_ns)
 

@@ -407,6 +407,7 @@ def plan_cell(
     bundle = condition.bundle(task.prompting.context(""))
     assert bundle is not None, "cells are made of applicable conditions only"
     defining: dict[str, Any] = {
+        # How answers are scored is no part of a row's id: they are rescored under the same one.
         "task": task.spec.model_dump(
             mode="json", exclude={"evaluator", "evaluator_options", "primary_metric", "retrieval"}
         )

@@ -95,6 +95,7 @@ def register(plan: Plan, log: RunLog, deviation: str | None = None) -> Registere
         manifest = None
     old = manifest.preregistration if manifest is not None else None
     rows = log.index.rows
+    # Nothing was seen yet, so any plan may still be registered.
     if not rows:
         return new
     before, after = (entry.hash if entry is not None else "" for entry in (old, new))

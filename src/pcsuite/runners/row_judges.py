@@ -45,6 +45,7 @@ class RowJudges:
             if len(self._controls) > CONTROLS_KEPT:
                 self._controls.popitem(last=False)
         try:
+            # One row that is cancelled must not take the answer from the others.
             return await asyncio.shield(asked)
         except Exception:
             self._controls.pop(unit.run_id, None)

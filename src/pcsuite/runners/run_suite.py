@@ -278,6 +278,7 @@ async def _run(
             registered = None
             _check_scorers(plan, log)
             if not plan.scope.block:
+                # On the disk before the first call: a plan that is written down later proves nothing.
                 registered = register(plan, log, deviation)
                 record_plan(plan, log.paths.log, registered)
             summary = await run_into(log, plan, opened, quiet=quiet, registered=registered)
@@ -301,6 +302,7 @@ async def run_into(
     searching = [cell.task.id for cell in plan.cells if cell.program.needs_retrieval]
     await executor.open_retrievers(dict.fromkeys(searching))
     pending = dict.fromkeys(plan.scope.models, 0)
+    # Looking units up takes a hash of each; a fresh log needs none of it.
     if len(log.index) or log.index.failed:
         for name in pending:
             pending[name] = sum(unit.run_id not in log.index for unit in plan.units(name))

@@ -183,6 +183,7 @@ class UntilDecided:
         values = np.array(list(arm.differences.values()))
         section = self._section
         seen = confidence_sequence(values, level=arm.level, bound=self._bound, looks=[len(values)])
+        # The limits hold at all looks at once, so what they have in common does too.
         low, high = max(arm.low, float(seen.low[-1])), min(arm.high, float(seen.high[-1]))
         better_side = (low, high) if self._sign > 0 else (-high, -low)
         verdict = judge_limits(*better_side, margin=section.margin)

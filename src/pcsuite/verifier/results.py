@@ -76,6 +76,7 @@ def parse_extraction(
         names = ", ".join(f"'{key[:40]}'" for key in list(repeated)[:5])
         more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
         notes.append(f"{source}: an object gives {names}{more} more than once; the last value counts")
+    # Level by level, without recursion: what is too deep must not end in Python's own error.
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner = (parent.values() if isinstance(parent, dict) else parent for parent in level)

@@ -139,6 +139,7 @@ def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[Sav
     folders = [_results_folder(entry.eval_dir) for entry in entries]
     staged: list[_Staged] = []
     with ExitStack() as stack:
+        # Locks are taken in one order everywhere, so that two savers never wait for each other.
         for results in sorted(set(folders)):
             stack.enter_context(_making(results))
             stack.enter_context(_writing(results))

@@ -98,6 +98,7 @@ def export_datasets(
                 raise DataError(f"{name}: {absent}")
             else:
                 entries[name] = _export(exporter, origin, target, entries.get(name, {}), settings, result)
+                # After each dataset, so that an export that is interrupted knows what it has.
                 manifest = {"format": 1, "datasets": entries}
                 text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
                 replace_atomically(target / MANIFEST, text)

@@ -211,6 +211,7 @@ class OpenAIBatches(BatchService):
 
     async def upload(self, content: bytes, token: str) -> str:
         """A file of purpose ``batch``, named after the token."""
+        # The token is random, so nothing in the content can be taken for the boundary.
         mark = f"pcsuite-{token}"
         head = (
             f'--{mark}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -322,6 +323,7 @@ class AnthropicBatches(BatchService):
             return BatchResult(found, 200, result.get("message"))
         if kind == "errored":
             error = (result.get("error") or {}).get("error") or result.get("error") or {}
+            # A result carries no HTTP status: what cannot succeed is told from what may by the kind of error.
             status = 400 if error.get("type") in ("invalid_request_error", "request_too_large") else 500
             return BatchResult(found, status, None, json.dumps({"error": error}))
         return BatchResult(found, 0, None, f"the batch ended with the request {kind}")

@@ -268,6 +268,8 @@ class Slots:
         while True:
             taken = [index for index, slot in enumerate(self._slots) if slot is not None]
             free = self._rows - len(taken)
+            # Prompts are read an eighth of the slots at a time: reading them one by one would hold up the others'
+            # steps.
             if free >= max(1, self._rows // 8) or not taken:
                 if len(waiting) < self._most:
                     waiting.extend(batch.more(self._most - len(waiting)))
@@ -474,6 +476,7 @@ class Slots:
                 self._step(rows, columns)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
+        # Other threads may use the device while this one records.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             scores = self._step(rows, columns)
         if self._pool is None:

@@ -150,6 +150,7 @@ class HttpAdapter(ModelAdapter):
         self._headers = {"Content-Type": "application/json", **self.own_headers(key)}
         self._extra_body = masked(self.options.extra_body)
         self._endpoint = public_url(self.options.base_url)
+        # Connections belong to an event loop; one that is gone takes its entry along.
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()

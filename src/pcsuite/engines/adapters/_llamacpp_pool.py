@@ -52,6 +52,7 @@ class Worker:
         self.alive = True
         self.prompt: Hashable = None
         """The prompt that it read last."""
+        # For appending and reading: the worker reads llama.cpp's own log back from it.
         self._log = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115  lives as long as the worker
         self._process = subprocess.Popen(
             [sys.executable, str(WORKER)],

@@ -174,6 +174,7 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
             counts = answer.get("usage") or {}
             details = counts.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else None
+            # DeepSeek's name for it.
             cached = counts.get("prompt_cache_hit_tokens") if cached is None else cached
             usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
     except (KeyError, IndexError, TypeError, AttributeError) as lack:
@@ -325,6 +326,7 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     error = body.get("error", body) if isinstance(body, dict) else body
     said = error if isinstance(error, dict) else {}
     message = shorten(str(said.get("message", error)))
+    # OpenAI answers 429 also where an account is empty, and waiting fills none.
     retryable = is_retryable(status) and said.get("code") != "insufficient_quota"
     hint = None
     if status in (401, 403):
@@ -348,6 +350,7 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     ``None`` where it asks for nothing or for something that cannot be read; ``now`` (seconds since the epoch) is the
     present unless given.
     """
+    # OpenAI's own header, finer than the standard one.
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -71,6 +71,7 @@ class AnthropicAdapter(HttpAdapter):
             "temperature": request.decoding.temperature,
             "messages": [entry for entry in messages if entry["role"] != "system"],
         }
+        # Some models refuse temperature and top_p together, and 1 changes nothing.
         if request.decoding.top_p < 1:
             body["top_p"] = request.decoding.top_p
         if system:

@@ -195,6 +195,7 @@ class Request:
         decoding = self.decoding
         if max_tokens is not None and max_tokens < decoding.max_tokens:
             decoding = replace(decoding, max_tokens=max_tokens)
+        # The very text that was counted: an equal one made anew is rare and not worth a comparison.
         same = prompt is self.prompt
         return replace(
             self,

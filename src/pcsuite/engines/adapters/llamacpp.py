@@ -181,6 +181,7 @@ class LlamaCppAdapter(ModelAdapter):
         if constraint is not None:
             gbnf = constraint.kind == "cfg" and is_gbnf(constraint.value)
             body["grammar"] = constraint.value if gbnf else llguidance_grammar(constraint)
+            # A grammar may allow an end in many places; schemas and patterns are bounded by those who write them.
             body["prefer_end"] = constraint.kind == "cfg"
         messages = chat_messages(self.options.system_prompt, prompt)
         if self._chat:

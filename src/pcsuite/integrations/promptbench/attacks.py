@@ -188,6 +188,7 @@ class PromptBenchWorker:
                 str(Path(promptbench_worker.__file__)),
                 stdin=pipe,
                 stdout=pipe,
+                # PromptBench prints much, and a pipe that nobody reads would stop it when full.
                 stderr=asyncio.subprocess.DEVNULL,
                 env=environment_variables(PROMPTBENCH),
                 limit=_LINE_BYTES,

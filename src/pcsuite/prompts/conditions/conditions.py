@@ -243,6 +243,7 @@ def apply_condition(
     if perturb is not None:
         tree = perturb(tree)
     constraint = None
+    # Of several constraints the last counts, as a later operator goes before an earlier one of its name.
     for operator in bundle.of_type("constraint")[-1:]:
         assert operator.spec.kind is not None, "a constraint operator has a kind"
         value, backend = operator.constraint_value(ctx), operator.spec.engine or "auto"

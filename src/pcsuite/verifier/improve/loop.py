@@ -195,6 +195,7 @@ class ImprovementLoop:
         low = step.held_out_low if step.held_out_low is not None else change
         if gain <= limits.min_gain:
             reason = f"training macro-F1 changed by {gain:+.4f}, not by more than {limits.min_gain:g}"
+        # Less than that is rounding.
         elif change < -1e-12:
             reason = f"held-out evals got worse by {-change:.4f} on average"
         elif low < -limits.margin - 1e-12:
