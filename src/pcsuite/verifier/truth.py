@@ -349,7 +349,8 @@ class _DetailedReport:
             raise self._cells.error(row, f"'{rule.label}' comes before any '{block.fields[0].label}'")
         if value is not None:
             keys = put_value(self._block_items[block.path], rule.path, value)
-            self.rows[(block.path, len(self.record[block.path]) - 1, *keys)] = row.number
+            steps = (block.path, len(self.record[block.path]) - 1, *keys)
+            self.rows[steps] = row.number
 
     def _labelled_value(self, row: CsvRow, rule: FieldRule, path: str) -> Any:
         """The value of a key/value row: label in B, value in C, unit in D."""
@@ -503,7 +504,8 @@ class _DetailedReport:
                 nested.setdefault(list_path, {})[leaf] = value
             elif rule.type == "text_list":
                 texts = item.setdefault(rule.path, [])
-                self.rows[(*steps, rule.path, len(texts))] = row.number
+                here = (*steps, rule.path, len(texts))
+                self.rows[here] = row.number
                 texts.append(value)
             elif continues and item.get(rule.path, value) != value:
                 raise self._cells.error(
@@ -514,7 +516,8 @@ class _DetailedReport:
         for list_path, content in nested.items():
             if "name" in content:
                 nested_items = item.setdefault(list_path, [])
-                self.rows[(*steps, list_path, len(nested_items))] = row.number
+                here = (*steps, list_path, len(nested_items))
+                self.rows[here] = row.number
                 nested_items.append(content)
             elif item.get(list_path):
                 item[list_path][-1].update(content)
