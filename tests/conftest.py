@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("patient"), max_examples=15)
 settings.load_profile("patient")
 
 MODEL_NAMES = {"tiny_adapter", "tiny_chat_adapter", "shared_hf_model", "encoder"}
@@ -26,6 +27,8 @@ PROCESS_NAMES = {
     "browser",
     "tool",
     "download",
+    "line_after",
+    "ForkedCli",
 }
 PROCESS_NAMES |= {"helm_environment", "promptbench_environment", "wheel_house"}
 """Modules, functions and fixtures that start processes."""
