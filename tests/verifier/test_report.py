@@ -1,8 +1,12 @@
 import re
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+import pcsuite.data
+from pcsuite.cli import main
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.report import MAX_CARDS, f1_plot, mark_differences, render_report, value_text
 from pcsuite.verifier.results import Rules, results_document, score_bytes
@@ -157,3 +161,42 @@ def test_characters_that_differ_are_marked():
     assert "mark" not in str(mark_differences("Tile", "Asphalt shingle, grey")[0])
     assert str(mark_differences(580.0, 590)[0]) == '5<mark class="t">8</mark>0'
     assert str(mark_differences("<b>x", "<b>y")[1]).count("<b>") == 0
+
+
+# The page over all evals.
+
+SAMPLES = Path(pcsuite.data.__file__).parent / "samples" / "buildingspec"
+
+
+@pytest.fixture
+def overview(tmp_path):
+    root = tmp_path / "evals"
+    for name in ("two-gables", "salt-terrace", "heron-cottage"):
+        shutil.copytree(SAMPLES / name, root / name)
+    (root / "two-gables" / "extracted.json").write_bytes(
+        (SAMPLES / "two-gables" / "extracted_poor.json").read_bytes()
+    )
+    assert main(["verify-all", str(root), "--instructions-version", "<b>p3"]) == 0
+    return (root / "verify-all.html").read_text(encoding="utf-8")
+
+
+def test_worst_first_with_both_means_and_their_intervals(overview):
+    assert overview.index("two-gables</a>") < overview.index("heron-cottage</a>")
+    assert overview.count("95 % interval") == 2
+    assert "Macro-F1" in overview
+    assert "Micro-F1" in overview
+    assert 'href="two-gables/results/iteration-001/eval-report.html"' in overview
+    assert "&lt;b&gt;p3" in overview
+    assert "<b>p3" not in overview
+    assert not re.search(r"https?://", overview)
+
+
+def test_the_heat_map_has_the_fields_that_have_errors(overview):
+    heat = overview[overview.index('class="heat') : overview.index("</table>")]
+    columns = re.findall(r'<th class="turned" title="([^"]+)"', heat)
+    assert "windows[].u_factor" in columns  # wrong throughout in the poor extraction
+    assert "project.city" not in columns  # right in all of them
+    cells = re.findall(r'title="two-gables, windows\[\]\.u_factor: (\d+) errors, (\d+) values', heat)
+    assert len(cells) == 1
+    errors, values = map(int, cells[0])
+    assert errors == values > 0

@@ -240,7 +240,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, score_evals, skipped_folders
     from pcsuite.verifier.mapping import load_mapping
-    from pcsuite.verifier.overview import OVERVIEW, EvalRow, render_overview
+    from pcsuite.verifier.report import OVERVIEW, EvalRow, render_overview
     from pcsuite.verifier.results import results_document
     from pcsuite.verifier.scores import pool_evals
     from pcsuite.verifier.store import PendingIteration, best_f1, save_together

@@ -35,7 +35,7 @@ from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
-from pcsuite.view.runs import RunEntry, RunSummary, Summaries, as_it_stands, cost_of, list_runs
+from pcsuite.view.runs import RunEntry, RunTotals, Summaries, as_it_stands, cost_of, list_runs
 from pcsuite.view.slices import SliceScores
 
 MEMORY = "700MB"
@@ -54,7 +54,7 @@ REST = 10.0
 """A log that goes on is read on after so many times the seconds that reading it took the last time."""
 
 
-class Cell(NamedTuple):
+class ItemCell(NamedTuple):
     """One item under one column, replicates folded."""
 
     column: str
@@ -225,7 +225,7 @@ class OpenRun:
             for task, axes in self.values.items()
         }
 
-    def summary(self) -> RunSummary:
+    def summary(self) -> RunTotals:
         """Rows, mean score, failures, tokens and cost of the whole run."""
         by_model = self.query(
             "SELECT model_id, sum(n), sum(failed), sum(scored), sum(score * scored), sum(all_tokens),"
@@ -239,7 +239,7 @@ class OpenRun:
             for model, *_, every, asked in by_model
         }
         score = points / scored if scored else None
-        return RunSummary(int(rows), int(failed), score, round(tokens), cost_of(self.manifest, spent))
+        return RunTotals(int(rows), int(failed), score, round(tokens), cost_of(self.manifest, spent))
 
     # -- the matrix ---------------------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class OpenRun:
 
     def page(
         self, wanted: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
-    ) -> tuple[int, list[tuple[str, dict[str, Cell]]]]:
+    ) -> tuple[int, list[tuple[str, dict[str, ItemCell]]]]:
         """How many items a filter lets through, and one page of them with their cells by column."""
         scores = self.scores(wanted, marks)
         order = _ordered(scores, wanted)
@@ -328,10 +328,10 @@ class OpenRun:
             f" WHERE {' AND '.join(where)} AND item_id IN (SELECT unnest(?))",
             [wanted.task, *wanted.fixed.values(), names],
         )
-        found: dict[str, dict[str, Cell]] = {name: {} for name in names}
+        found: dict[str, dict[str, ItemCell]] = {name: {} for name in names}
         for item, value, n, score, low, high, *flags in rows:
             named = {flag: int(count) for flag, count in zip(OUTCOMES, flags, strict=True) if count}
-            found[item][value] = Cell(value, int(n), score, low, high, named)
+            found[item][value] = ItemCell(value, int(n), score, low, high, named)
         return len(scores.items), list(found.items())
 
     def neighbours(

@@ -188,7 +188,7 @@ def _renderer() -> Callable[[str, dict[str, Any]], str]:
         loader=jinja2.FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["visible"] = visible
+    environment.filters["visible"] = visible_text
     environment.globals["state_of"] = state_of
     environment.globals["address"] = address
     environment.filters["number"] = number
@@ -211,7 +211,7 @@ def number(value: float | None, digits: int = 2, sign: str = "-") -> str:
     return f"{rounded:{sign}.{digits}f}".replace("-", "−")
 
 
-def visible(text: str | None) -> str:
+def visible_text(text: str | None) -> str:
     """A text with its control and direction characters shown, so that it cannot rearrange the page it stands on."""
     shown = []
     for char in (text or "")[:CLIP]:

@@ -188,7 +188,7 @@ def read_part(text: str, answer: str | None, fields: Mapping[str, Any]) -> list[
     return [(is_read, piece) for is_read, piece in pieces if piece]
 
 
-class Block(NamedTuple):
+class PromptPiece(NamedTuple):
     """A piece of a prompt, and the operator that brought it; empty for what the bare prompt has."""
 
     operator: str
@@ -197,7 +197,7 @@ class Block(NamedTuple):
 
 def prompt_blocks(
     prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str]], condition: str
-) -> list[Block]:
+) -> list[PromptPiece]:
     """A prompt in pieces named after the operators that brought them, as the prompts of all conditions tell.
 
     A line belongs to the operators that every condition with this line has and no condition without it has. A line that
@@ -207,12 +207,12 @@ def prompt_blocks(
 
     >>> prompts = {"C0": "Sort it.", "C1": "Be brief.\\nSort it."}
     >>> prompt_blocks(prompts, {"C0": [], "C1": ["TONE"]}, "C1")
-    [Block(operator='TONE', text='Be brief.\\n'), Block(operator='', text='Sort it.')]
+    [PromptPiece(operator='TONE', text='Be brief.\\n'), PromptPiece(operator='', text='Sort it.')]
     """
     held = {name: set(bundles.get(name, ())) for name in prompts}
     has = {name: Counter(line.strip() for line in text.splitlines()) for name, text in prompts.items()}
     seen: Counter[str] = Counter()
-    blocks: list[Block] = []
+    blocks: list[PromptPiece] = []
     for line in prompts[condition].splitlines(keepends=True):
         words = line.strip()
         if words or not blocks:
@@ -224,9 +224,9 @@ def prompt_blocks(
         else:
             name = blocks[-1].operator
         if blocks and blocks[-1].operator == name:
-            blocks[-1] = Block(name, blocks[-1].text + line)
+            blocks[-1] = PromptPiece(name, blocks[-1].text + line)
         else:
-            blocks.append(Block(name, line))
+            blocks.append(PromptPiece(name, line))
     return blocks
 
 
