@@ -80,7 +80,7 @@ def test_retry_after_holds_every_worker():
         grant = permits.exchange("b", "m", report(4))
         assert 29 < grant.pause_s <= 30
         limiter = LeasedLimiter(4, lambda: None)
-        limiter.take(grant)
+        limiter.apply(grant)
         entered = asyncio.create_task(limiter.acquire())
         await asyncio.sleep(0.01)
         assert not entered.done()
@@ -109,7 +109,7 @@ def test_workers_together_never_have_more_in_flight_than_allowed():
 
             keeper = LeaseKeeper(exchange)
             limiter = keeper.limiter("m", 5)
-            keeping.append(asyncio.create_task(keeper.keep()))
+            keeping.append(asyncio.create_task(keeper.run()))
             await asyncio.gather(*(limiter.call(call) for _ in range(40)))
 
         keeping = []

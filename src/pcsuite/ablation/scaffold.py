@@ -156,7 +156,7 @@ def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
             name=request.name,
             base_url=request.base_url,
             append_input=request.append_input,
-            **request.told(),
+            **request.table_fields(),
         )
     )
     run = study.base.profile.run.model_copy(update={"cache_dir": str(request.folder / CACHE)})
@@ -188,7 +188,7 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
             out_dir=request.folder,
             cache_dir=request.folder / CACHE,
             prefix="",
-            **request.told(kind=kind, inputs=inputs),
+            **request.table_fields(kind=kind, inputs=inputs),
         )
     )
     _copy(request, None)

@@ -439,7 +439,9 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
     else:
         kind = likely_kind(rows, request)
     task_id = task_name(path.stem)
-    table = read_table_task(TaskRequest(task_id, path, **request.told(kind=kind, inputs=inputs)), least=2)
+    table = read_table_task(
+        TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)), least=2
+    )
     content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
     words = dict(table.words.task)
     # The prompt is the user's: whether it asks for JSON or for a word, both are read.

@@ -18,7 +18,7 @@ from pcsuite.config.spellings import dataset_name
 from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.retrieval.base import DEFAULT_K
-from pcsuite.retrieval.bm25_local import Bm25Index, ensure_index, find_pages, index_root, take_for
+from pcsuite.retrieval.bm25_local import Bm25Index, assign_index, ensure_index, find_pages, index_root
 
 if TYPE_CHECKING:
     pass
@@ -231,7 +231,7 @@ def execute_index(args: argparse.Namespace) -> int:
         root = index_root(args.cache_dir, args.index_path)
         folder = ensure_index(pages, args.cache_dir, root=root)
         if args.pages is not None and args.action == "build":
-            take_for(dataset_name(args.dataset), folder)
+            assign_index(dataset_name(args.dataset), folder)
     seconds = time.perf_counter() - started
     index = Bm25Index(folder)
     if args.action == "build":

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.constraints.grammar import llguidance_grammar
-from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, prefill
+from pcsuite.engines.adapters._hf_decoding import can_share_cache, prefill
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import (
@@ -172,7 +172,7 @@ class PrefixForward:
         self._cache: Any = None
         self._seen: list[int] = []
         self._logits: Any = None
-        if adapter.options.prefix_reuse and can_keep_prompts(self._model) and len(prompt_ids) > 1:
+        if adapter.options.prefix_reuse and can_share_cache(self._model) and len(prompt_ids) > 1:
             import torch
 
             self._seen = list(prompt_ids[:-1])

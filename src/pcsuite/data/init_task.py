@@ -131,7 +131,7 @@ class TableRequest(Columns):
     overwrite: bool = False
     """Replace what an earlier command of that name wrote."""
 
-    def told(self, **changes: Any) -> dict[str, Any]:
+    def table_fields(self, **changes: Any) -> dict[str, Any]:
         """What is told about the table, by field, with ``changes``: another request on the same table is made of it."""
         return {entry.name: getattr(self, entry.name) for entry in fields(TableRequest)} | changes
 

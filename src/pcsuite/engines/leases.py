@@ -157,7 +157,7 @@ class LeasedLimiter(AdaptiveLimiter):
         wanted = min(self.maximum, self.in_flight + len(self._waiting))
         return PermitReport(self.maximum, wanted, self.in_flight, successes, overloads)
 
-    def take(self, grant: PermitGrant) -> None:
+    def apply(self, grant: PermitGrant) -> None:
         """Go by a new grant.
 
         Calls that wait begin at once where there is room; those above the grant are not broken off.
@@ -187,7 +187,7 @@ class LeaseKeeper:
         limiter = self._limiters[model_id] = LeasedLimiter(maximum, self._due.set)
         return limiter
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Report and take grants: often while there is work, at once on a call, never when idle.
 
         Runs until it is cancelled; raises where the run's limits cannot be reached.
@@ -196,7 +196,7 @@ class LeaseKeeper:
             reports = {model_id: limiter.report() for model_id, limiter in self._limiters.items()}
             self._due.clear()
             for model_id, grant in (await self._exchange(reports)).items():
-                self._limiters[model_id].take(grant)
+                self._limiters[model_id].apply(grant)
             busy = any(report.wanted for report in reports.values())
             try:
                 await asyncio.wait_for(self._due.wait(), EXCHANGE_EVERY_S if busy else None)

@@ -79,7 +79,7 @@ class LogAudit:
             found.append(f"{self.prompts_missing} prompts without their text")
         return found
 
-    def note(self, kind: str, where: str) -> None:
+    def add_damaged(self, kind: str, where: str) -> None:
         """Count a damaged line, and name it where not too many were named."""
         self.counts[kind] += 1
         if len(self.damaged[kind]) < MAX_NAMED:
@@ -206,12 +206,12 @@ def _sound_rows(log: Path, audit: LogAudit, seen: _Seen | None = None) -> Iterat
             row = decode_row(line)
         except msgspec.MsgspecError:
             is_torn = not whole or line.startswith(b'{"run_id"')
-            audit.note(TORN if is_torn else FOREIGN, where)
+            audit.add_damaged(TORN if is_torn else FOREIGN, where)
             continue
         if sound is False:
-            audit.note(ALTERED, where)
+            audit.add_damaged(ALTERED, where)
         elif earlier.has(row, line):
-            audit.note(DOUBLED, where)
+            audit.add_damaged(DOUBLED, where)
         else:
             audit.rows += 1
             audit.unchecked += sound is None

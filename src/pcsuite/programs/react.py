@@ -30,6 +30,7 @@ from pcsuite.data.items import text_key
 from pcsuite.engines.adapters.base import Generation, Tool
 from pcsuite.errors import ConfigError
 from pcsuite.programs.base import Ask, Job, Outcome, Program, Search, WorstCaseUsage, conforms
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 from pcsuite.retrieval.base import DEFAULT_K, Passage
 
 # Reading one turn of an act–observe loop: which tools it calls, or which final answer it gives.
@@ -91,7 +92,7 @@ def read_turn(text: str, tools: frozenset[str]) -> Turn:
     for index, mark in enumerate(marks):
         word = mark["word"].casefold()
         if word == "action":
-            return _acting(text, marks[index:], tools)
+            return _action_turn(text, marks[index:], tools)
         if word == "observation":  # one that nobody made: nothing after it can be trusted
             return Turn(text[: mark.start()].strip(), cut=len(text) - mark.start())
         end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
@@ -101,7 +102,7 @@ def read_turn(text: str, tools: frozenset[str]) -> Turn:
     return Turn(text.strip())
 
 
-def _acting(text: str, marks: Sequence[re.Match[str]], tools: frozenset[str]) -> Turn:
+def _action_turn(text: str, marks: Sequence[re.Match[str]], tools: frozenset[str]) -> Turn:
     """A turn that begins with a call: it and those that follow it directly."""
     calls: list[ToolCall] = []
     end = marks[0].start()
@@ -207,7 +208,7 @@ class _Loop:
             parts.append(LAST_TURN)
         return "\n\n".join(parts)
 
-    def hear(self, reply: Generation, turn: Turn) -> None:
+    def record_reply(self, reply: Generation, turn: Turn) -> None:
         """Keep what the model said."""
         self.replies.append(reply)
         self.transcript.append(
@@ -223,7 +224,7 @@ class _Loop:
         said = turn.read
         self.lines.append(said if len(said) <= TURN_CHARACTERS else "…" + said[-TURN_CHARACTERS:])
 
-    def tell(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         """Tell the model something about its turn."""
         self.transcript.append({"step": len(self.replies), "type": "note", "text": text})
         self.lines.append(f"Observation: {text}")
@@ -242,12 +243,12 @@ class _Loop:
         self.repeats += 1
         return True
 
-    async def act(self, turn: Turn) -> None:
+    async def make_calls(self, turn: Turn) -> None:
         """Make the calls of a turn and show what they found."""
         good = sum(call.problem is None for call in turn.calls)
         for call in turn.calls:
             if call.problem is not None:
-                self.tell(PROBLEMS[call.problem].format(tool=call.tool))
+                self.add_note(PROBLEMS[call.problem].format(tool=call.tool))
                 continue
             assert self.search is not None, "calls are read only where there are tools"
             found = await self.search(call.argument, DEFAULT_K)
@@ -312,7 +313,9 @@ class ReactLoop(Program):
         """Every turn used; the n-th prompt repeats n − 1 turns and what they found."""
         repeated = max_steps * (max_steps - 1) // 2
         return WorstCaseUsage(
-            max_steps, max_steps, repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // 4
+            max_steps,
+            max_steps,
+            repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // CHARACTERS_PER_TOKEN,
         )
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
@@ -327,7 +330,7 @@ class ReactLoop(Program):
             last = number == job.max_steps
             reply = await ask(job.request.then(f"react-{number}", loop.prompt(last=last), tools=(SEARCH,)))
             turn = read_turn(reply["text"], TOOLS)
-            loop.hear(reply, turn)
+            loop.record_reply(reply, turn)
             cut_off = reply["finish_reason"] == "length" and turn.cut == 0
             reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
             if turn.final:
@@ -341,11 +344,11 @@ class ReactLoop(Program):
             if loop.repeated(turn):
                 if loop.repeats >= MAX_REPEATS:
                     return loop.end("", "loop")
-                loop.tell(REPEATED if any(made.problem is None for made in turn.calls) else NO_ACTION)
+                loop.add_note(REPEATED if any(made.problem is None for made in turn.calls) else NO_ACTION)
             elif turn.calls:
-                await loop.act(turn)
+                await loop.make_calls(turn)
             else:
-                loop.tell(EMPTY_FINAL if turn.final is not None else NO_ACTION)
+                loop.add_note(EMPTY_FINAL if turn.final is not None else NO_ACTION)
         return loop.end("", "step_limit")
 
 
@@ -365,7 +368,9 @@ class ReviseLoop(Program):
     def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every turn used; the n-th prompt repeats n − 1 drafts and what was said of them."""
         repeated = max_steps * (max_steps - 1) // 2
-        return WorstCaseUsage(max_steps, max_steps, repeated * (TURN_CHARACTERS + len(CHECK)) // 4)
+        return WorstCaseUsage(
+            max_steps, max_steps, repeated * (TURN_CHARACTERS + len(CHECK)) // CHARACTERS_PER_TOKEN
+        )
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Run the loop."""
@@ -374,7 +379,7 @@ class ReviseLoop(Program):
             last = number == job.max_steps
             reply = await ask(job.request.then(f"revise-{number}", loop.prompt(last=last)))
             turn = read_turn(reply["text"], frozenset())
-            loop.hear(reply, turn)
+            loop.record_reply(reply, turn)
             cut_off = reply["finish_reason"] == "length" and turn.cut == 0
             reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
             if turn.final:
@@ -385,5 +390,5 @@ class ReviseLoop(Program):
             if readable and (loop.repeated(turn) or last):
                 return loop.end(turn.read, reason, marked=False)
             if not last:
-                loop.tell(CHECK if readable else NO_DRAFT)
+                loop.add_note(CHECK if readable else NO_DRAFT)
         return loop.end("", "step_limit")

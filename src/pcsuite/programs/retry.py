@@ -20,6 +20,7 @@ from typing import Any
 
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.programs.base import Ask, Job, Outcome, Program, WorstCaseUsage, problems_of
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 
 LEAST_TOKENS = 16
 """No retry is made with less room than this: nothing whole fits in it."""
@@ -33,7 +34,7 @@ class RetryOnFail(Program):
     @classmethod
     def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every retry made, all within one completion limit."""
-        return WorstCaseUsage(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // 4)
+        return WorstCaseUsage(1 + max_steps, 1, max_steps * SHOWN_CHARACTERS // CHARACTERS_PER_TOKEN)
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Ask until the answer can be read, the retries are used up, or the budget is.

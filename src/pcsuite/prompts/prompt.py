@@ -183,7 +183,7 @@ BANDS: dict[TaskKind, tuple[int, int]] = {
     "judged": (200, 500),
 }
 """Prompt tokens aimed at by kind of task, so that "the longer prompt wins" is no confound."""
-CHARACTERS_PER_TOKEN = 4.0
+CHARACTERS_PER_TOKEN = 4
 """Estimate where a model's tokenizer cannot be asked; rows then say so."""
 
 

@@ -157,7 +157,7 @@ def index_root(cache_dir: Path, wiki_index_path: str | None = None) -> Path:
     return cache_dir / "wiki_bm25" if wiki_index_path is None else Path(wiki_index_path)
 
 
-def take_for(dataset: str, index: Path) -> None:
+def assign_index(dataset: str, index: Path) -> None:
     """Have loops on a dataset search this index, whatever pages the dataset has itself.
 
     A note beside the index says so; the next one for the dataset replaces it.
@@ -165,7 +165,7 @@ def take_for(dataset: str, index: Path) -> None:
     replace_atomically(index.parent / f"{dataset}.json", json.dumps({"index": index.name}).encode() + b"\n")
 
 
-def _taken_for(dataset: str, root: Path) -> Path | None:
+def _assigned_index(dataset: str, root: Path) -> Path | None:
     """The index in ``root`` that was built for a dataset from pages of the user's own, if any was."""
     note = root / f"{dataset}.json"
     try:
@@ -324,9 +324,9 @@ class PageTitles:
         return indexed_pages(self.path) if self.indexed else (page for page, _ in read_pages(self.path))
 
 
-def _chosen(root: Path, dataset: str) -> Path | None:
+def _chosen_index(root: Path, dataset: str) -> Path | None:
     """The index that ``root`` is or that was taken for the dataset there; ``None`` where its own pages count."""
-    return root if (root / META).is_file() else _taken_for(dataset, root)
+    return root if (root / META).is_file() else _assigned_index(dataset, root)
 
 
 class Bm25Retriever(Retriever):
@@ -343,7 +343,7 @@ class Bm25Retriever(Retriever):
     def open(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Bm25Retriever:
         """Open the index, building it first where the dataset has pages and the index is not there."""
         root = index_root(cache_dir, settings.wiki_index_path)
-        chosen = _chosen(root, dataset)
+        chosen = _chosen_index(root, dataset)
         if chosen is None:
             chosen = ensure_index(find_pages(dataset, cache_dir).path, cache_dir, root=root)
         return cls(Bm25Index(chosen))
@@ -351,7 +351,7 @@ class Bm25Retriever(Retriever):
     @classmethod
     def version(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Mapping[str, str]:
         """The index's name, which is the hash of its sources and settings."""
-        chosen = _chosen(index_root(cache_dir, settings.wiki_index_path), dataset)
+        chosen = _chosen_index(index_root(cache_dir, settings.wiki_index_path), dataset)
         if chosen is not None:
             return {"backend": "bm25_local", "index": _read_meta(chosen).key}
         pages = find_pages(dataset, cache_dir).path
@@ -360,7 +360,7 @@ class Bm25Retriever(Retriever):
     @classmethod
     def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
         """The pages of the index folder or of the dataset's pages file."""
-        chosen = _chosen(index_root(cache_dir, settings.wiki_index_path), dataset)
+        chosen = _chosen_index(index_root(cache_dir, settings.wiki_index_path), dataset)
         if chosen is not None:
             return PageTitles(chosen, indexed=True)
         try:
@@ -372,7 +372,7 @@ class Bm25Retriever(Retriever):
     @classmethod
     def pages_of(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ItemSource | None:
         """The dataset's pages file, unless an index was chosen for it; ``None`` also where there is no file."""
-        if _chosen(index_root(cache_dir, settings.wiki_index_path), dataset) is not None:
+        if _chosen_index(index_root(cache_dir, settings.wiki_index_path), dataset) is not None:
             return None
         try:
             return find_pages(dataset, cache_dir)

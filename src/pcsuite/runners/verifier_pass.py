@@ -38,6 +38,7 @@ from pcsuite.logging.log import RunLog, RunPaths, newest_rows
 from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 from pcsuite.runners.pipeline import (
     ASKING,
     FinishedRow,
@@ -337,7 +338,7 @@ def _verifier_row(
             schema_hash=None,
             template=f"{KIND}_pass_v{VERSION}",
             rendered_chars=len(prompt),
-            prompt_tokens=len(prompt) // 4 if tokens is None else tokens,
+            prompt_tokens=len(prompt) // CHARACTERS_PER_TOKEN if tokens is None else tokens,
             padded=0,
             tokens_exact=tokens is not None,
         ),

@@ -192,7 +192,7 @@ class _Comparer:
             self.items.insert(0, plain)
         self._item = plain
         for key in unknown:
-            self._unasked(extracted[key], top.child(key))
+            self._record_unmapped(extracted[key], top.child(key))
 
     def _open(self, item: ComparedItem, cursor: _Cursor) -> None:
         item.truth_row = self._row(cursor.steps) if item.expected is not None else None
@@ -256,7 +256,7 @@ class _Comparer:
             self.compare(child, left, right, cursor.child(key), note)
         for key, value in actual.items():
             if key not in node.children and not is_blank(value):
-                self._unasked(value, cursor.child(key))
+                self._record_unmapped(value, cursor.child(key))
 
     def _compare_value(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         verdict = judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo)
@@ -313,7 +313,7 @@ class _Comparer:
                 here = _Cursor(f"{cursor.path}[{index}]", node.pattern, None, pointer)
                 if is_top:
                     self._open(ComparedItem(section, here.path, node.item, None, {}), here)
-                self._invented(item, here)
+                self._record_invented(item, here)
 
     def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         truth: list[str] = expected or []
@@ -340,13 +340,13 @@ class _Comparer:
         for leaf, where, value in fields:
             self._record(leaf, "format_error", where, value, actual, note)
         if not fields and actual is not False:
-            self._invented(actual, cursor)
+            self._record_invented(actual, cursor)
 
-    def _unasked(self, value: Any, cursor: _Cursor) -> None:
+    def _record_unmapped(self, value: Any, cursor: _Cursor) -> None:
         """A part of the record that no field of the mapping asks for: not judged where the truth may have it."""
         reason = self._why_unread(cursor, known=False)
         if reason is None:
-            self._invented(value, cursor)
+            self._record_invented(value, cursor)
             return
         for where, one in _values(value, cursor):
             self.not_judged.append(NotJudged(where.path, one, where.pointer, reason))
@@ -371,11 +371,11 @@ class _Comparer:
         if known:
             return None
         for label in (*unread.ignored, *unread.tables, *(unread.labels if not holder.endswith("[]") else ())):
-            if _means(key, label):
+            if _same_meaning(key, label):
                 return f"the truth has '{label}', which is not scored"
         return None
 
-    def _invented(self, value: Any, cursor: _Cursor) -> None:
+    def _record_invented(self, value: Any, cursor: _Cursor) -> None:
         """Every value below a part of the record that no field of the mapping asks for."""
         section = cursor.pattern.split(".")[0].removesuffix("[]")
         for where, one in _values(value, cursor):
@@ -406,7 +406,7 @@ def _values(value: Any, cursor: _Cursor) -> Iterator[tuple[_Cursor, Any]]:
             yield where, current
 
 
-def _means(key: str, label: str) -> bool:
+def _same_meaning(key: str, label: str) -> bool:
     """Whether a key of an extraction says the same as a label of the truth: ``interior_walls``, "Interior Walls:"."""
     own, other = label_key(key.replace("_and_", "_")), label_key(label)
     return own == other or (min(len(own), len(other)) >= 5 and (own in other or other in own))

@@ -97,7 +97,7 @@ def save_together(root: Path, entries: Sequence[PendingIteration]) -> list[Saved
     lock = root / _JOURNAL_LOCK
     was_there = lock.exists()
     try:
-        with _writing(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
+        with _write_errors(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
             return _save(entries, root / JOURNAL)
     except BaseException:
         if not was_there and not (root / JOURNAL).exists():
@@ -114,7 +114,7 @@ def finish_interrupted(root: Path) -> None:
     if not journal.exists():
         return
     try:
-        with _writing(root), file_lock(root / _JOURNAL_LOCK, timeout=0.0):
+        with _write_errors(root), file_lock(root / _JOURNAL_LOCK, timeout=0.0):
             try:
                 renames = [(root / a, root / b) for a, b in json.loads(journal.read_text(encoding="utf-8"))]
             except FileNotFoundError:
@@ -141,8 +141,8 @@ def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[Sav
     with ExitStack() as stack:
         # Locks are taken in one order everywhere, so that two savers never wait for each other.
         for results in sorted(set(folders)):
-            stack.enter_context(_making(results))
-            stack.enter_context(_writing(results))
+            stack.enter_context(_removing_new_folders(results))
+            stack.enter_context(_write_errors(results))
             stack.enter_context(folder_lock(results))
             # What killed savers left behind; the lock says that none is at work.
             for path in results.glob(f"{_PARTIAL}*"):
@@ -151,7 +151,7 @@ def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[Sav
                 path.unlink(missing_ok=True)
         try:
             for entry, results in zip(entries, folders, strict=True):
-                with _writing(results):
+                with _write_errors(results):
                     staged.append(_stage(entry, results))
             if journal is not None:
                 root = journal.parent
@@ -204,7 +204,7 @@ def _check_owner(results: Path, eval_id: str) -> None:
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def _write_errors(folder: Path) -> Iterator[None]:
     """What the system refuses (a file in the way, no permission, a full disk) in one line."""
     try:
         yield
@@ -216,7 +216,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _making(folder: Path) -> Iterator[None]:
+def _removing_new_folders(folder: Path) -> Iterator[None]:
     """Remove again, after an error, the folders that had to be made."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:

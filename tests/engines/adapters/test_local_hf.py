@@ -7,7 +7,7 @@ import pytest
 
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.engines.adapters import _hf_decoding
-from pcsuite.engines.adapters._hf_decoding import can_keep_prompts, forward
+from pcsuite.engines.adapters._hf_decoding import can_share_cache, forward
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.session import check_model
@@ -88,7 +88,7 @@ def test_a_prompt_is_read_once_for_its_rows_of_a_batch(model, monkeypatch):
 def test_models_that_keep_their_prompts_and_some_that_cannot(kind, keeps):
     adapter = tiny_adapter(kind)
     try:
-        assert can_keep_prompts(adapter.loaded.model) is keeps
+        assert can_share_cache(adapter.loaded.model) is keeps
         long = " ".join(f"w{2 + number % 60}" for number in range(30))
         decoding = Decoding("d1", 0.7, 0.95, 20)
         rows = [(prompt, decoding, seed) for prompt in (long, f"{long} w9", "w5") for seed in (1, 2)]

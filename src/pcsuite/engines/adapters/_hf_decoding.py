@@ -190,7 +190,7 @@ class PrefilledPrompts:
         return int(self.visible.shape[1])
 
 
-def can_keep_prompts(model: Any) -> bool:
+def can_share_cache(model: Any) -> bool:
     """Whether what the model keeps of a prompt can be handed to several rows.
 
     True where all its layers are attention of a known kind; a recurrent state cannot be handed on.
@@ -251,19 +251,19 @@ def forward(model: Any, token_ids: Any, visible: Any, cache: Any) -> Any:
     """
     positions = (visible.cumsum(-1) - 1).clamp(min=0)[:, -token_ids.shape[1] :]
     # The scores of the other positions would fill the memory, unread.
-    understood = understood_by(model, {"position_ids": positions, "logits_to_keep": 1})
+    supported = supported_arguments(model, {"position_ids": positions, "logits_to_keep": 1})
     return model(
-        input_ids=token_ids, attention_mask=visible, past_key_values=cache, use_cache=True, **understood
+        input_ids=token_ids, attention_mask=visible, past_key_values=cache, use_cache=True, **supported
     )
 
 
-def understood_by(model: Any, wishes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the wished arguments that the model's forward pass knows.
+def supported_arguments(model: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the wanted arguments that the model's forward pass knows.
 
     Models differ in them: some count positions by themselves, some always score every position.
     """
     known = _arguments(model.__class__)
-    return {name: value for name, value in wishes.items() if name in known}
+    return {name: value for name, value in wanted.items() if name in known}
 
 
 @lru_cache(maxsize=8)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pcsuite.engines.adapters._hf_decoding import (
     RunningBatch,
     TokenIds,
-    can_keep_prompts,
+    can_share_cache,
     layer_kinds,
-    understood_by,
+    supported_arguments,
 )
 from pcsuite.engines.adapters._hf_sampler import BatchRow, draw_next
 
@@ -57,7 +57,7 @@ def why_not_recordable(model: Any) -> str | None:
         return "the model is not on a GPU"
     if len({parameter.device for parameter in model.parameters()}) > 1:
         return "the model is spread over several devices"
-    if not can_keep_prompts(model):
+    if not can_share_cache(model):
         return "the model is recurrent"
     reason = why_not_fixed(model)
     if reason is None:
@@ -364,7 +364,7 @@ class Slots:
             input_ids=token_ids,
             past_key_values=cache,
             use_cache=True,
-            **understood_by(self._model, {"logits_to_keep": 1}),
+            **supported_arguments(self._model, {"logits_to_keep": 1}),
         )
         return [(layer.keys, layer.values) for layer in cache.layers]
 
@@ -495,7 +495,7 @@ class Slots:
                 attention_mask=self._masks(positions, columns),
                 past_key_values=_FixedCache(layers, slots, positions[:, 0]),
                 use_cache=True,
-                **understood_by(self._model, {"position_ids": positions}),
+                **supported_arguments(self._model, {"position_ids": positions}),
             )
         return out.logits[:, -1]
 

@@ -25,7 +25,7 @@ from pcsuite.engines.adapters._hf_decoding import (
     BatchingThread,
     EagerSteps,
     RunningBatch,
-    can_keep_prompts,
+    can_share_cache,
     decode,
     generate_recurrent,
     prefill,
@@ -293,7 +293,7 @@ class LocalHfAdapter(ModelAdapter):
         """Answer the rows of a batch as one, which ends with the last of them."""
         started = time.perf_counter()
         loaded, rows = self.loaded, batch.requests
-        if can_keep_prompts(loaded.model):
+        if can_share_cache(loaded.model):
             prompts = [row.prompt for row in rows]
             read = prefill(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
             decode(rows, EagerSteps(loaded.model, read), loaded.stop_tokens)

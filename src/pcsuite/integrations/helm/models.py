@@ -40,7 +40,7 @@ BUILT_IN = "simple/model1"
 ORGANISATION = "pcsuite"
 TOKENIZER = "simple/tokenizer1"
 """HELM's tokenizer without files: one token for each character. It only serves to cut prompts that are too long."""
-CHARACTERS_PER_TOKEN = 3
+MIN_CHARACTERS_PER_TOKEN = 3
 """How many characters of English a token holds at least, for a window that is known in tokens."""
 WIDEST_WINDOW = 1_000_000
 """Characters, where the model's window is not known: the server then refuses what is too long."""
@@ -140,7 +140,7 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
                 "name": model.deployment,
                 "model_name": model.name,
                 "tokenizer_name": TOKENIZER,
-                "max_sequence_length": WIDEST_WINDOW if tokens is None else tokens * CHARACTERS_PER_TOKEN,
+                "max_sequence_length": WIDEST_WINDOW if tokens is None else tokens * MIN_CHARACTERS_PER_TOKEN,
                 "client_spec": client,
             }
         )

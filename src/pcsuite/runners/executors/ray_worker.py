@@ -366,7 +366,7 @@ class RunWorker:
             self._session.add(model_id, adapter, self._keeper.limiter if leased and self._keeper else None)
         self._pipeline = Pipeline(work, self._session)
         if self._keeper is not None:
-            self._keeping = asyncio.create_task(self._keeper.keep())
+            self._keeping = asyncio.create_task(self._keeper.run())
 
     async def use(self, work: Work) -> None:
         """Go on to another plan with the same models, though the one before was halted."""

@@ -95,7 +95,7 @@ def run_improvement(
     not apply and ``DataError`` for evals that cannot be used.
     """
     evals = find_evals(settings.evals_dir)
-    task = plan_task(suite, _known(settings.task, suite.tasks, "task"))
+    task = plan_task(suite, _checked_name(settings.task, suite.tasks, "task"))
     options = task.evaluator.options
     if settings.mapping is None and not isinstance(options, BuildingSpecOptions):
         raise ConfigError(
@@ -270,12 +270,12 @@ class ModelProposer:
 def _setup(
     suite: Suite, settings: ImproveSettings, planned: TaskPlan, items: dict[str, Item]
 ) -> ExtractionSetup:
-    model_id = _known(settings.model, suite.models, "model")
-    regime = _known(regime_id(settings.regime), suite.regimes, "regime")
+    model_id = _checked_name(settings.model, suite.models, "model")
+    regime = _checked_name(regime_id(settings.regime), suite.regimes, "regime")
     how = suite.regimes[regime]
-    name = _known(settings.condition.partition(":")[0], suite.conditions, "condition")
+    name = _checked_name(settings.condition.partition(":")[0], suite.conditions, "condition")
     members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
-    condition = members[_known(settings.condition, members, "condition")]
+    condition = members[_checked_name(settings.condition, members, "condition")]
     shown = {document.strip() for document in items}
     # An exemplar must not be one of the evals: it would show the answer.
     exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in shown)
@@ -304,7 +304,7 @@ def _setup(
     return ExtractionSetup(task, condition, decoding, settings.seed, control, items, rules, fingerprint)
 
 
-def _known(name: str, choices: Any, what: str) -> str:
+def _checked_name(name: str, choices: Any, what: str) -> str:
     if name not in choices:
         raise ConfigError(f"unknown {what} '{name}'", hint=did_you_mean(name, choices))
     return name
