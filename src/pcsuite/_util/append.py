@@ -95,6 +95,7 @@ class AppendFile:
         """
         written = 0
         try:
+            # The system may take only a part of it.
             while written < len(lines):
                 written += os.write(self._descriptor, lines[written:])
         except OSError as error:
@@ -134,6 +135,7 @@ class AppendFile:
         """
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
+            # Never over the rescue of an earlier session.
             copy = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 offset = 0

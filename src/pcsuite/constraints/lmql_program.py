@@ -97,6 +97,7 @@ async def _execute(client: _TokenClient, code: str) -> str:
         prompt=answer.prompt,
         model=LLM(endpoint.model_identifier, adapter=endpoint),
         decoder="argmax" if greedy else "sample",
+        # Our own token limit ends an answer, never LMQL's.
         max_len=1 << 20,
         **({} if greedy else {"temperature": answer.decoding.temperature}),
     )

@@ -64,6 +64,7 @@ class OutlinesBackend(LocalHfBackend):
         matcher = LLMatcher(processor.llg_tokenizer, processor.grammar)
         end_from = end_preferred_from(constraint, request.decoding)
         shape = llguidance.numpy.get_bitmask_shape(1, processor.llg_tokenizer.vocab_size)
+        # As the mask is: a bit a token, packed into 32-bit words.
         ends = np.zeros(shape[1], dtype=np.uint32)
         for token in model.loaded.stop_tokens:
             ends[token // 32] |= np.uint32(1 << token % 32)

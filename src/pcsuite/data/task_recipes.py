@@ -204,6 +204,7 @@ def _read_choice(row: Row, columns: Columns) -> RowContent:
         raise row.error(f"a choice needs 2 to {len(LETTERS)} options, found {len(options)}")
     choices = dict(zip(LETTERS, options, strict=False))
     given = cell_text(row, _answer(columns))
+    # An option's text goes before its letter: an option may itself be called A.
     by_text = [letter for letter, option in choices.items() if option.casefold() == given.casefold()]
     letter = by_text[0] if by_text else given.upper()
     if letter not in choices:

@@ -447,6 +447,7 @@ class BatchClient:
         store, service, told = self._opened(), self.service, (-1, -1)
         while batch.event == SENT:
             state = await self._with_retries(partial(service.state, batch.batch_id))
+            # Only what changed: a batch may run for a day.
             if (state.done, state.failed) != told:
                 told = (state.done, state.failed)
                 failed = f", {state.failed} failed" if state.failed else ""
@@ -475,6 +476,7 @@ class BatchClient:
                 given_up = attempt >= attempts or (error.unreachable and attempts < math.inf)
                 if given_up or not error.retryable:
                     raise
+                # Not every time: a provider may be away for hours.
                 if attempt == 1 or attempt % 20 == 0:
                     _LOGGER.warning("batches of %s: %s; asking again", self.model_id, error.message)
                 await asyncio.sleep(error.retry_after or min(self.settings.poll_s, 2.0**attempt))

@@ -157,6 +157,7 @@ class InspectLog:
         self.path = path
         try:
             with path.open("rb") as stream:
+                # By content, not by name: people rename files.
                 is_zip = stream.read(2) == b"PK"
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error

@@ -244,12 +244,14 @@ def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
     with file_lock(folder.with_suffix(".lock")):
         if is_installed(tool) and not force:
             return folder
+        # An environment that was broken off is not mended but made anew.
         shutil.rmtree(folder, ignore_errors=True)
         try:
             _install_into(tool, folder, report)
         except OSError as error:
             hint = f"then {tool.command}"
             raise IntegrationError(f"{folder}: {error.strerror or error}", hint=hint) from error
+        # Last: without it the environment does not count as installed.
         (folder / _STAMP).write_text(recipe_hash(tool) + "\n", encoding="utf-8")
     return folder
 

@@ -311,6 +311,7 @@ class RunLog:
         return cls(paths, overwrite=overwrite, rotation=rotation)
 
     def __enter__(self) -> RunLog:
+        # Going on beside these would ask for their rows a second time.
         waiting = [str(path) for path in astuple(self.paths.rescue) if path.exists()]
         if waiting:
             raise LogError(

@@ -154,6 +154,7 @@ class DevProblem:
         self.token_budget = float(dev.plan.band[1] + dev.plan.spec.max_tokens)
         bare = Candidate(CompiledPrompt(), "baseline", "instruction and input alone (C0)")
         self.baseline = self.evaluate(bare)
+        # Where even the bare instruction fails it is the model or the server, and every candidate would fail alike.
         if self.baseline.crashed:
             why = f"does not answer the bare instruction of task '{self.task_id}'"
             raise ErrorRateError(f"model '{self.model_id}' {why}: {'; '.join(self.baseline.errors[:2])}")

@@ -106,6 +106,7 @@ class _Search:
             trace=None,
             num_threads=1,
         )
+        # DSPy and GEPA hold a name of their own for the bar, and have no setting for it.
         bars = [(module, module.tqdm) for module in (tqdm, gepa_engine)]
         try:
             for module, _ in bars:

@@ -75,6 +75,7 @@ def selection_optimism(
 
     0 where there are fewer than two candidates to choose from, or fewer than two items.
     """
+    # Candidates measured on fewer items were never in the choice.
     rivals = {score.candidate.id: score for score in scores if score.complete and not score.crashed}
     listed = list(rivals.values())
     if len(listed) < 2 or (size := len(listed[0].item_parts)) < 2:

@@ -114,6 +114,7 @@ class PromptContext:
                 f"ctx['task_kind'] is '{kind}'",
                 hint=did_you_mean(str(kind), ["structured", *EVALUATOR_OF_KIND]),
             )
+        # What is None was left out by the caller: the field's own default holds.
         known: dict[str, Any] = {key: value for key, value in values.items() if value is not None}
         known["task_kind"] = kind
         for key in ("rules", "decompose", "verifier_checklist"):

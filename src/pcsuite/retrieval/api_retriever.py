@@ -59,6 +59,7 @@ class ApiRetriever(Retriever):
             )
         except EngineError as error:
             raise error.reworded(f"{where}: {error.message}", hint=error.hint) from None
+        # Whatever else a server says, it is no list of passages: an empty one would be read as "nothing found".
         if reply.status != 200:
             problem = f"{where} answered HTTP {reply.status}"
             raise EngineError(problem, status=reply.status, retryable=is_retryable(reply.status))

@@ -218,6 +218,7 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         greedy = plan.suite.regimes[key[2]].greedy
         replicates = 1 if greedy else len(cells[0].seeds)
         world = measured.get(key, stated)
+        # Designs that differ in nothing but their names are simulated once.
         sort = (id(world), items, replicates, greedy, families[key[0]])
         if sort not in known:
             known[sort] = _design(key, items, replicates, families[key[0]], world, settings, greedy=greedy)

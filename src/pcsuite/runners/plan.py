@@ -276,6 +276,7 @@ def _control_cell(
     judge = task.spec.judge
     if judge is None or judge.scale != "pairwise":
         return None
+    # All of the profile: the control may be outside the part that this plan covers.
     names = dict.fromkeys((*suite.profile.selection.conditions, *scope.conditions))
     known = {
         bundle.id: bundle for bundle in expand_conditions(tuple(names), suite.conditions, suite.operators)

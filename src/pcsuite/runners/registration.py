@@ -38,6 +38,7 @@ def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKe
     """
     groups = cells_by_group(plan)
     known = list(dict.fromkeys(name for cells in groups.values() for name in cells))
+    # A condition that does not apply here is no mistake in the profile.
     known += [entry.condition_id for entry in plan.not_applicable]
     known += plan.suite.conditions  # one that is left out of this part of the study has no contrast in it
     found: dict[ArmKey, None] = {}

@@ -100,6 +100,7 @@ def _rescored(
         answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), said)
         evaluation = task[0].evaluate(item, answer)
         bound_depth(row.generation.text, evaluation.parsed)
+    # Not a fault of the answer: every other one would fail alike, and the remedy is an install.
     except MissingExtraError:
         raise
     except Exception as error:

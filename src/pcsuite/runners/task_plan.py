@@ -56,6 +56,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     shown: list[Item] = []
     if find_items(spec.dataset, spec.train_split, cache_dir) is not None:
         train = task_items(spec, spec.train_split, cache_dir)
+        # An exemplar that is also scored would show its own answer.
         scored = {item.input_text for item in items}
         usable = [item for item in train.items if item.input_text not in scored]
         shown = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), repro.deterministic_hash_seed)

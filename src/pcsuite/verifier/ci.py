@@ -15,6 +15,7 @@ from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
 
 _MAX_LINES = 50
 """Discrepancies spelled out in one JUnit test case; a viewer shows no more than a screenful."""
+# Characters that XML 1.0 cannot hold, escaped or not.
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 

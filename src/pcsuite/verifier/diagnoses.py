@@ -178,6 +178,7 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             continue
         text = repr(actual)
         decimals = len(text.partition(".")[2].rstrip("0")) if "e" not in text else 6
+        # Extractions round to the digits they write: a ratio may be off by half of the last one.
         rounding = 0.5 * 10.0**-decimals / abs(actual)
         unit = next(
             (name for f, name in _UNITS if abs(ratio / f - 1) <= max(_SAME, min(rounding, 0.03))), None

@@ -218,6 +218,7 @@ def load_mapping(path: Path | None = None) -> FieldMapping:
         status = file.stat()
     except OSError:
         raise ConfigError(f"{file}: no such mapping file") from None
+    # A file that changed has another time or size, and with it another entry of the cache.
     return _load(file, status.st_mtime_ns, status.st_size)
 
 

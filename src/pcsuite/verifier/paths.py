@@ -152,6 +152,7 @@ def put_value(record: dict[str, Any], path: str, value: Any) -> tuple[str, ...]:
 
 
 def _grow(items: list[Any], index: int, kind: type[Any]) -> None:
+    # A mistyped index must not make a list of millions.
     if index > 9_999:
         raise ValueError(f"list index {index} is beyond 9999")
     while len(items) <= index:

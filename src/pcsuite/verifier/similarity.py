@@ -113,6 +113,7 @@ class _Column:
             return
         codes: dict[Any, int] = {}
         self._values = []
+        # Two marks for "no value", so that what is missing on both sides never agrees.
         for nothing, side in zip((-1, -2), values, strict=True):
             known = [
                 as_boolean(value)

@@ -349,7 +349,7 @@ class _DetailedReport:
             raise self._cells.error(row, f"'{rule.label}' comes before any '{block.fields[0].label}'")
         if value is not None:
             keys = put_value(self._block_items[block.path], rule.path, value)
-            steps = (block.path, len(self.record[block.path]) - 1, *keys)
+            steps: KeyPath = (block.path, len(self.record[block.path]) - 1, *keys)
             self.rows[steps] = row.number
 
     def _labelled_value(self, row: CsvRow, rule: FieldRule, path: str) -> Any:

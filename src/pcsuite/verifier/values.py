@@ -32,6 +32,7 @@ def normalise_text(text: str) -> str:
     """
     if text.isascii():
         return " ".join(text.split()).lower()
+    # Composed twice: folding the case may take a composed character apart.
     return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
 
 

@@ -299,6 +299,7 @@ class OriginalFiles:
         label = self.label(path)
         try:
             with path.open(encoding="utf-8-sig", newline="") as stream:
+                # Strict: a quote that is never closed would swallow the rest of the file as one cell.
                 reader = csv.reader(stream, strict=True)
                 for cells in filter(None, reader):
                     self._check_width(cells, columns, f"{label} line {reader.line_num}")

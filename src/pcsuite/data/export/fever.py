@@ -55,6 +55,7 @@ def certain_index(sentence_id: int, known_ids: Iterable[int], length: int) -> in
     line 0; so at least the known ids before this one precede it, and at least those after it follow it.
     Where the two bounds meet, the place is certain; elsewhere nothing is guessed.
     """
+    # Line 0 of a page is never blank.
     known = {0, *known_ids}
     at_least = sum(other < sentence_id for other in known)
     at_most = min(sentence_id, length - 1 - sum(other > sentence_id for other in known))

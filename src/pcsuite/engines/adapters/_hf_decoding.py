@@ -114,6 +114,7 @@ class BatchingThread(Generic[RequestT, AnswerT]):
             if self._closed:
                 return
             self._closed = True
+            # Ends the thread, after what was queued before it.
             self._queue.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -278,6 +279,7 @@ class EagerSteps:
         self._model = model
         self._cache = read.cache
         self._visible = read.visible
+        # Only where prompts repeat: selecting copies the whole cache.
         if read.cache is not None and len(read.indices) != len(set(read.indices.tolist())):
             read.cache.batch_select_indices(read.indices)
 

@@ -118,6 +118,7 @@ def load_model(
     torch, transformers = require_stack()
     wanted = getattr(torch, dtype) if dtype != "auto" else "auto"
     placement: Any = dict(device_map) if isinstance(device_map, Mapping) else device_map
+    # "auto" needs accelerate, which a CPU alone can do without.
     if device_map == "auto" and not torch.cuda.is_available():
         placement = "cpu"
     if placement not in ("cpu", "cuda"):

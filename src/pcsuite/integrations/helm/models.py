@@ -237,6 +237,7 @@ class ModelServer:
             application.router.add_post(f"{root}/chat/completions", self._complete)
             self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
             await self._runner.setup()
+            # Port 0: the system chooses one that is free.
             await web.TCPSite(self._runner, HOST, 0).start()
             self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}{root}"
 

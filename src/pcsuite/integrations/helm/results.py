@@ -166,6 +166,7 @@ def read_helm_runs(folder: Path) -> list[HelmRun]:
         folders = [
             path
             for suite in suites
+            # HELM links its newest suite, whose runs would be read twice.
             if suite.is_dir() and not (whole and suite.is_symlink())
             for path in sorted(suite.iterdir())
             if path.is_dir() and path.name not in NOT_RUNS and "model=" in path.name

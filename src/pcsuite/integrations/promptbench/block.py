@@ -105,6 +105,7 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
         raise _problem(suite, "tasks", f"{named} (selection.tasks: {', '.join(selection.tasks)})")
     own = [name for name in settings.attack_types if not name.startswith(PREFIX)]
     attacks = [name.removeprefix(PREFIX) for name in settings.attack_types if name.startswith(PREFIX)]
+    # Sampling adds chance of its own to what a perturbation does.
     greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].greedy)
     chosen = tuple(regimes) or greedy or selection.decoding_regimes
     scope = Scope(tasks, selection.models, conditions, chosen, settings.max_items, BLOCK)

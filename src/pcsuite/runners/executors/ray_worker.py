@@ -409,6 +409,7 @@ class RunWorker:
                     ready = Delivery(rows.copy())
                     rows.clear()  # now: others go on filling it while this generator is being read
                     yield ready
+                # The keeper ends only where the run's limits are lost, and without them nothing may be called.
                 if self._keeping is not None and self._keeping.done():
                     raise limits_lost() from self._keeping.exception()
             await everyone
@@ -417,6 +418,7 @@ class RunWorker:
             await asyncio.gather(everyone, return_exceptions=True)
             self._chunks -= 1
             budget = self._pipeline.session.budget
+            # Idle: what this worker has borrowed may be what another one waits for.
             if self._chunks == 0 and isinstance(budget, LeasedBudget):
                 budget.give_back()
         yield Delivery(rows, self._exceeded)

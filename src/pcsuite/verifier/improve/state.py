@@ -123,6 +123,7 @@ class ImproveState:
             return []
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
+            # Keys that a later version wrote are passed over.
             names = {field.name for field in fields(StepRecord)}
             known = [{key: step[key] for key in step if key in names} for step in document["steps"]]
             self._steps = [StepRecord(**step) for step in known]
