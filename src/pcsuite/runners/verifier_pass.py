@@ -301,6 +301,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             metrics["contradiction"] = verdict.contradiction
             metrics["verifier_correct"] = verdict.correct
             metrics["verifier_score"] = None if verdict.correct is None else float(verdict.correct)
+        # These end the pass; noted as an error of the row, they would befall every row after it.
         except (BudgetExceededError, ServerDownError):
             raise
         except Exception as error:
