@@ -389,7 +389,6 @@ class RunLog:
         self._write()
         self._start_sync()
         self._finish_sync()
-        self._rescue()
 
     def _start_sync(self) -> None:
         """Sync in a thread: the disk may take long, and calls to models need not wait for it."""
@@ -405,9 +404,11 @@ class RunLog:
         self._syncing = self._syncer.submit(both)
 
     def _finish_sync(self) -> None:
+        """Wait for the sync under way, if any, and go by what it found; raises what it raised."""
         syncing, self._syncing = self._syncing, None
         if syncing is not None:
             syncing.result()
+            self._rescue()
 
     def _write(self, *, in_loop: bool = False) -> None:
         """Write what was appended since; ``in_loop`` nobody can take an error, so the next append raises it."""
@@ -415,7 +416,8 @@ class RunLog:
         if not lines:
             return
         try:
-            self._rescue()
+            if self._syncing is not None and self._syncing.done():
+                self._finish_sync()
             self._file.write(b"".join(lines))
             self._unsynced += len(lines)
             if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:

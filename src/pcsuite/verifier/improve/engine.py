@@ -18,7 +18,8 @@ from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derive
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, check_model, constraint_of, open_models
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.base import clean_text
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Job
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
