@@ -404,11 +404,21 @@ class RunLog:
         self._syncing = self._syncer.submit(both)
 
     def _finish_sync(self) -> None:
-        """Wait for the sync under way, if any, and go by what it found; raises what it raised."""
+        """Take what the sync under way found, if there is one; raises what it raised.
+
+        Where the log or the prompts are no longer at their place the run goes on in other files.
+        """
         syncing, self._syncing = self._syncing, None
-        if syncing is not None:
-            syncing.result()
-            self._rescue()
+        if syncing is None:
+            return
+        syncing.result()
+        for file in (self._file, self.prompts.file):
+            if file.displaced:
+                lost, rescue = file.path, self.paths.rescue
+                target = rescue.log if file is self._file else rescue.prompts
+                file.move_to(target)
+                self._rescued.append(target)
+                _LOGGER.warning("%s was deleted or replaced: the run goes on in %s", lost, target)
 
     def _write(self, *, in_loop: bool = False) -> None:
         """Write what was appended since; ``in_loop`` nobody can take an error, so the next append raises it."""
@@ -433,16 +443,6 @@ class RunLog:
             self._failure = error
             if not in_loop:
                 raise
-
-    def _rescue(self) -> None:
-        """Go on in other files where a sync found that the log or the prompts are no longer at their place."""
-        for file in (self._file, self.prompts.file):
-            if file.displaced:
-                lost, rescue = file.path, self.paths.rescue
-                target = rescue.log if file is self._file else rescue.prompts
-                file.move_to(target)
-                self._rescued.append(target)
-                _LOGGER.warning("%s was deleted or replaced: the run goes on in %s", lost, target)
 
     def _set_aside(self) -> None:
         """Give what the log has had so far the next free name; the log begins anew."""

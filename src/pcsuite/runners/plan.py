@@ -90,8 +90,11 @@ class Cell:
         return replace(self.applied.tree, input_text=item.input_text)
 
     @cached_property
-    def _replicates(self) -> list[tuple[int, PerturbationRef, str]]:
-        """Seed and perturbation of each row of an item, with what they put at the end of the text behind its run id."""
+    def replicates(self) -> list[tuple[int, PerturbationRef, str]]:
+        """Seed and perturbation of each row of an item, and the end that they give to the text behind its run id.
+
+        Perturbation by perturbation, so that replicates, which share a prompt, follow one another.
+        """
         return [
             (seed, perturbation, f"|{seed}|{perturbation.variant}")
             for perturbation in self.perturbations
@@ -99,12 +102,9 @@ class Cell:
         ]
 
     def units(self, item: Item) -> Iterator[Unit]:
-        """The rows of an item in this cell: one for each perturbation and seed.
-
-        Perturbation by perturbation, so that replicates, which share a prompt, follow one another.
-        """
+        """The rows of an item in this cell: one for each perturbation and seed, in the order of :attr:`replicates`."""
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
-        for seed, perturbation, ending in self._replicates:
+        for seed, perturbation, ending in self.replicates:
             yield Unit(self, item, seed, perturbation, sha256_hex(shared + ending))
 
     def context(self, item: Item, perturbation: str) -> CallContext:
