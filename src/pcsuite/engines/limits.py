@@ -296,10 +296,10 @@ def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
 
 
 class Budget:
-    """Token and cost limits of a run that hold while calls are in flight, at least one of them. For one event loop.
+    """Token and cost limits of a run that hold while calls are in flight; ``None`` is no limit. For one event loop.
 
     Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
-    usage replaces the reservation. Spent plus reserved never passes a limit.
+    usage replaces the reservation. Spent plus reserved never passes a limit. Without limits it says what was spent.
     """
 
     def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:

@@ -145,7 +145,7 @@ class Session:
         if budget is None and (limits.max_tokens_overall is not None or limits.max_cost_usd is not None):
             budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
         self.budget = budget
-        """``None`` where the profile limits neither tokens nor cost: then nothing is set aside."""
+        """``None`` where the profile limits neither tokens nor cost and nobody asks what was spent."""
         self.max_inflight = calls_that_fit(suite.profile.repro.max_inflight)
         self.gate = asyncio.Semaphore(self.max_inflight)
         self._cache_failed = False
@@ -230,10 +230,12 @@ async def open_models(
     *,
     policy: RetryPolicy | None = None,
     use_cache: bool = True,
+    budget: Budget | None = None,
 ) -> AsyncIterator[Session]:
     """Open models of a profile within its limits; they are closed, and the cache is written, at the end.
 
-    ``policy`` replaces the profile's ``limits.retry``. Without ``use_cache`` every question is asked anew.
+    ``policy`` replaces the profile's ``limits.retry``, ``budget`` its limits of tokens and cost: one that is given says
+    afterwards what was spent. Without ``use_cache`` every question is asked anew.
 
     A cache that cannot be opened or written is warned of, and the models are asked without it.
 
@@ -245,7 +247,7 @@ async def open_models(
             cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME)
         except EngineError as error:
             say_without_cache(error)
-    session = Session(suite, policy=policy, cache=cache)
+    session = Session(suite, policy=policy, cache=cache, budget=budget)
     try:
         for model_id in dict.fromkeys(model_ids):
             session.add(model_id)

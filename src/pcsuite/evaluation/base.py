@@ -437,7 +437,7 @@ def field_metrics(
         filled = sum(is_present(fields.get(name)) for name in expected)
         metrics["field_completeness"] = filled / len(expected) if expected else 1.0
     if confidence_field is not None:
-        stated = fields.get(confidence_field)
+        stated: Any = fields.get(confidence_field)
         if isinstance(stated, str):
             with suppress(ValueError):
                 stated = float(stated.strip().rstrip("% ")) / (100.0 if stated.strip().endswith("%") else 1.0)
