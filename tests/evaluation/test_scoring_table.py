@@ -11,7 +11,7 @@ import pytest
 from pcsuite.config.load import load_suite
 from pcsuite.data.items import Item, load_items
 from pcsuite.evaluation.base import Answer, Evaluator
-from pcsuite.runners.task_plan import build_evaluator
+from pcsuite.runners.task_plan import task_evaluator
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "scoring.md"
@@ -52,7 +52,7 @@ def subject(task: str) -> tuple[Evaluator, Item]:
     items = load_items(spec.dataset, spec.split, Path("nowhere")).items
     name = SECTIONS[task][0]
     item = items[0] if name == "⟨first⟩" else next(item for item in items if item.item_id == name)
-    return build_evaluator(suite(), task), item
+    return task_evaluator(suite(), task), item
 
 
 def written_out(text: str, evaluator: Evaluator, item: Item) -> str:
