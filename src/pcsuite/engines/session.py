@@ -149,7 +149,9 @@ class Session:
         self.gate = asyncio.Semaphore(self.max_inflight)
         self._cache_failed = False
         self.calls = self.failed_calls = 0
-        """What :meth:`ModelClient.ask_if_possible` asked, over all models."""
+        """What :meth:`ModelClient.ask_counted` asked, over all models."""
+        self.watch: Callable[[Generation | None, float | None], object] | None = None
+        """Is told of every counted call: its answer, ``None`` where it failed, and what it cost in USD."""
 
     def add(
         self,
@@ -329,10 +331,11 @@ class ModelClient:
         generation["attempts"] = attempts
         return generation
 
-    async def ask_if_possible(self, request: Request) -> Generation | None:
-        """As :meth:`ask`, for callers that can do without a single answer: ``None`` for a call that failed.
+    async def ask_counted(self, request: Request) -> Generation:
+        """As :meth:`ask`, for whoever writes no rows, whose failures a :class:`RowSink` would count.
 
-        Raises :class:`ErrorRateError` once more calls failed than the profile's ``stop_on_error_rate`` allows.
+        Raises :class:`EngineError` for a call that failed, and :class:`ErrorRateError` instead once more calls of the
+        session failed than the profile's ``stop_on_error_rate`` allows.
         """
         session = self.session
         try:
@@ -340,10 +343,14 @@ class ModelClient:
         except EngineError as error:
             session.calls += 1
             session.failed_calls += 1
+            if session.watch is not None:
+                session.watch(None, 0.0)
             most = session.suite.profile.limits.stop_on_error_rate
             check_error_rate(session.calls, session.failed_calls, most, str(error))
-            return None
+            raise
         session.calls += 1
+        if session.watch is not None:
+            session.watch(answer, self.cost([answer]))
         return answer
 
     def cost(self, calls: Iterable[Generation]) -> float | None:
@@ -507,7 +514,8 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
+        self.call(self._cancel_all())
+        self.call(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -529,18 +537,19 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._loop.shutdown_default_executor()
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[ResultT]) -> Iterator[ResultT]:
         """An asynchronous context as an ordinary one: entered and left in the loop's thread.
 
-        What the body raises is given to the context, which may swallow it.
+        What the body raises is given to the context, which may swallow it; calls that other threads still wait for are
+        cancelled before, so that nothing goes on with what the context closes.
         """
         value = self.call(_entering(manager))
         try:
             yield value
         except BaseException as error:
+            self.call(self._cancel_all())
             if not self.call(_leaving(manager, error)):
                 raise
         else:
