@@ -13,6 +13,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -506,6 +507,8 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="event-loop", daemon=True)
+        self._guard = threading.Lock()
+        self._ending = False
 
     def __enter__(self) -> LoopThread:
         self._thread.start()
@@ -514,8 +517,8 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.call(self._cancel_all())
-        self.call(self._loop.shutdown_default_executor())
+        self._end_calls()
+        self._submit(self._loop.shutdown_default_executor()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -523,14 +526,28 @@ class LoopThread:
     def call(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine and wait for what it returns or raises.
 
-        Safe to call from any thread but the loop's own; an interrupt cancels the coroutine.
+        Safe to call from any thread but the loop's own; an interrupt cancels the coroutine. Raises ``CancelledError``
+        where the loop is ending: a thread that comes too late must not wait for ever.
         """
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        with self._guard:
+            if self._ending:
+                coroutine.close()
+                raise CancelledError
+            future = self._submit(coroutine)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def _submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _end_calls(self) -> None:
+        """Take no more calls, and cancel those that other threads still wait for."""
+        with self._guard:
+            self._ending = True
+        self._submit(self._cancel_all()).result()
 
     async def _cancel_all(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -549,8 +566,8 @@ class LoopThread:
         try:
             yield value
         except BaseException as error:
-            self.call(self._cancel_all())
-            if not self.call(_leaving(manager, error)):
+            self._end_calls()
+            if not self._submit(_leaving(manager, error)).result():
                 raise
         else:
             self.call(_leaving(manager, None))

@@ -14,7 +14,7 @@ from pcsuite._util.hashing import digest
 from pcsuite._util.loops import run_blocking, together
 from pcsuite.config.load import Suite
 from pcsuite.config.spellings import regime_id
-from pcsuite.engines.adapters.base import Decoding, Request
+from pcsuite.engines.adapters.base import Decoding, Generation, Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import ConfigError, EngineError, UnansweredError, did_you_mean
 from pcsuite.integrations.promptbench.attacks import (
@@ -179,10 +179,18 @@ async def _write(
     key = digest([kind, number, parts, protected, dict(client.identity), list(target_of(cell))])
     if key in store.records:
         return store.records[key]
-    asked = (Request(_REQUEST.format(text=part), DECODING, number) for part in parts)
-    replies = await together(map(client.ask_counted, asked))
+
+    async def reworded(part: str) -> Generation | EngineError:
+        try:
+            return await client.ask_counted(Request(_REQUEST.format(text=part), DECODING, number))
+        except EngineError as error:  # the other parts are asked to their end: their answers are paid for
+            return error
+
+    replies = await together(map(reworded, parts))
     kept = []
     for old, reply in zip(parts, replies, strict=True):
+        if isinstance(reply, EngineError):
+            raise reply
         whole = reply["finish_reason"] == "stop"
         new = reply["text"].strip().strip("-").strip() if whole else old
         fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
