@@ -192,16 +192,12 @@ def open_problem(
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
     try:
-        with (
-            Progress(None, quiet=quiet) as progress,
-            LoopThread() as thread,
-            CandidateLog(paths) as log,
-        ):
+        with LoopThread() as thread, CandidateLog(paths) as log:
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
             try:
                 wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
                 opened = open_models(suite, wanted, policy=policy, use_cache=settings.use_cache)
-                with thread.entered(opened) as session:
+                with thread.entered(opened) as session, Progress(None, quiet=quiet) as progress:
                     problem = DevProblem(
                         dev,
                         session.clients[wanted[0]],

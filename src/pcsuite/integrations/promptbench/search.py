@@ -69,8 +69,9 @@ def find_attacks(
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
 
+    refuse_judges(plan, "attacks that are searched for")
+
     async def search_all(progress: Progress) -> list[AttackRecord]:
-        refuse_judges(plan, "attacks that are searched for")
         found: list[AttackRecord] = []
         worker = PromptBenchWorker()
         try:

@@ -123,12 +123,7 @@ def run_improvement(
     setup = _setup(suite, settings, task, items)
     config = _loop_config(settings, held_out, setup.fingerprint)
     opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache)
-    with (
-        Progress(None, unit="calls", quiet=quiet) as progress,
-        LoopThread() as thread,
-        thread.entered(opened) as session,
-    ):
-        session.watch = progress.count_call
+    with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
         wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))
         reason = None if wanted is None else thread.call(client.why_unenforced(wanted))
@@ -142,7 +137,9 @@ def run_improvement(
         extract = RecordExtractor(setup, client, thread)
         workers = client.concurrency
         improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
-        result = improvement.run(first, propose_only=settings.propose_only)
+        with Progress(None, unit="calls", quiet=quiet) as progress:
+            session.watch = progress.count_call
+            result = improvement.run(first, propose_only=settings.propose_only)
         budget = session.budget
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
