@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pcsuite._util.loops import run_blocking, run_in_thread, together
+from pcsuite._util.loops import gather_or_cancel, run_blocking, run_in_thread
 
 NAME = contextvars.ContextVar("name", default="nobody")
 
@@ -131,5 +131,5 @@ def test_where_one_fails_the_others_are_cancelled_before_it_is_told():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run_blocking(together([waits(), fails(), waits()]))
+        run_blocking(gather_or_cancel([waits(), fails(), waits()]))
     assert ended == ["waits", "waits"]

@@ -40,14 +40,14 @@ def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     return worker.result()
 
 
-async def together(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
+async def gather_or_cancel(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:
     """What coroutines return, in their order, run side by side; where one raises, the others are cancelled first.
 
     ``asyncio.gather`` would leave the others running, and calling models that are being closed.
 
     >>> async def twice(number):
     ...     return 2 * number
-    >>> run_blocking(together(map(twice, (1, 2))))
+    >>> run_blocking(gather_or_cancel(map(twice, (1, 2))))
     [2, 4]
     """
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]

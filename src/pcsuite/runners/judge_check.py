@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pcsuite._util.loops import run_blocking, together
+from pcsuite._util.loops import gather_or_cancel, run_blocking
 from pcsuite.analysis.judging import EVERY_CONDITION, agreements, judges_of
 from pcsuite.analysis.tables.judges import CheckedJudge, JudgeCheck, judge_record, write_check
 from pcsuite.config.load import Suite
@@ -126,7 +126,7 @@ async def _ask_again(
             assert spec is not None
             judge = Judge(spec, session.clients[spec.model], counted=True)
             own = [row for row in rows if row.task.id == task]
-            answered = await together(_verdicts_again(suite, judge, row) for row in own)
+            answered = await gather_or_cancel(_verdicts_again(suite, judge, row) for row in own)
             for row, kept in zip(own, answered, strict=True):
                 for condition in (EVERY_CONDITION, row.condition.id):
                     same.setdefault((task, condition), []).extend(kept)

@@ -17,7 +17,7 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
-from pcsuite._util.loops import together
+from pcsuite._util.loops import gather_or_cancel
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import describe, shorten
@@ -458,4 +458,4 @@ async def in_lanes(
             # Rows are written between turns of the loop, which some models never yield to.
             await asyncio.sleep(0)
 
-    await together(lane(source) for source, lanes in sources for _ in range(lanes))
+    await gather_or_cancel(lane(source) for source, lanes in sources for _ in range(lanes))

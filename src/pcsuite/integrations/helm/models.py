@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pcsuite._util.hashing import digest
-from pcsuite._util.loops import together
+from pcsuite._util.loops import gather_or_cancel
 from pcsuite._util.text import read_json, shorten
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
@@ -282,7 +282,7 @@ class ModelServer:
             if self.stopped is not None:
                 raise self.stopped
             requests = [Request(prompt, decoding, seed + index) for index in range(count)]
-            replies = await together(map(self._clients[name].ask_counted, requests))
+            replies = await gather_or_cancel(map(self._clients[name].ask_counted, requests))
             self._on_answer(name)
             return web.json_response(_completion(name, replies, stops))
         except ValueError as error:  # no JSON, no text, or nested without end

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pcsuite._util.hashing import digest
-from pcsuite._util.loops import run_blocking, together
+from pcsuite._util.loops import gather_or_cancel, run_blocking
 from pcsuite.config.load import Suite
 from pcsuite.config.spellings import regime_id
 from pcsuite.engines.adapters.base import Decoding, Generation, Request
@@ -187,7 +187,7 @@ async def _write(
         except EngineError as error:  # the other parts are asked to their end: their answers are paid for
             return error
 
-    replies = await together(map(reworded, parts))
+    replies = await gather_or_cancel(map(reworded, parts))
     kept = []
     for old, reply in zip(parts, replies, strict=True):
         if isinstance(reply, EngineError):

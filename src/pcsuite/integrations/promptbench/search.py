@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pcsuite._util.hashing import digest
-from pcsuite._util.loops import run_blocking, together
+from pcsuite._util.loops import gather_or_cancel, run_blocking
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, sample_items, task_items
 from pcsuite.engines.adapters.base import Request
@@ -181,7 +181,7 @@ class ModelSearch:
             split = text.split(SEPARATOR)
             # A text that lost a part would not be the same prompt: no gain for the attack.
             tried = split if len(split) == len(parts) else parts
-            asked = await together(self._item_score(cell, attack, tried, item) for item in items)
+            asked = await gather_or_cancel(self._item_score(cell, attack, tried, item) for item in items)
             scores = [score for score in asked if score is not None]
             if not scores:
                 # A guess would be kept with the record, and the search not made again.
