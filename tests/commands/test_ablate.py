@@ -29,6 +29,19 @@ def test_show_stops_before_anything_is_asked(tmp_path, capsys):
     assert not list(tmp_path.rglob("*.jsonl.lock"))
 
 
+def test_a_price_can_be_given_and_a_wrong_option_is_told(tmp_path, capsys):
+    words = ["--show", "--base-url", "https://models.example/v1", "--model-option", "price_in=1000"]
+    request = request_in(tmp_path, model="openai/some-model", effects={})
+    assert main(words_of(request, *words)) == 0
+    assert "an unknown cost (price unknown: set price_in and price_out)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(words_of(request, *words, "--model-option", "price_out=0")) == 0
+    assert "and $" in " ".join(capsys.readouterr().out.split())
+    assert main(words_of(request, "--model-option", "price_in")) == 2
+    assert "--model-option price_in: expected KEY=VALUE" in capsys.readouterr().err
+
+
 def test_blocks_are_kept_renamed_and_split(tmp_path, capsys):
     request = request_in(tmp_path)
     more = ["--show", "--keep", "1", "--rename", "tone=manner", "--design", "leave-one-out", "--no-controls"]

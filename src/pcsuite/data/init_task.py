@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from pcsuite._util.files import unreadable_text
 from pcsuite._util.text import read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
@@ -79,8 +80,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         hint = "a quote is never closed, or the file was cut off" if cut else None
         raise DataError(f"{path} after line {line}: {error}", hint=hint) from error
     except UnicodeDecodeError as error:
-        problem = f"{path}: byte {error.start + 1} is not utf-8"
-        raise DataError(problem, hint="save the table as UTF-8") from error
+        raise DataError(f"{path}: {unreadable_text(path, error)}") from error
 
 
 SPLITS = ("train", "dev", "test")
