@@ -89,3 +89,16 @@ def test_a_table_edited_after_the_folder_was_made(table, tmp_path):
         file.write("What is 50 plus 50?,100,r50\n")
     with pytest.raises(ConfigError, match=r"sums\.csv has changed since"):
         build_plan(load_suite(made.profile))
+
+
+@pytest.mark.parametrize("with_prompt", [False, True])
+def test_a_mistyped_scorer_leaves_nothing_behind(table, tmp_path, with_prompt):
+    prompt = tmp_path / "sum.md"
+    prompt.write_text("Be exact.\n\nAdd up.\n\n{{ question }}\n", encoding="utf-8")
+    scorer = tmp_path / "mine.py"
+    scorer.write_text("def score(answer, item):\n    return item['answer'] in answer\n")
+    told = {"model": "simulated", "answer": "answer", "prompt": prompt if with_prompt else None}
+    with pytest.raises(ConfigError, match=r"mine\.py: no function 'scor' \(it has score\)"):
+        scaffold(ScaffoldRequest(tmp_path / "sums", table, scorer=f"{scorer}:scor", **told))
+    assert not (tmp_path / "sums").exists()
+    assert scaffold(ScaffoldRequest(tmp_path / "sums", table, scorer=f"{scorer}:score", **told)).rows > 0

@@ -28,6 +28,7 @@ from pcsuite.data.init_task import (
     task_name,
 )
 from pcsuite.errors import ConfigError
+from pcsuite.evaluation.own_scorer import check_scorer
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan
 
@@ -91,6 +92,7 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
         raise ConfigError(f"{request.folder} is a file", hint="name a new folder")
     if request.folder.is_dir() and any(request.folder.iterdir()) and not request.overwrite:
         raise ConfigError(f"{request.folder} is not empty", hint="name a new folder, or say --overwrite")
+    check_scorer(request.scorer)
     if request.prompt is None:
         suite, reading = _ladder(request)
     else:
