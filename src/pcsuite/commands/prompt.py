@@ -234,7 +234,7 @@ def execute_plan(args: argparse.Namespace) -> int:
     run = plan.suite.profile.run
     console.print(f"{run.name}  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
-        console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
+        console.print(f"  {task.id}: {counted(len(task.items), 'item')} ({task.source.describe()})")
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
     table = Table("task", "model", *names, title="cells" if args.cells else "by task and model")
     for column in ("rows", "done", "tokens a prompt ≈", "tokens left ≈", "USD left ≈"):

@@ -372,7 +372,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
                 hint = did_you_mean(name, list(rows[0].values))
                 raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < least:
-        few = f"{request.data} has {len(rows)} rows: too few to part"
+        few = f"{request.data} has {len(rows)} row{'s' if len(rows) != 1 else ''}: too few to part"
         raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
     seen: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}
