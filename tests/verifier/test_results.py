@@ -79,3 +79,9 @@ def test_other_rules_are_never_silent():
     warnings = compare_results(document(rules="x"), document(rules="y", eval_id="barn")).warnings
     assert len(warnings) == 2
     assert any("rules" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("data", [b'{"a": 1}\n{"a": 2}\n', b"number,total\n1,2\n"], ids=["JSON lines", "CSV"])
+def test_an_extraction_of_another_form_is_told_what_one_is(data):
+    with pytest.raises(DataError, match=r"not JSON: .*\(a file holds one record, as a JSON object\)"):
+        parse_extraction(data, "given")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
-from pcsuite._util.text import DEEPEST, describe
+from pcsuite._util.text import MAX_JSON_DEPTH, describe
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -200,9 +200,12 @@ def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation
     if "task_score" in metrics:
         metrics.setdefault("lenient_score", metrics["task_score"])
     # A text with fewer brackets cannot be nested so deep; what is read by parse_object never is.
-    if answer.text.count("{") + answer.text.count("[") > DEEPEST and depth_of(parsed.fields) > DEEPEST:
+    if (
+        answer.text.count("{") + answer.text.count("[") > MAX_JSON_DEPTH
+        and depth_of(parsed.fields) > MAX_JSON_DEPTH
+    ):
         parsed.fields = {}
-        parsed.parse_errors.append(f"fields left out: nested more than {DEEPEST} levels deep")
+        parsed.parse_errors.append(f"fields left out: nested more than {MAX_JSON_DEPTH} levels deep")
     return evaluation
 
 
