@@ -97,7 +97,7 @@ import --from inspect tickets.csv --name x                | tickets.csv | is thi
 promptbench --model simulated --attacks shuffle           | --attacks: unknown kind of perturbation 'shuffle'
 promptbench --model simulated --task gsm9k                | --tasks: unknown task 'gsm9k'
 promptbench --model simulated --variants 0                | --variants | greater than 0
-optimize --task agnews --model simulated --method ape     | --task: unknown task 'agnews' | did you mean 'agnews_json'?
+optimize --task agnews --model simulated --method ape     | --tasks: unknown task 'agnews' | did you mean 'agnews_json'?
 optimize --method ap --model simulated                    | unknown method 'ap' | did you mean 'ape'?
 optimize --candidates 0                                   | --candidates 0: give a number of 1 or more
 helm --import-only nowhere                                | nowhere is not a folder

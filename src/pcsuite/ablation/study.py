@@ -338,7 +338,8 @@ def prepare(request: AblationRequest) -> Study:
 
 def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
     """The prompt, its task and its model with the full prompt as the only arm, and the items."""
-    base = load_suite(request.config, {"run.cache_dir": request.cache_dir} if request.cache_dir else None)
+    cached = {"run.cache_dir": request.cache_dir} if request.cache_dir else None
+    base = load_suite(request.config, cached, check_selection=False)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from pcsuite.analysis.compare import Comparison, ItemChange
@@ -11,7 +12,7 @@ from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import Page
 from pcsuite.report.verdicts import Verdict
-from pcsuite.report.wording import counted, figure_text, p_text, signed
+from pcsuite.report.wording import counted, figure_text, limits_text, p_text, signed
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -156,8 +157,7 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
     for record in worse:
         lines.append(
             f"Worse: {comparison.metrics.label(record['metric'])} of {record['condition']} on {record['task']} with"
-            f" {record['model']} changed by {signed(record['delta'])} (95 % interval"
-            f" {figure_text(record['delta_low'])} to {figure_text(record['delta_high'])}, adjusted p"
+            f" {record['model']} changed by {signed(record['delta'])} ({_interval(record)}adjusted p"
             f" {p_text(record['p_bh'])}, {record['n_items']} items)."
         )
     judged = {(record["task"], record["judge"]) for record in comparison.table.records() if record["judge"]}
@@ -172,12 +172,18 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
     return lines
 
 
+def _interval(record: Mapping[str, Any]) -> str:
+    if record["delta_low"] is None:
+        return ""
+    return f"95 % interval {figure_text(record['delta_low'])} to {figure_text(record['delta_high'])}, "
+
+
 def _rows(comparison: Comparison) -> list[list[str]]:
     return [
         [
             record["task"], record["model"], record["decoding"], record["condition"],
             comparison.metrics.label(record["metric"]), figure_text(record["first"]), figure_text(record["second"]),
-            f"{signed(record['delta'])} [{figure_text(record['delta_low'])}, {figure_text(record['delta_high'])}]"
+            f"{signed(record['delta'])}{limits_text(record['delta_low'], record['delta_high'])}"
             f" {record['stars']}".rstrip(),
             p_text(record["p_bh"]), str(record["n_items"]), record["outcome"],
         ]

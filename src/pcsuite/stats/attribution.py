@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import bootstrap_means
+from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
@@ -95,7 +95,7 @@ def attribute(
     if len(gains) >= MANY:
         effects = [paired_t_interval(column, level=level) for column in gains.T]
     else:
-        bounds = (-1.0, 1.0) if np.abs(gains).max() <= 1 else (-np.inf, np.inf)
+        bounds = [bounds_of_differences(column) for column in gains.T]
         effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
     found = []
     for entry, effect, column in zip(entries, effects, gains.T, strict=True):

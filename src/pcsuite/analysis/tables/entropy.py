@@ -233,7 +233,12 @@ def entropy_tables(
                 )
             )  # fmt: skip
         columns = np.column_stack([nats, share, differing])
-        estimates = bootstrap_means(columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES)
+        # No more than of as many answers as there can be, each as often.
+        most = math.log(max(2, cell.categories or int(totals.max())))
+        bounds = [(0.0, most), (0.0, 1.0), (0.0, 1.0)]
+        estimates = bootstrap_means(
+            columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES, bounds=bounds
+        )
         record: dict[str, Any] = {
             **names,
             "n_items": len(columns),
@@ -251,9 +256,10 @@ def entropy_tables(
             steady = bootstrap_mean(told[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES)
             record |= estimate_columns("readable_disagreement", steady)
         if meant:
-            entropies = np.array([meaning.entropy for meaning in meant.values()])[:, None]
+            entropies = np.array([meaning.entropy for meaning in meant.values()])
             rng = named_rng("semantic entropy", *key)
-            estimate = bootstrap_means(entropies, rng=rng, resamples=LEVEL_RESAMPLES)[0]
+            most = math.log(max(2, int(totals.max())))
+            estimate = bootstrap_mean(entropies, rng=rng, resamples=LEVEL_RESAMPLES, bounds=(0.0, most))
             record |= estimate_columns("semantic_entropy", estimate) | {"semantic_items": len(meant)}
         records.append(record)
     _compare_with_control(scores, records, values)
