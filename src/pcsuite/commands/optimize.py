@@ -129,8 +129,9 @@ class _Progress:
 def _print_outcome(args: argparse.Namespace, outcome: search.OptimizeOutcome) -> None:
     document = outcome.document
     dev = document["dev"]
+    limits = "" if dev["J_low"] is None else f" [{dev['J_low']:.3f}, {dev['J_high']:.3f}]"
     print(
-        f"{document['task']} × {document['model']}: J {dev['J']:.3f} [{dev['J_low']:.3f}, {dev['J_high']:.3f}] on"
+        f"{document['task']} × {document['model']}: J {dev['J']:.3f}{limits} on"
         f" {dev['items']} development items, {dev['J_corrected']:.3f} less the optimism of the choice; bare"
         f" instruction {dev['baseline']['J']:.3f}; {document['candidates']} candidates, {outcome.spent_tokens:,} tokens"
         + (f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else "")
