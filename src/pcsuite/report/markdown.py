@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from pcsuite.analysis.compare import Comparison, ItemChange
@@ -155,9 +154,11 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
             f"Costs went up in {up} and down in {counted(down, 'cell')}: they are not counted as regressions."
         )
     for record in worse:
+        low, high = record["delta_low"], record["delta_high"]
+        interval = "" if low is None else f"95 % interval {figure_text(low)} to {figure_text(high)}, "
         lines.append(
             f"Worse: {comparison.metrics.label(record['metric'])} of {record['condition']} on {record['task']} with"
-            f" {record['model']} changed by {signed(record['delta'])} ({_interval(record)}adjusted p"
+            f" {record['model']} changed by {signed(record['delta'])} ({interval}adjusted p"
             f" {p_text(record['p_bh'])}, {record['n_items']} items)."
         )
     judged = {(record["task"], record["judge"]) for record in comparison.table.records() if record["judge"]}
@@ -170,12 +171,6 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             lines.append(f"Not in {run}: {'; '.join(names)}{more}.")
     return lines
-
-
-def _interval(record: Mapping[str, Any]) -> str:
-    if record["delta_low"] is None:
-        return ""
-    return f"95 % interval {figure_text(record['delta_low'])} to {figure_text(record['delta_high'])}, "
 
 
 def _rows(comparison: Comparison) -> list[list[str]]:
