@@ -325,7 +325,8 @@ def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
             choices = re.findall(r"'([^']*)'", str(parts.get("expected", "")))
             wanted += choices if isinstance(entry.get("input"), str) else [join_choices(choices)]
         elif kind in WANTED:
-            wanted.append(WANTED[kind].format(**parts))
+            plain = {key: f"{part:g}" if isinstance(part, float) else part for key, part in parts.items()}
+            wanted.append(WANTED[kind].format(**plain))
         else:
             wanted.append(f"something else: {entry['msg']}")
     given = first.get("input")
