@@ -322,26 +322,15 @@ def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
         if kind in ("value_error", "assertion_error"):  # a rule of our own has words of its own
             return f"{entry['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')} {got}"
         if kind in ("literal_error", "enum"):
-            choices = re.findall(r"'([^']*)'", str(parts.get("expected", "")))
-            wanted += choices if isinstance(entry.get("input"), str) else [join_choices(choices)]
+            wanted.append(str(parts.get("expected", "")))
+            near = did_you_mean(str(entry.get("input")), re.findall(r"'([^']*)'", wanted[-1]))
+            got = f"{got[:-1]}; {near})" if near.startswith("did") and near not in got else got
         elif kind in WANTED:
             plain = {key: f"{part:g}" if isinstance(part, float) else part for key, part in parts.items()}
             wanted.append(WANTED[kind].format(**plain))
         else:
             wanted.append(f"something else: {entry['msg']}")
-    given = first.get("input")
-    if all(entry["type"] in ("literal_error", "enum") for entry in entries) and isinstance(given, str):
-        return f"unknown value '{shorten(given, 60)}' ({did_you_mean(given, wanted)})"
     return f"{' or '.join(dict.fromkeys(wanted))} is wanted {got}"
-
-
-def join_choices(choices: Sequence[str]) -> str:
-    """Values of which one is wanted: ``off, warn or pad``.
-
-    >>> join_choices(["off", "warn", "pad"]), join_choices(["off"])
-    ('off, warn or pad', 'off')
-    """
-    return " or ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
 
 
 def _fields_at(model: type[BaseModel], keys: Sequence[str | int]) -> list[str]:
