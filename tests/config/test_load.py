@@ -193,7 +193,10 @@ def test_what_a_clean_prompt_does_not_show_is_no_part_of_an_operators_dump():
     ("changes", "expected"),
     [
         ({"cues": ["(open"]}, "operators.TONE: the cue '(open' is no regular expression"),
-        ({"paraphrases": ["one", "two"]}, "operators.TONE.paraphrases: Tuple should have at least 3 items"),
+        (
+            {"paraphrases": ["one", "two"]},
+            "operators.TONE.paraphrases: a list of 3 or more entries is wanted",
+        ),
         ({"template": None, "type": "program"}, "operators.TONE: 'paraphrases' reword a 'template'"),
         (
             {"simulated": {"effects": 1}},

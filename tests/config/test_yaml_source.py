@@ -167,6 +167,17 @@ def test_every_kind_of_mistake_is_told_in_our_own_words(tmp_path, key, given, ki
     assert str(told.value) == f"{path}:2: {key}: {said}"
 
 
+def test_a_kind_that_was_tried_is_no_key(tmp_path):
+    path = tmp_path / "sample.yaml"
+    path.write_text("text: t\neither:\n  a: b\n")
+    with pytest.raises(ConfigError) as told:
+        YamlSource.read(path).parse(Sample)
+    assert str(told.value).splitlines() == [
+        f"{path}:2: either: a whole number is wanted (got {{'a': 'b'}})",
+        f"{path}:3: either.a: a whole number is wanted (got 'b')",
+    ]
+
+
 def test_what_is_missing_is_told_with_its_key(tmp_path):
     path = tmp_path / "sample.yaml"
     path.write_text("count: 1\n")

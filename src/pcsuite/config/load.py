@@ -538,10 +538,10 @@ def _unknown_selected(suite: Suite, written: Mapping[str, Any]) -> list[str]:
     for name in selection.tasks:
         judge = suite.tasks[name].judge if name in suite.tasks else None
         if judge is not None:
-            at = ("tasks", name, "judge")
-            problems += _unknown(suite, [judge.model], suite.models, "model", *at, "model")
+            judged = ("tasks", name, "judge")
+            problems += _unknown(suite, [judge.model], suite.models, "model", *judged, "model")
             against = [] if judge.against is None else [judge.against]
-            problems += _unknown(suite, against, suite.conditions, "condition", *at, "against")
+            problems += _unknown(suite, against, suite.conditions, "condition", *judged, "against")
     planned = suite.profile.preregistration
     if planned is None:
         return problems

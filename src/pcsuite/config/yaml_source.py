@@ -242,6 +242,10 @@ def _path_text(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} {value!r}")
 
 
+_BRANCHES = ("int", "float", "str", "bool", "none", "constrained-int", "constrained-float", "constrained-str")
+"""How a location names the plain kinds of value that were tried."""
+
+
 def _real_keys(entry: Any, data: Any) -> list[str | int]:
     """Drop the parts of a pydantic location that name union branches rather than keys."""
     keys: list[str | int] = []
@@ -252,8 +256,9 @@ def _real_keys(entry: Any, data: Any) -> list[str | int]:
         if in_mapping or in_list:
             keys.append(part)
             node = node[part]
-        elif index == len(location) - 1 and entry["type"] == "missing":
-            keys.append(part)
+        elif index == len(location) - 1 and isinstance(node, dict) and part not in _BRANCHES:
+            # One that is missing, or is spelled otherwise in the file.
+            keys += [part] if isinstance(part, str) and "[" not in part else []
     return keys
 
 

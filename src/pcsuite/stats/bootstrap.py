@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +156,10 @@ def bootstrap_means(
         return [Estimate(float(value), np.nan, np.nan, level, n, "one item") for value in table[0]]
     results: dict[int, Estimate] = {}
     if method == "auto":
-        declared = [bounds] * width if bounds is None or not isinstance(bounds[0], tuple) else list(bounds)
+        declared: Sequence[Bounds | None] = [None] * width
+        if bounds is not None:
+            each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
+            declared = each or [cast(Bounds, bounds)] * width
         for j, column in enumerate(table.T):
             if n < MANY_ITEMS or spread_about_common(column)[1] < MANY_MOVED:
                 limits = _bounds_of_levels(column, declared[j])
