@@ -56,6 +56,8 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
     about = "default: smollm2-135m, for the bundled example the model it was made for"
     options.add_one(model, "model", about, metavar="ID|PROVIDER/MODEL")
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
+    about = "override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE with --base-url"
+    add("--model-option", action="append", default=[], metavar="KEY=VALUE", help=about)
     about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
     add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
     add("--regime", default="D0", help="decoding regime (default: D0)")
@@ -144,6 +146,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         prompt=prompt,
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | given,
         effects=effects,
+        model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
         rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),
