@@ -233,8 +233,8 @@ def entropy_tables(
                 )
             )  # fmt: skip
         columns = np.column_stack([nats, share, differing])
-        # No more than of as many answers as there can be, each as often.
-        most = math.log(max(2, cell.categories or int(totals.max())))
+        # No more than of as many answers as there can be, each as often; of an open set, as were given.
+        most = math.log(max(2, cell.categories or int(totals.max()), *distinct.tolist()))
         bounds = [(0.0, most), (0.0, 1.0), (0.0, 1.0)]
         estimates = bootstrap_means(
             columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES, bounds=bounds
