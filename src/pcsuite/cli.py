@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if args.debug or "--debug" in args.rest:
                 raise
-            message, code = _told(error)
+            message, code = _message_and_code(error)
             # Several problems of one file stand on lines of their own in the error; here they share one.
             print(f"pcsuite: {one_line(redact('; '.join(message.splitlines())))}", file=sys.stderr)
             return code
@@ -176,7 +176,7 @@ class CommandParser(argparse.ArgumentParser):
 _DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
 
 
-def _told(error: Exception) -> tuple[str, int]:
+def _message_and_code(error: Exception) -> tuple[str, int]:
     """What one line says of an error, and the exit status."""
     if isinstance(error, PcsuiteError):
         return str(error), error.exit_code

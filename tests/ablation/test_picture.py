@@ -11,8 +11,8 @@ from pcsuite.ablation.picture import (
     document,
     headline,
     markdown,
+    print_ablation,
     print_preview,
-    print_result,
     trim_sentence,
     write_result,
 )
@@ -51,7 +51,7 @@ def test_the_headline_names_what_helps_and_hurts(result):
 
 
 def test_the_terminal_shows_every_block_with_its_verdict(result):
-    text = shown(print_result, result)
+    text = shown(print_ablation, result)
     assert "▲  rules" in text
     assert "▼  noise" in text
     assert "A/A" in text

@@ -13,7 +13,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arms import AGAIN, FULL, NONE, Arm, arm_of, shared_prefix, without
+from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, shared_prefix, without
 from pcsuite.ablation.forecast import FLIPS, Forecast, forecast
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
 from pcsuite.ablation.trim import Trim, choose_drops, confirm_drops
@@ -318,7 +318,7 @@ class _Running:
         log.sync()
         self.rows |= _rows(plan, log.paths.log)
 
-    def _also(self, arms: Iterable[Arm], block: str, *, skip: int = 0, most: int | None = None) -> Plan:
+    def _also(self, arms: Iterable[PromptArm], block: str, *, skip: int = 0, most: int | None = None) -> Plan:
         """A plan of further arms, on some of the items; the profile's files are written with them."""
         new = list(arms)
         self.arms |= {arm.id: arm for arm in new}
@@ -501,7 +501,7 @@ def _alarms(rows: Sequence[RunRow]) -> list[str]:
 
 
 def _attribution(
-    scores: Mapping[str, Scores], arms: Iterable[Arm], rng: np.random.Generator
+    scores: Mapping[str, Scores], arms: Iterable[PromptArm], rng: np.random.Generator
 ) -> list[OperatorEffect]:
     """Effects by other methods than leaving a block out, on the items that every arm answered."""
     measured = [arm for arm in arms if arm.kind in ("full", "blocks")]
@@ -516,7 +516,7 @@ def _attribution(
     return [entry for entry in found if entry.method != "leave-one-out"]
 
 
-def _both(pair: tuple[str, str], free: Sequence[str]) -> Arm:
+def _both(pair: tuple[str, str], free: Sequence[str]) -> PromptArm:
     return arm_of([name for name in free if name not in pair], free)
 
 

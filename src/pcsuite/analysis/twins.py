@@ -22,7 +22,7 @@ CONSTRAINT = "decoding constraint"
 """Stands for every operator that restricts decoding: which of them a task uses depends on what it provides for."""
 
 
-class Pair(NamedTuple):
+class CellPair(NamedTuple):
     """Two cells of one task, model and regime that differ in their conditions only."""
 
     treated: CellKey
@@ -59,13 +59,13 @@ def free_twin(scores: ItemScores, key: CellKey, among: Iterable[CellKey]) -> Cel
     return twin_without(scores, key, constraints(scores.operators_in(key), scores.operator_types), among)
 
 
-def operator_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
+def operator_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
     """By operator: every clean cell that has it beside the cell that lacks it and nothing else.
 
     The constraints of a bundle count as one operator, :data:`CONSTRAINT`. Operators without any such pair are not
     in the result: what a run cannot set against its own twin, it cannot credit to an operator.
     """
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[CellPair]] = {}
     for keys in scores.groups().values():
         # Of controls with the same operators (one constraint by several backends, say) the last stands for all.
         controls = list({scores.operators_in(key): key for key in keys}.values())
@@ -80,18 +80,18 @@ def operator_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
             for name, gone in dropped.items():
                 twin = twin_without(scores, key, gone, controls)
                 if twin is not None:
-                    found.setdefault(name, []).append(Pair(key, twin))
+                    found.setdefault(name, []).append(CellPair(key, twin))
     return found
 
 
-def condition_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
+def condition_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
     """By condition: every clean cell of it beside the control of its group."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[CellPair]] = {}
     for keys in scores.groups().values():
         control = scores.baseline(keys)
         for key in keys if control is not None else ():
             if control is not None and key.condition != control.condition:
-                found.setdefault(key.condition, []).append(Pair(key, control))
+                found.setdefault(key.condition, []).append(CellPair(key, control))
     return found
 
 

@@ -225,12 +225,12 @@ class Planned:
         )
 
     def __repr__(self) -> str:
-        return f"{self._said()}\n{self.cells()!r}"
+        return f"{self._totals_line()}\n{self.cells()!r}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self._said()}</p>{self.cells()._repr_html_()}"
+        return f"<p>{self._totals_line()}</p>{self.cells()._repr_html_()}"
 
-    def _said(self) -> str:
+    def _totals_line(self) -> str:
         left = sum(entry.left for entry in self.estimates)
         skipped = len(self.plan.not_applicable)
         na = f", {skipped} cells not applicable" if skipped else ""

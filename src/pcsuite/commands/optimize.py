@@ -106,13 +106,13 @@ class _Progress:
         self._settings = settings
         self._quiet = quiet
         self._started = time.monotonic()
-        self._baseline_told = False
+        self._baseline_printed = False
 
     def tell(self, problem: DevProblem, score: CandidateScore, seconds: float) -> None:
         if self._quiet or (len(score.item_parts) == 1 and len(problem.dev) > 1):
             return
-        if not self._baseline_told:
-            self._baseline_told = True
+        if not self._baseline_printed:
+            self._baseline_printed = True
             print(f"  baseline (C0): J {problem.baseline.value:.3f}", file=sys.stderr, flush=True)
         best = max((one for one in problem.scores.values() if one.complete), key=lambda one: one.rank)
         done = max(1, problem.tried)

@@ -185,8 +185,8 @@ def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
         beside = [axis.get_tightbbox(renderer) for axis in (axes.xaxis, axes.yaxis) if axes.axison]
         shown = (axes.title, axes._left_title, axes.get_legend(), *axes.texts)
         beside += [part.get_window_extent(renderer) for part in shown if part is not None]
-        own, place = axes.bbox, axes.get_subplotspec()
-        column, row = place.colspan.start, place.rowspan.start
+        own, spec = axes.bbox, axes.get_subplotspec()
+        column, row = spec.colspan.start, spec.rowspan.start
         for box in beside:
             if box is not None and box.width * box.height:
                 left[column] = max(left[column], own.x0 - box.x0)
@@ -198,8 +198,8 @@ def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
     free_height = figure.bbox.height - sum(above) - sum(below) - foot - gap * grid.nrows
     width, height = max(free_width / grid.ncols, 1.0), max(free_height / grid.nrows, 1.0)
     for axes in figure.axes:
-        place = axes.get_subplotspec()
-        column, row = place.colspan.start, place.rowspan.start
+        spec = axes.get_subplotspec()
+        column, row = spec.colspan.start, spec.rowspan.start
         x = gap + column * (width + gap) + sum(left[: column + 1]) + sum(right[:column])
         top = gap + row * (height + gap) + sum(above[: row + 1]) + sum(below[:row])
         old = axes.bbox.frozen()

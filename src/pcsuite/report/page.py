@@ -23,7 +23,7 @@ from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
-from pcsuite.report.verdicts import Verdict, VerdictGroup, headline, overview, verdict_groups
+from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
 from pcsuite.report.wording import MOST_ALARMS, counted, join_words
 
 _MOST_SETTINGS = 6
@@ -31,7 +31,7 @@ _MOST_SETTINGS = 6
 
 
 @dataclass(slots=True)
-class Page:
+class ReportPage:
     """Everything the template needs."""
 
     title: str
@@ -40,7 +40,7 @@ class Page:
     """What is wrong with the run, before anything else."""
     notices: list[str]
     facts: list[tuple[str, str]]
-    overview: list[Verdict]
+    overview: list[VerdictSentence]
     verdicts: list[VerdictGroup]
     hypotheses: list[dict[str, Any]]
     sections: list[Section]
@@ -92,7 +92,7 @@ def build_page(
     title: str,
     external: Sequence[Section] = (),
     view: str = "",
-) -> Page:
+) -> ReportPage:
     """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
 
     ``external`` are sections of other packages, shown apart from what the run itself says; ``view`` is the command
@@ -108,7 +108,7 @@ def build_page(
         for (_, condition), operators in scores.operators.items()
         if constraints(operators, scores.operator_types)
     }
-    return Page(
+    return ReportPage(
         title=title,
         subtitle=(
             f"Which parts of the prompt helped, on {counted(len(tasks), 'task')} and"
@@ -126,7 +126,7 @@ def build_page(
             ("failed calls", f"{health.error_rows:,}"),
             ("last row", health.last[:16].replace("T", " ") or "unknown"),
         ],
-        overview=overview(effects, scores.temperature, analysis.metrics),
+        overview=overall_verdicts(effects, scores.temperature, analysis.metrics),
         verdicts=verdict_groups(
             effects,
             scores.temperature,
@@ -251,7 +251,7 @@ def _excluded(analysis: Analysis) -> list[str]:
     return lines
 
 
-def render_page(page: Page) -> str:
+def render_page(page: ReportPage) -> str:
     """The page as one self-contained HTML file: no request leaves it, and nothing a model wrote can run in it.
 
     Everything is escaped except the suite's own style, script and figures.

@@ -127,7 +127,7 @@ def bootstrap_means(
     results: dict[int, Estimate] = {}
     if method == "auto":
         for j, column in enumerate(table.T):
-            if n < MANY_ITEMS or spread_about_common(column)[1] < MANY_MOVED:
+            if _too_few_to_resample(column):
                 limits = bounds if bounds is not None else _bounds_of_levels(column)
                 results[j] = mean_interval(column, level=level, bounds=limits)
             elif n >= CLOSED_FORM_ITEMS:
@@ -150,6 +150,11 @@ def bootstrap_means(
             )
             results[drawn[k]] = Estimate(value, low, high, level, n, name, se)
     return [results[j] for j in range(width)]
+
+
+def _too_few_to_resample(values: FloatArray) -> bool:
+    """Whether so few values, or so few that leave the commonest one, carry a mean that resamples say little of it."""
+    return len(values) < MANY_ITEMS or spread_about_common(values)[1] < MANY_MOVED
 
 
 def _closed_form(values: FloatArray, level: float) -> Estimate:
@@ -236,7 +241,7 @@ def bootstrap_ratio(
     value = float(above.mean()) / size
     # In units of the numerator: one claim, one right answer.
     shares = above - value * below + float(above.mean())
-    if n > 1 and (n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED):
+    if n > 1 and _too_few_to_resample(shares):
         least = -np.inf if signed or above.min() < 0 else 0.0
         most = size if least == 0 and (above <= below).all() else np.inf
         flat = mean_interval(shares, level=level)
@@ -265,7 +270,7 @@ def bootstrap_micro_f1(
     if method == "auto" and n > 1:
         value = float(micro_f1(table.sum(axis=0)[None, :])[0])
         shares = linearised_f1(table)
-        if n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
+        if _too_few_to_resample(shares):
             flat = mean_interval(shares, level=level, bounds=(0.0, 1.0))
             return replace(flat, value=value)
         if n >= CLOSED_FORM_ITEMS:
@@ -304,7 +309,7 @@ def bootstrap_micro_f1_difference(
     if method == "auto" and n > 1:
         value = float(difference(both.sum(axis=0)[None, :])[0])
         shares = linearised_f1(first) - linearised_f1(second)
-        if grain > 0 or n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
+        if grain > 0 or _too_few_to_resample(shares):
             flat = mean_interval(shares, level=level, bounds=(-1.0, 1.0), grain=grain)
             return replace(flat, value=value)
         if n >= CLOSED_FORM_ITEMS:

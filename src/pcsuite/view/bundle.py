@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.loops import run_blocking
 from pcsuite.errors import ConfigError
-from pcsuite.view.data import Viewer
 from pcsuite.view.server import asset, make_app
+from pcsuite.view.viewer import Viewer
 
 HOST = "bundle.invalid"
 MOST_ITEMS = 60

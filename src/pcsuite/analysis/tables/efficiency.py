@@ -172,9 +172,9 @@ def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> Float
     common = reduce(np.intersect1d, (items for items, _ in quality))
     if len(common) < 2:
         return None
-    places = [np.searchsorted(items, common) for items, _ in quality]
-    good = np.column_stack([values[place] for (_, values), place in zip(quality, places, strict=True)])
-    dear = np.column_stack([values[place] for values, place in zip(price, places, strict=True)])
+    indices = [np.searchsorted(items, common) for items, _ in quality]
+    good = np.column_stack([values[index] for (_, values), index in zip(quality, indices, strict=True)])
+    dear = np.column_stack([values[index] for values, index in zip(price, indices, strict=True)])
     rng = named_rng("pareto front", cells[0].key.task)
     return front_probability(good, dear, rng=rng, resamples=LEVEL_RESAMPLES)
 

@@ -144,10 +144,10 @@ def answer_counts_by_cell(
         items, first, sizes = np.unique(fetched["item"][rows], return_index=True, return_counts=True)
         counts = np.zeros((len(items), int(sizes.max())))
         column = np.arange(int(sizes.sum())) - np.repeat(first, sizes)
-        place = np.repeat(np.arange(len(items)), sizes), column
-        counts[place] = fetched["n"][rows]
+        position = np.repeat(np.arange(len(items)), sizes), column
+        counts[position] = fetched["n"][rows]
         readable = np.zeros_like(counts)
-        readable[place] = np.where(fetched["missing"][rows], 0, fetched["n"][rows])
+        readable[position] = np.where(fetched["missing"][rows], 0, fetched["n"][rows])
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
@@ -184,8 +184,8 @@ def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey
     for task in sorted(tasks):
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
-            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
-            f" WHERE {USABLE_CLEAN} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
+            " dense_rank() OVER (ORDER BY md5(item_id)) AS item_rank FROM cell_rows"
+            f" WHERE {USABLE_CLEAN} AND task_id = ?) WHERE item_rank <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )
         for *key, item, answers in rows:

@@ -54,7 +54,7 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
     names: dict[str, Counter[str]] = defaultdict(Counter)
     rows = tables.query(
         f"SELECT {CELL_KEY}, item_id, fields FROM (SELECT {CELL_KEY}, item_id, fields, dense_rank() OVER (PARTITION BY"
-        f" task_id ORDER BY md5(item_id)) AS place FROM runs WHERE {USABLE_CLEAN}) WHERE place <= {FIELD_ITEMS}"
+        f" task_id ORDER BY md5(item_id)) AS item_rank FROM runs WHERE {USABLE_CLEAN}) WHERE item_rank <= {FIELD_ITEMS}"
     )
     for *cell, item, text in rows:
         key, read = CellKey(*cell), msgspec.json.decode(text) if text else {}

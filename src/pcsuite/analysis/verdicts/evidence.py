@@ -26,7 +26,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.load.sizes import Levels, model_levels
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.information import MI_ITEMS, Truths
-from pcsuite.analysis.twins import Pair
+from pcsuite.analysis.twins import CellPair
 from pcsuite.config.profile import AnalysisSection
 from pcsuite.errors import require
 from pcsuite.logging.manifest import RunManifest
@@ -98,12 +98,12 @@ class Evidence:
             return known.get(key, empty)
         return Measured(*self.scores.cells[key].metric(measure))
 
-    def all_readable(self, pairs: Iterable[Pair]) -> bool:
+    def all_readable(self, pairs: Iterable[CellPair]) -> bool:
         """Whether every answer of these cells could be read, or the log does not say which could."""
         cells = {key for pair in pairs for key in pair}
         return all((self.measured(key, READABLE).values == 1).all() for key in cells)
 
-    def deltas(self, pairs: Sequence[Pair], measure: str) -> Deltas:
+    def deltas(self, pairs: Sequence[CellPair], measure: str) -> Deltas:
         """Per-item differences of a measure, treated less control, of every pair that has any.
 
         The variance over prompts is that of an item's mean scores over the prompts (the clean one and its
@@ -122,7 +122,7 @@ class Evidence:
             found.add(pair, items, first, second)
         return found
 
-    def _over_prompts(self, pair: Pair) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _over_prompts(self, pair: CellPair) -> tuple[IntArray, FloatArray, FloatArray]:
         kinds = sorted(
             {key.perturbation for key in self.scores.cells if key[:3] == pair.treated[:3]},
             key=lambda name: (name != CLEAN, name),
@@ -145,11 +145,11 @@ class Evidence:
 class Deltas:
     """Per-item differences of a contrast, pair of cells by pair of cells."""
 
-    pairs: list[tuple[Pair, IntArray, FloatArray]] = field(default_factory=list)
+    pairs: list[tuple[CellPair, IntArray, FloatArray]] = field(default_factory=list)
     levels: set[float] = field(default_factory=set)
     """Different values seen on either side, no more than two of them kept."""
 
-    def add(self, pair: Pair, items: IntArray, treated: FloatArray, control: FloatArray) -> None:
+    def add(self, pair: CellPair, items: IntArray, treated: FloatArray, control: FloatArray) -> None:
         """Take in a pair of cells; one without common items adds nothing."""
         if len(items):
             self.pairs.append((pair, items, treated - control))
@@ -168,12 +168,19 @@ class Deltas:
         tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         for pair, items, values in self.pairs:
             tasks.setdefault(pair.treated.task, []).append((items, values))
-        merged = {}
-        for task, parts in tasks.items():
-            codes, where = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
-            totals = np.bincount(where, weights=np.concatenate([values for _, values in parts]))
-            merged[task] = Measured(codes, totals / np.bincount(where))
-        return merged
+        return {task: mean_by_item(parts) for task, parts in tasks.items()}
+
+
+def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> Measured:
+    """Values of items by code, averaged over the parts that have the item.
+
+    A value may be a row of numbers; items come sorted by code.
+    """
+    codes, where = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
+    values = np.concatenate([values for _, values in parts])
+    totals = np.zeros((len(codes), *values.shape[1:]))
+    np.add.at(totals, where, values)
+    return Measured(codes, (totals.T / np.bincount(where)).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,7 @@ class Effect:
         return f"{self.value:+.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
+def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
     """The mean effect over tasks with the interval that their number allows.
 
     Two tasks weigh the same, three or more as random effects have it. ``names`` seed the resampling. Untested, with the
@@ -303,14 +310,14 @@ def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[s
             tested.append((p_value, f"{pair.treated.task} on {pair.treated.model}"))
     tested.sort()
     against = []
-    for place, (p_value, name) in enumerate(tested):
-        if p_value * (len(deltas.pairs) - place) > ALPHA / 2:
+    for rank, (p_value, name) in enumerate(tested):
+        if p_value * (len(deltas.pairs) - rank) > ALPHA / 2:
             break
         against.append(name)
     return tuple(dict.fromkeys(against))
 
 
-def read_evidence(
+def collect_evidence(
     tables: RunTables,
     scores: ItemScores,
     manifest: RunManifest,
@@ -430,8 +437,8 @@ def _labels(
         true_columns[task] = {codes[item]: column[label] for item, label in labels.items() if item in codes}
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, answer, count(*) FROM (SELECT *, dense_rank() OVER (ORDER BY md5(item_id))"
-            f" AS place FROM cell_rows WHERE {USABLE_CLEAN} AND answer IS NOT NULL AND task_id = ?)"
-            f" WHERE place <= {MI_ITEMS} GROUP BY ALL",
+            f" AS item_rank FROM cell_rows WHERE {USABLE_CLEAN} AND answer IS NOT NULL AND task_id = ?)"
+            f" WHERE item_rank <= {MI_ITEMS} GROUP BY ALL",
             [task],
         )
         cells: dict[CellKey, dict[int, FloatArray]] = {}
