@@ -4,6 +4,8 @@ DEMO := .venv
 TEST := .venv-test
 # Test processes: the models of the tests want a core each.
 JOBS ?= 2
+# Tests start hundreds of processes: without compiled modules each of them would compile the package anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test check lint clean local-stack
 
@@ -17,7 +19,7 @@ test: $(TEST)/.ready lint
 
 # What a change is tried with: no model, no other process, nothing slow.
 check: $(TEST)/.ready lint
-	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal \
+	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick \
 	  -m 'not model and not subprocess and not slow and not realdata'
 
 lint: $(TEST)/.ready

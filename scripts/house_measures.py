@@ -46,6 +46,8 @@ class Module(NamedTuple):
     path: Path
     name: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    """Every node of the tree: what is asked of all of them walks it once."""
     lines: int
 
 
@@ -54,7 +56,9 @@ def read_modules(package: Path = PACKAGE) -> list[Module]:
     found = []
     for path in sorted(package.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        found.append(Module(path, path.relative_to(package).as_posix(), ast.parse(text), text.count("\n")))
+        tree = ast.parse(text)
+        name = path.relative_to(package).as_posix()
+        found.append(Module(path, name, tree, tuple(ast.walk(tree)), text.count("\n")))
     return found
 
 
@@ -110,7 +114,7 @@ def called_once(modules: list[Module]) -> tuple[list[str], int]:
     once, total = [], 0
     for module in modules:
         uses: Counter[str] = Counter()
-        for part in ast.walk(module.tree):
+        for part in module.nodes:
             if isinstance(part, ast.Name):
                 uses[part.id] += 1
             elif isinstance(part, ast.Attribute):
@@ -188,13 +192,11 @@ def unreachable(modules: list[Module]) -> list[Definition]:
 
 def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
     """Methods of classes with bases from other libraries, or of decorated kinds: their callers are not ours."""
-    own = {
-        node.name for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
-    }
+    own = {node.name for module in modules for node in module.nodes if isinstance(node, ast.ClassDef)}
     plain = own | {"ABC", "Protocol", "NamedTuple", "Enum", "Exception", "Generic"}
     found = set()
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.ClassDef):
                 continue
             bases = {name for base in node.bases for name in list(mentions_of(base))[:1]}
@@ -247,7 +249,7 @@ def unread_keys(modules: list[Module]) -> list[str]:
     read: set[str] = set()
     together: list[set[str]] = []
     for module in modules:
-        for part in ast.walk(module.tree):
+        for part in module.nodes:
             match part:
                 case ast.Call(ast.Name("getattr"), [ast.Attribute(attr=section), ast.Name(), *_]):
                     spelt = set(mentions_of(module.tree))

@@ -62,6 +62,7 @@ def test_naming_a_dspy_method_does_not_import_dspy():
     assert not loaded & {"dspy", "optuna", "gepa"}
 
 
+@pytest.mark.slow
 def test_no_module_imports_a_heavy_optional_package_at_its_top():
     optional = HEAVY - {"jinja2", "jsonschema", "msgspec", "numpy", "pydantic", "rich", "yaml"}
     for path in PACKAGE.rglob("*.py"):

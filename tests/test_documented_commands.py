@@ -19,6 +19,8 @@ import yaml
 from pcsuite.cli import COMMANDS, main
 from pcsuite.config.load import bundled_configs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(

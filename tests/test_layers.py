@@ -82,6 +82,7 @@ def test_the_order_names_every_package():
     assert units == set(RANK)
 
 
+@pytest.mark.slow
 def test_packages_import_downwards_only():
     assert not {pair: sorted(modules) for pair, modules in upward_imports().items()}
 

@@ -16,6 +16,8 @@ import pcsuite.api.prompts
 import pcsuite.api.regression  # noqa: F401
 from support.own_task import PROMPT, write_own_profile, write_own_table
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 TEST = """

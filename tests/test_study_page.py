@@ -21,6 +21,7 @@ def tables():
     return study_page.Tables(TABLES)
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_tables_say():
     assert (study_page.FOLDER / "README.md").read_text(encoding="utf-8") == study_page.page(TABLES)
 
@@ -83,6 +84,7 @@ def test_what_was_asked_again_are_other_items_and_the_effects_are_theirs(tables)
     ).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_readme_says_what_the_page_says():
     root = study_page.FOLDER.parents[2]
     lines = (

@@ -21,6 +21,8 @@ from support.ablating import PROMPT, QUEUES, request_in, words_of
 from support.forked_cli import ForkedCli
 from support.loopback import LoopbackServer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory):

@@ -19,6 +19,7 @@ Say what to do, in one sentence.
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["pass_fail", "pairwise"])
 def test_a_judged_task_is_ablated(tmp_path, scale):
     config = write_judged_profile(

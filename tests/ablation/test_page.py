@@ -20,6 +20,7 @@ def made(tmp_path_factory):
     )
 
 
+@pytest.mark.slow
 def test_the_page_opens_with_the_prompt_and_escapes_it(made):
     page = render_ablation(made)
     assert "<script>alert(1)" not in page

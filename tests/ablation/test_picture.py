@@ -31,6 +31,7 @@ def shown(show, *values):
     return console.file.getvalue()
 
 
+@pytest.mark.slow
 def test_views_are_the_blocks_in_order_with_sign_and_interval(result):
     views = {view.name: view for view in block_views(result)}
     assert list(views) == ["role", "rules", "tone", "noise", "ticket"]
@@ -94,6 +95,7 @@ def test_files_are_written_and_say_the_same(result):
     assert told["trim"]["dropped"] == list(result.trim.dropped)
 
 
+@pytest.mark.slow
 def test_where_nothing_can_go_the_prompt_stays_byte_for_byte(tmp_path):
     prompt = PROMPT.replace("\n", "\r\n")
     made = ablate(

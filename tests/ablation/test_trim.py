@@ -79,6 +79,7 @@ def test_failed_calls_are_left_out_of_the_confirmation():
     assert trim.dropped == ()  # ten items without a difference prove nothing
 
 
+@pytest.mark.slow
 def test_a_trimmed_prompt_is_truly_within_the_margin():
     """600 studies of four blocks, two of them redundant and one needed: at most 5 % may lose more than the margin."""
     rng = np.random.default_rng(5)

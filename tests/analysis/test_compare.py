@@ -75,6 +75,7 @@ def test_cells_of_one_run_only_are_named(scores_of):
     assert [key.condition for key in found.only_second] == ["C2"]
 
 
+@pytest.mark.slow
 def test_nothing_in_common_is_an_error(scores_of):
     with pytest.raises(AnalysisError, match="no cell in common"):
         compare_runs(scores_of("a", rows_of([1, 1], task="x")), scores_of("b", rows_of([1, 1], task="y")))
@@ -93,6 +94,7 @@ def test_items_that_broke_come_first_and_mended_ones_are_told_apart(scores_of):
     assert [change.item_id for change in found.broke] == ["i000", "i001"]
 
 
+@pytest.mark.slow
 def test_no_worse_is_said_only_where_non_inferiority_holds_at_the_margin(scores_of):
     a, same = scores_of("a", rows_of([1] * 60)), scores_of("b", rows_of([1] * 60))
     found = compare_runs(a, same, metrics=SCORE_ONLY, margin=0.05)

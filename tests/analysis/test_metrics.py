@@ -4,6 +4,7 @@ import csv
 import re
 from html import unescape
 
+import pytest
 import yaml
 
 from pcsuite import cli
@@ -79,6 +80,7 @@ class Polite(ClassificationEvaluator):
         return Evaluation(found.parsed, {**found.metrics, "pleases": float(len(answer.text) % 7)})
 
 
+@pytest.mark.slow
 def test_a_metric_of_a_users_scorer_reaches_tables_and_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(EVALUATORS, "_targets", {**EVALUATORS._targets, "polite": Polite})

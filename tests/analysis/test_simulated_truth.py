@@ -14,6 +14,8 @@ from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
 from support.drawing import draw
 
+pytestmark = pytest.mark.slow
+
 TASK = "agnews_json"
 RIGHT, WRONG = '{"label": "World"}', '{"label": "Sports"}'
 OPTIONS = SimulatedOptions(

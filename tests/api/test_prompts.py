@@ -29,6 +29,7 @@ def folder(tmp_path, monkeypatch):
 SETTINGS = {"model": "simulated", "quiet": True, "margin": 0.1, "trim": False}
 
 
+@pytest.mark.slow
 def test_files_in_a_verdict_per_block_out(folder):
     found = pcs.ablate(
         "prompt.md", "tickets.csv", scorer="my_scorer.py:score", effects={"rules": 4}, **SETTINGS

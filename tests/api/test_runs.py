@@ -23,6 +23,7 @@ def made(profile):
     return pcs.run(profile, quiet=True)
 
 
+@pytest.mark.slow
 def test_a_run_says_what_it_did_and_what_it_found(made):
     assert (made.name, made.summary.tally.done) == ("own", 80)
     assert repr(made).startswith("Run('own': 80 rows in 2 cells")
@@ -53,6 +54,7 @@ def test_another_baseline_turns_the_effect_round(made):
         made.effects("C9")
 
 
+@pytest.mark.slow
 def test_any_table_of_the_report_by_name(made):
     assert {record["condition"] for record in made.table("summary_by_condition").records()} == {"C0", "C1"}
     with pytest.raises(AnalysisError, match="did you mean 'effects'"):
@@ -131,6 +133,7 @@ def test_inside_a_running_loop_both_ways_work(profile, tmp_path):
     assert pcs.compare(made, again).changes == []
 
 
+@pytest.mark.slow
 def test_a_cancelled_arun_keeps_its_rows_and_goes_on(profile, tmp_path):
     slow = yaml.safe_load((profile.parent / "models.yaml").read_text())
     slow["models"]["sim"]["latency_ms"] = 30
@@ -166,6 +169,7 @@ def test_read_finds_a_run_by_name_or_log_and_says_which_is_meant(made):
         pcs.read(output_dir / "runs", output_dir=output_dir)
 
 
+@pytest.mark.slow
 def test_report_writes_the_page_from_a_result_or_a_name(made, tmp_path):
     files = made.report(out=str(tmp_path), plots=False, title="Mine")
     assert "Mine" in files.index.read_text()

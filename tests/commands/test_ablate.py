@@ -13,6 +13,7 @@ from support.ablating import request_in, words_of
 from support.own_task import SCORER, write_own_table
 
 
+@pytest.mark.slow
 def test_it_runs_prints_and_says_where_the_files_are(tmp_path, capsys):
     request = request_in(tmp_path)
     assert main(words_of(request, "--effect", "rules=2", "--effect", "noise=-1.6", "--name", "mine")) == 0
@@ -84,6 +85,7 @@ WALK = (
 )
 
 
+@pytest.mark.slow
 def test_own_prompt_own_table_of_40_rows_own_scorer_to_a_verdict_per_block_in_one_command(
     tmp_path, capsys, monkeypatch
 ):
@@ -138,6 +140,7 @@ def test_a_scorer_that_cannot_work_is_one_line_before_any_call(tmp_path, capsys,
     assert not list(tmp_path.rglob("*.jsonl.lock"))
 
 
+@pytest.mark.slow
 def test_assertions_in_columns_as_promptfoo_names_them(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_own_table(tmp_path)
@@ -164,6 +167,7 @@ def test_assertions_in_columns_as_promptfoo_names_them(tmp_path, capsys, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_the_bundled_example_is_a_prompt_of_six_blocks_for_its_own_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["ablate", "example", "--show"]) == 0

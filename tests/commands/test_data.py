@@ -142,6 +142,7 @@ def test_two_lm_eval_runs_compare(outputs, capsys):
     assert (cells[0]["first"], cells[0]["second"]) == (2 / 12, 3 / 12)
 
 
+@pytest.mark.slow
 def test_report_on_an_imported_run(outputs, capsys):
     logs = [FIXTURES / name for name in ("inspect_c0.eval", "inspect_c1.eval", "odd.eval")]
     run("import", "--from", "inspect", *logs, "--name", "study", "--metric", "includes", "--metric", "grade")

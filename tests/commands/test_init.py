@@ -37,6 +37,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 def test_a_prompt_and_a_table_become_a_folder_that_runs_from_anywhere(here, monkeypatch, capsys):
     words = ["--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated", "--budget-usd", "2"]
     assert main(["init", "triage", *words]) == 0
@@ -62,6 +63,7 @@ def test_a_prompt_and_a_table_become_a_folder_that_runs_from_anywhere(here, monk
     assert list(far.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_commands_of_its_readme_run_inside_it(here, monkeypatch, capsys):
     assert (
         main(["init", "triage", "--prompt", "triage.md", "--data", "tickets.csv", "--model", "simulated"])
@@ -81,6 +83,7 @@ def test_the_commands_of_its_readme_run_inside_it(here, monkeypatch, capsys):
     assert "(as it came)" in capsys.readouterr().out, "what init --overwrite renews"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", [["--prompt", "triage.md"], []])
 def test_a_scorer_comes_along(here, monkeypatch, capsys, prompt):
     Path("lib").mkdir()
@@ -112,6 +115,7 @@ def test_git_keeps_the_items_and_not_the_results(here):
     assert Path("triage/.gitignore").read_text() == "mine\n"
 
 
+@pytest.mark.slow
 def test_a_table_alone_gets_the_ladder(here, capsys):
     words = [
         "--data",

@@ -14,6 +14,7 @@ def pasted(shown):
     return shlex.split(line.removeprefix("next: pcsuite "))
 
 
+@pytest.mark.slow
 def test_helm_names_a_run_first_and_then_its_report(tmp_path, capsys):
     pytest.importorskip("duckdb")
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)

@@ -111,6 +111,7 @@ def other_rubric(checked):
     return log
 
 
+@pytest.mark.slow
 def test_without_a_check_the_report_says_so_everywhere(judged):
     page, effect, _ = judged.before
     assert "Judge not validated: the scores of advice" in page
@@ -122,6 +123,7 @@ def test_without_a_check_the_report_says_so_everywhere(judged):
     assert page.count("judge not validated.") >= 7
 
 
+@pytest.mark.slow
 def test_a_sample_is_blind_to_the_condition(checked):
     assert "60 of 100 items drawn" in checked.drawn
     assert "C0" not in checked.sheet
@@ -183,11 +185,13 @@ def test_a_further_sample_keeps_the_labels(checked):
     assert len(read_sample(checked.log).items["advice"]) == 80
 
 
+@pytest.mark.slow
 def test_a_changed_rubric_is_another_judge_that_nobody_checked(other_rubric):
     status = judge_status([other_rubric], judges_of(read_manifest(other_rubric)))
     assert status.words == {"advice": "judge not validated"}
 
 
+@pytest.mark.slow
 def test_runs_with_different_judges_are_not_compared(checked, other_rubric, capsys):
     main(["compare", str(checked.log), str(other_rubric)])
     said = capsys.readouterr().out
@@ -199,6 +203,7 @@ def test_runs_with_different_judges_are_not_compared(checked, other_rubric, caps
     assert score["delta"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["pairwise", "one_to_five"])
 def test_other_scales_go_the_same_way(tmp_path, capsys, scale):
     path = write_judged_profile(

@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from pcsuite.cli import main
 from pcsuite.errors import Exit
 from support.profiles import SIMULATED, write_profile
 
 
+@pytest.mark.slow
 def test_a_check_against_the_plan(tmp_path, capsys):
     profile = write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0", "C3"), regimes=("D0",), items=3)
     assert main(["run", "--quiet", "--config", str(profile), "--conditions", "C0"]) == Exit.DONE

@@ -14,6 +14,7 @@ def log(tmp_path):
     return write_log(tmp_path / "outputs" / "runs" / "mine.jsonl", rows)
 
 
+@pytest.mark.slow
 def test_the_report_is_written_beside_the_run(log, capsys):
     assert main(["report", str(log), "--no-plots"]) == 0
     index = log.parent.parent / "reports" / "mine" / "index.html"
@@ -21,6 +22,7 @@ def test_the_report_is_written_beside_the_run(log, capsys):
     assert f"report  {index}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_another_folder(log, tmp_path):
     assert main(["report", str(log), "--out", str(tmp_path / "paper"), "--no-plots"]) == 0
     assert (tmp_path / "paper" / "reports" / "index.html").is_file()
@@ -45,6 +47,7 @@ def runs(tmp_path):
     return write("good", [1] * 20), write("bad", [0] * 12 + [1] * 8)
 
 
+@pytest.mark.slow
 def test_a_regression_fails_only_when_asked(runs, capsys):
     good, bad = runs
     assert main(["compare", good, bad]) == 0
@@ -54,6 +57,7 @@ def test_a_regression_fails_only_when_asked(runs, capsys):
     assert main(["compare", good, bad, "--fail-on-regression", "--margin", "0.8"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "md"])
 def test_with_a_margin_it_is_said_how_the_second_run_stands(runs, form, capsys):
     good, bad = runs
@@ -109,6 +113,7 @@ def test_a_run_that_is_not_there_is_one_line(words, tmp_path, monkeypatch, capsy
     assert capsys.readouterr().err == f"pcsuite: {said}\n"
 
 
+@pytest.mark.slow
 def test_a_comment_for_github_names_the_items_that_broke(runs, capsys):
     assert main(["compare", *runs, "--format", "github", "--margin", "0.05"]) == 0
     out = capsys.readouterr().out
@@ -127,6 +132,7 @@ def test_json_says_how_the_second_run_stands_and_what_broke(runs, capsys):
     assert (document["standing"], len(document["broke"])) == ("worse", 12)
 
 
+@pytest.mark.slow
 def test_a_baseline_takes_the_place_of_the_first_run(runs, tmp_path, capsys):
     import pcsuite as pcs
 
@@ -141,6 +147,7 @@ def test_a_baseline_takes_the_place_of_the_first_run(runs, tmp_path, capsys):
     assert "not a baseline of the suite" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_report_json_is_all_that_is_printed(log, capsys):
     assert main(["report", str(log), "--no-plots", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -152,6 +159,7 @@ def test_report_json_is_all_that_is_printed(log, capsys):
     assert [alarm["kind"] for alarm in found["alarms"]] == ["simulated", "unreadable", "cannot decide"]
 
 
+@pytest.mark.slow
 def test_the_next_line_opens_the_run(log, monkeypatch, capsys):
     monkeypatch.chdir(log.parent.parent.parent)
     assert main(["report", "mine", "--no-plots"]) == 0

@@ -46,6 +46,7 @@ def test_next_is_short_where_nothing_was_overridden(tmp_path, capsys):
     assert pasted(capsys.readouterr().out) == ["report", "--config", str(path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "flags"),
     [
@@ -89,6 +90,7 @@ def test_a_run_ends_with_its_result_and_then_what_is_next(tmp_path, capsys):
     assert any(line.startswith("! Nothing can hold on agnews_json: 4 items are too few") for line in lines)
 
 
+@pytest.mark.slow
 def test_run_json_is_all_that_is_printed(tmp_path, capsys):
     pytest.importorskip("duckdb")
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)

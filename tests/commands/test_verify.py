@@ -161,12 +161,14 @@ def test_verify_all(evals, capsys):
     assert [len(list((evals / name / "results").glob("iteration-*"))) for name in IDS] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_the_samples_can_be_copied_to_a_new_folder(tmp_path, evals, capsys):
     assert run("verify-all", tmp_path / "new", "--copy-samples", "--fail-under", "0.9") == 0
     assert "over 16 evals" in capsys.readouterr().out
     _refused(evals, capsys, "verify-all", evals, "--copy-samples")
 
 
+@pytest.mark.slow
 def test_no_regress_compares_with_the_best_so_far(evals, capsys):
     run("verify-all", evals, "--extracted", "extracted_perfect.json")
     assert run("verify-all", evals, "--no-regress") == 1
@@ -261,6 +263,7 @@ def test_a_truth_that_says_nothing_is_refused(evals, capsys):
         _refused(evals, capsys, "verify-all", evals)
 
 
+@pytest.mark.slow
 def test_places_that_cannot_be_written(evals, capsys, tmp_path, monkeypatch):
     folder = evals / "heron-cottage"
     files = (folder / "ground_truth.csv", folder / "extracted.json")

@@ -122,6 +122,7 @@ def random_sentence(matcher: Any, rng: Random) -> str | None:
     return None
 
 
+@pytest.mark.slow
 def test_no_sentence_of_the_grammar_is_a_syntax_error(new_matcher: Callable[[], Any]) -> None:
     rng = Random(20)
     sentences = {random_sentence(new_matcher(), rng) for _ in range(150)} - {None, "INSUFFICIENT_INFO"}

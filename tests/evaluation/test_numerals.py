@@ -133,6 +133,7 @@ def test_marked_answers() -> None:
     assert marked_answer("yes") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -77,6 +77,7 @@ def test_nesting_is_bounded() -> None:
     assert read_json("[" * 100_000 + "]" * 100_000).mode == "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

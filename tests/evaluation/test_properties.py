@@ -194,6 +194,7 @@ def check(evaluation: Evaluation) -> None:
     json.dumps(decoded, allow_nan=False).encode("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_schema", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 def test_gold_scores_1_and_wrong_less(name: str, with_schema: bool) -> None:
@@ -219,6 +220,7 @@ def test_gold_scores_1_and_wrong_less(name: str, with_schema: bool) -> None:
     holds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_schema", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_answer_breaks_an_evaluator(name: str, with_schema: bool) -> None:
@@ -258,6 +260,7 @@ HUGE: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(HUGE))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_megabyte_is_scored_in_bounded_time(name: str, kind: str) -> None:

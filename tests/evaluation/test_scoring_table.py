@@ -77,6 +77,7 @@ def test_the_page_has_every_task_with_thirty_answers() -> None:
     assert all(len(rows) >= 30 for _, rows in SECTIONS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", sorted(SECTIONS))
 def test_verdicts_are_those_of_the_page(task: str) -> None:
     evaluator, item = subject(task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def permuted(rows: list[Row], order: list[int]) -> list[Row]:
     return [tuple(row[index] for index in order) for row in rows]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(rows=results, data=st.data())
 def test_the_order_of_columns_never_counts_and_that_of_rows_only_where_gold_orders(
@@ -34,6 +36,7 @@ def test_the_order_of_columns_never_counts_and_that_of_rows_only_where_gold_orde
     assert same_result(shuffled, rows, ordered=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(rows=results, data=st.data())
 def test_a_changed_value_always_counts(rows: list[Row], data: st.DataObject) -> None:

@@ -74,6 +74,7 @@ def test_the_llama_worker_is_started_with_the_list(monkeypatch):
     assert seen["OMP_NUM_THREADS"] == "1"
 
 
+@pytest.mark.slow
 def test_every_child_of_ours_is_given_an_environment():
     """No place starts a process that inherits everything; Ray's workers need our keys and are no others' code."""
     import ast

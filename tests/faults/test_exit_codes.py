@@ -40,6 +40,7 @@ def test_the_documentation_lists_every_status():
     assert listed == {int(code) for code in Exit}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("faults", "failed"), [(["400", "400"], 2), (["400"], 1), ([], 0)])
 def test_rows_that_failed(tmp_path, capsys, faults, failed):
     with LoopbackServer(faults, answer=lambda body: "Sports") as server:
@@ -100,6 +101,7 @@ def test_a_server_that_goes_away_costs_rows_and_not_the_run(tmp_path):
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 def test_a_run_that_has_everything_needs_no_server(tmp_path, capsys):
     with LoopbackServer([], answer=lambda body: "Sports") as server:
         path = server_profile(tmp_path, server)

@@ -67,6 +67,7 @@ def undisturbed(tmp_path_factory):
     return rows, len(faults.operations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ERRORS, ids=lambda number: errno.errorcode[number])
 def test_every_operation_fails_once(tmp_path, capsys, undisturbed, number):
     rows, operations = undisturbed
@@ -95,6 +96,7 @@ def test_every_operation_fails_once(tmp_path, capsys, undisturbed, number):
     assert any(told.values())
 
 
+@pytest.mark.slow
 def test_an_operation_fails_while_it_resumes(tmp_path, capsys, undisturbed):
     rows, operations = undisturbed
     for fail_at in range(1, operations + 1, 3):

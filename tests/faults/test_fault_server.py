@@ -18,6 +18,7 @@ def test_the_list_is_long_enough():
     assert len(FAULTS) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_server_of_faults_leaves_a_row_for_every_unit(tmp_path, seed):
     with FaultServer(seed) as server:

@@ -166,6 +166,7 @@ def test_yaml_that_grows_or_acts_is_one_line(text):
     assert len(str(caught.value)) < 500
 
 
+@pytest.mark.slow
 @fuzz
 @given(profile=damaged(PROFILE), models=damaged(MODELS))
 def test_configuration(tmp_path, profile, models):
@@ -213,6 +214,7 @@ def test_tables(tmp_path, name, data):
 LOG = b"".join(encode_row(make_row(item=item)) for item in "abc")
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     content=damaged(LOG),
@@ -259,6 +261,7 @@ def check_samples(samples):
         assert all(score is None or isinstance(score, (bool, int, float)) for score in sample.scores.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixture", ["inspect_c0.eval", "odd.eval", "odd.json", "odd_chunked.eval"])
 @fuzz
 @given(data=st.data())
@@ -318,6 +321,7 @@ def evaluators(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     text=st.one_of(texts, damaged(ANSWER).map(lambda data: data.decode("utf-8", "replace")), values.map(repr))

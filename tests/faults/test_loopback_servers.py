@@ -92,6 +92,7 @@ def test_bodies_that_are_no_request(server, body):
     assert ask(f"{server.base_url}/chat/completions", body) == 400
 
 
+@pytest.mark.slow
 def test_a_ray_of_our_own_listens_on_loopback_only(monkeypatch):
     pytest.importorskip("ray")
     if not Path("/proc/net/tcp6").exists():

@@ -210,6 +210,7 @@ def desk(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "status", "words"), table(), ids=[command for command, *_ in table()])
 def test_a_mistake_is_one_clear_line(command, status, words, desk, monkeypatch, capsys):
     monkeypatch.chdir(desk)

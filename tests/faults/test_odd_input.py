@@ -36,6 +36,7 @@ def test_run_where_nothing_can_be_written(profile, tmp_path, capsys):
     assert "cannot be opened for writing" in one_line_of(capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken", ["tables", "reports", "plots"])
 def test_report_where_nothing_can_be_written(profile, tmp_path, capsys, taken):
     pytest.importorskip("duckdb")

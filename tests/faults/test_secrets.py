@@ -62,6 +62,7 @@ class Echoing(LoopbackServer):
         return web.json_response({"error": {"message": message, told[number]: 1}}, status=400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["answer", "error"])
 def test_no_secret_anywhere(tmp_path, monkeypatch, capsys, mode):
     monkeypatch.setenv("PCS_FAULTS_KEY", KEY)

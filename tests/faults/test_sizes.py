@@ -81,6 +81,7 @@ def test_a_download_past_its_stated_length(flood, tmp_path):
     assert (tmp_path / "whole").stat().st_size <= 3_000_000
 
 
+@pytest.mark.slow
 def test_an_eval_log_that_unpacks_to_gigabytes(tmp_path, monkeypatch):
     bomb = tmp_path / "bomb.eval"
 

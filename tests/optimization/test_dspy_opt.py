@@ -44,6 +44,7 @@ def offline(monkeypatch):
     return tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", DSPY_METHODS)
 def test_a_search_keeps_to_its_candidates_fetches_nothing_and_comes_out_the_same(
     tmp_path, method, offline, capsys

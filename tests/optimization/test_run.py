@@ -119,6 +119,7 @@ def test_the_frozen_file_says_where_the_prompt_comes_from(tmp_path):
     assert parents <= {entry["id"] for entry in document["lineage"]}
 
 
+@pytest.mark.slow
 def test_the_report_has_j_of_every_condition_and_what_compiling_brought(tmp_path):
     path = write_profile(tmp_path, {"sim": MODEL}, conditions=("C0", "C4", "C8"), regimes=("D1",), items=12)
     suite = load_suite(path)

@@ -36,6 +36,7 @@ def test_operators_that_help_less_than_they_cost_are_not_in_the_best_set():
     assert ranked[-1][1] == ("B", "C")
 
 
+@pytest.mark.slow
 def test_measured_j_is_the_true_j_up_to_sampling(tmp_path):
     suite = recovery.make_suite(tmp_path, items=300)
     truth = recovery.Truth(suite)
@@ -46,6 +47,7 @@ def test_measured_j_is_the_true_j_up_to_sampling(tmp_path):
     assert score.value == pytest.approx(truth.of(score.candidate.prompt), abs=0.09)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "closed"), [("blocks", 0.95), ("ape", 0.85)])
 def test_a_search_closes_the_gap_to_the_optimum(tmp_path, method, closed):
     # 32 items and two replicates are a noisy judge; the benchmark has the contract's ten seeds on more.

@@ -37,6 +37,7 @@ def of_kind(cases, kind):
     return [case for case in cases if case[0].perturbation.type == kind]
 
 
+@pytest.mark.slow
 def test_the_kinds_cover_every_task_and_condition(plan, cases):
     assert set(PERTURBATIONS) == set(KINDS)
     assert {unit.cell.condition.id for unit, _, _ in cases} == set(CONDITIONS)
@@ -55,6 +56,7 @@ def test_every_variant_changes_the_prompt_and_leaves_the_item_and_the_policy_alo
         assert unit.item.input_text.strip() in perturbed.prompt, where
 
 
+@pytest.mark.slow
 def test_the_gold_answer_still_scores_full_and_the_payload_does_not(cases):
     for unit, _, perturbed in of_kind(cases, "injection"):
         evaluator = unit.cell.task.evaluator
@@ -76,6 +78,7 @@ def test_reorder_keeps_the_multiset_of_parts_and_of_blocks(cases):
         assert "\n\n".join(clean.tree.parts()).strip("\n") == clean.prompt
 
 
+@pytest.mark.slow
 def test_reorder_is_one_format_for_all_items_and_its_variants_differ_where_they_can(tmp_path):
     orders = {}
     for unit, clean, perturbed in conditions_of(plan_of_everything(tmp_path, ["reorder"], items=2)):
@@ -138,6 +141,7 @@ def test_distractor_adds_two_passages_and_no_label(cases):
         )
 
 
+@pytest.mark.slow
 def test_byte_identical_in_other_processes(tmp_path_factory):
     here = fingerprint(plan_of_everything(tmp_path_factory.mktemp("here"), items=1))
     script = (

@@ -66,6 +66,7 @@ def test_hand_written_prompts_are_split_byte_for_byte(text):
     assert_exact(text)
 
 
+@pytest.mark.slow
 @given(GENERATED, st.booleans())
 @settings(max_examples=200)
 @example([("```", "\n"), ("# a", "\n\n"), ("b", "\n")], True)

@@ -6,6 +6,8 @@ from pcsuite.report import build
 from pcsuite.report.build import build_report
 from support.synthetic_log import make_row, write_log
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def log(tmp_path):

@@ -28,6 +28,7 @@ def two(tmp_path):
     return out, first, second
 
 
+@pytest.mark.slow
 def test_runs_are_kept_apart_and_nothing_is_overwritten(two):
     out, first, second = two
     build_report([first], out, plots=False)
@@ -43,6 +44,7 @@ def test_runs_are_kept_apart_and_nothing_is_overwritten(two):
     assert (out / "tables" / "second" / "effects.csv").is_file()
 
 
+@pytest.mark.slow
 def test_the_old_places_lead_to_the_run_reported_on_last(two):
     out, first, second = two
     for log in (first, second, first):
@@ -60,6 +62,7 @@ def test_the_old_places_lead_to_the_run_reported_on_last(two):
     assert (moved / "tables" / "effects.csv").resolve() == moved / "tables" / "first" / "effects.csv"
 
 
+@pytest.mark.slow
 def test_links_of_the_report_before_do_not_linger(two):
     out, first, second = two
     build_report([first], out, plots=True)
@@ -74,6 +77,7 @@ def test_links_of_the_report_before_do_not_linger(two):
     assert (out / "tables" / "mine.csv").is_symlink()
 
 
+@pytest.mark.slow
 def test_files_of_an_earlier_version_at_the_old_places_give_way(two):
     out, first, _ = two
     (out / "tables").mkdir()
@@ -82,6 +86,7 @@ def test_files_of_an_earlier_version_at_the_old_places_give_way(two):
     assert (out / "tables" / "effects.csv").read_bytes() == (out / "tables/first/effects.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_index_lists_every_run_the_newest_first(two):
     out, first, second = two
     build_report([first], out, plots=False)
@@ -95,6 +100,7 @@ def test_the_index_lists_every_run_the_newest_first(two):
     assert "first/index.html" not in write_index(out, "second").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_name_with_blanks_and_markup_is_a_link_that_works(tmp_path):
     log = write_log(tmp_path / "runs" / "my <b>run</b> #1.jsonl".replace("/b", "b"), rows("C1"))
     page = build_report([log], tmp_path, plots=False).runs.read_text(encoding="utf-8")
@@ -103,6 +109,7 @@ def test_a_name_with_blanks_and_markup_is_a_link_that_works(tmp_path):
     assert "pcsuite view &#39;my &lt;b&gt;run&lt;b&gt; #1&#39;" in page
 
 
+@pytest.mark.slow
 def test_several_logs_have_a_folder_of_their_own(two):
     out, first, second = two
     files = build_report([first, second], out, plots=False)
@@ -111,6 +118,7 @@ def test_several_logs_have_a_folder_of_their_own(two):
     assert len(report_folders(many, out).name) <= 80
 
 
+@pytest.mark.slow
 def test_a_run_of_the_same_name_from_elsewhere_takes_nothing_away(two, tmp_path):
     _, first, _ = two
     paper = tmp_path / "paper"
@@ -138,6 +146,7 @@ def test_robustness_alone_goes_to_the_same_folders(tmp_path):
     assert (tmp_path / "tables" / "robustness_worst_case.csv").is_symlink()
 
 
+@pytest.mark.slow
 def test_a_file_where_a_folder_should_be_is_one_line(two):
     out, first, _ = two
     (out / "reports").write_text("in the way")
@@ -145,6 +154,7 @@ def test_a_file_where_a_folder_should_be_is_one_line(two):
         build_report([first], out, plots=False)
 
 
+@pytest.mark.slow
 def test_without_links_there_are_copies(two, monkeypatch):
     out, first, _ = two
 
@@ -158,6 +168,7 @@ def test_without_links_there_are_copies(two, monkeypatch):
     assert copy.read_bytes() == (out / "tables" / "first" / "effects.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_result_json_is_what_report_says(two):
     out, first, _ = two
     found = json.loads(build_report([first], out, plots=False).result.read_text(encoding="utf-8"))

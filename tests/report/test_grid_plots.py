@@ -30,6 +30,7 @@ def tables(tmp_path_factory):
         return analyse(loaded, embeddings="off").tables
 
 
+@pytest.mark.slow
 def test_the_ladder_has_a_line_per_size_with_intervals(tables):
     (figure,) = ladder_by_size_figures(tables["by_size"], None, {"agnews_json": ("C0", "C3")})
     assert figure.name == "perf_condition_ladder__agnews_json__grid"

@@ -23,6 +23,7 @@ def test_latex_spells_characters_that_it_has_no_key_for():
     assert escape_latex("汉\u200b\x07") == r"\pcsuiteother{汉}{6C49}"
 
 
+@pytest.mark.slow
 def test_latex_tables(written):
     names = [path.name for path in written.reports]
     assert {"levels.tex", "effects.tex", "hypotheses.tex", "cache_report.md"} <= set(names)

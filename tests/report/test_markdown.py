@@ -1,3 +1,5 @@
+import pytest
+
 from pcsuite.report import markdown
 
 HOSTILE = "<script>alert(1)</script> | [x](javascript:alert(1)) `=1+1` *b* _i_ &amp;\n# h"
@@ -16,6 +18,7 @@ def test_markdown_rows_keep_their_columns():
     assert text.splitlines() == ["| a | b |", "|---|---:|", "| x\\|y | 1 |"]
 
 
+@pytest.mark.slow
 def test_markdown_report(written):
     text = written.index.read_text(encoding="utf-8")
     assert written.index.name == "report.md"

@@ -12,6 +12,8 @@ from pcsuite.runners.run_suite import run_suite
 from support.profiles import write_profile
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = '</pre></textarea><script>alert("x")</script><img src=x onerror=alert(1)> =1+1 {{ 7 * 7 }} &amp;'
 
 

@@ -30,6 +30,7 @@ def figures(tmp_path_factory):
     return {figure.name: figure for figure in draw_figures(analysis, None)}
 
 
+@pytest.mark.slow
 def test_every_kind_is_drawn_by_its_contract_name(figures):
     assert {
         "perf_condition_ladder__agnews_json__small",

@@ -87,6 +87,7 @@ def test_without_a_control_nothing_is_claimed(tmp_path):
     assert [row["verdict"] for row in result.rows] == ["not compared"]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_says_what_the_report_says(tmp_path):
     log = written(tmp_path, {"C0": (3, 100), "C1": (12, 130)})
     quick = results_at_end(log, tmp_path)

@@ -22,6 +22,7 @@ def test_a_truth_for_people(truth, shown):
     assert expected_text(Item("i", "text", truth)) == shown
 
 
+@pytest.mark.slow
 def test_rows_say_what_was_expected_of_the_item_that_was_asked(tmp_path):
     rows = [
         make_row(item=item, condition=condition, score=0.0)

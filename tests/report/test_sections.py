@@ -112,6 +112,7 @@ def factorial(tmp_path_factory):
         return analyse(tables, embeddings="off")
 
 
+@pytest.mark.slow
 def test_operators_are_shown_with_what_cannot_be_told(factorial):
     section = attribution_section(factorial)
     assert section.lead.endswith("GOAL and ROLE are in every condition: no effect can be told.")

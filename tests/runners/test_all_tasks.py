@@ -110,6 +110,7 @@ def load_suite_items(suite: Suite, task_id: str, split: str) -> set[str]:
     return {item.input_text for item in loaded.items}
 
 
+@pytest.mark.slow
 def test_simulated_answers_of_every_task_score_as_they_were_drawn(tmp_path: Path) -> None:
     always_json = {"sim": SIMULATED | {"json_validity": 0.999999}}
     plan, rows = run_all(profile_of_all_tasks(tmp_path, tuple(TASKS), models=always_json, items=4))

@@ -24,6 +24,7 @@ def answers_for(requests, server_answer, *, fail=()):
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_a_file_of_requests_comes_back_as_the_rows_of_a_run(tmp_path, capsys):
     with BatchServer() as server:
         profile = profile_in(tmp_path / "offline", server)

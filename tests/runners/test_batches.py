@@ -11,6 +11,8 @@ from support.batch_profiles import log_of, profile_in, rows_of, run
 from support.batch_server import BatchServer
 from support.forked_cli import ForkedCli
 
+pytestmark = pytest.mark.slow
+
 STEPS = [
     (step, moment)
     for step in ("upload", "create", "state", "results")

@@ -27,6 +27,7 @@ def test_the_family_is_that_of_the_report(tmp_path):
     assert {design.comparisons for design in plan_power(plan, PowerSettings())} == {8}
 
 
+@pytest.mark.slow
 def test_the_promise_is_kept_by_the_library(tmp_path):
     _, plan = plan_of(tmp_path, regimes=("D1",))
     (design,) = plan_power(plan, PowerSettings())
@@ -36,6 +37,7 @@ def test_the_promise_is_kept_by_the_library(tmp_path):
     assert design.loss == pytest.approx(-design.gain, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path):
     _, plan = plan_of(tmp_path, regimes=("D1",))
     (design,) = plan_power(plan, PowerSettings())
@@ -48,6 +50,7 @@ def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path
     assert hopeless.wanted.items > 10_000
 
 
+@pytest.mark.slow
 def test_seeds_of_greedy_decoding_are_no_replicates(tmp_path):
     _, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(effect=0.2))
@@ -75,6 +78,7 @@ def test_an_effect_without_room_is_told(tmp_path, capsys):
     assert "no room" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_pilot_is_measured(tmp_path):
     sure = {"sim": SIMULATED | {"base_accuracy": 0.5, "item_difficulty_sd": 3.0}}
     path = write_profile(tmp_path, sure, items=40, conditions=("C0", "C3"), regimes=("D1",))
@@ -86,6 +90,7 @@ def test_a_pilot_is_measured(tmp_path):
     assert 0.02 < design.gain < 0.5
 
 
+@pytest.mark.slow
 def test_pooled_counts_are_planned_on_the_pooled_figure(tmp_path, capsys):
     path = write_profile(
         tmp_path, tasks=("conll03_ner_json",), items=30, conditions=("C0", "C3"), regimes=("D1",)

@@ -172,6 +172,7 @@ def test_the_plan_command_shows_it(tmp_path, capsys):
     assert "stops when all items are asked" in said
 
 
+@pytest.mark.slow
 def test_the_report_tells_planned_from_explored(tmp_path):
     path = profile(tmp_path, {"primary": ["C3"]}, items=20)
     run_suite(load_suite(path), quiet=True)

@@ -92,6 +92,7 @@ def test_a_server_that_ignores_constraints_is_caught_by_the_canary(tmp_path):
     assert {row.condition.id for row in rows_of(summary)} == {"C0", "C3"}
 
 
+@pytest.mark.slow
 def test_against_a_server_that_misbehaves_everything_is_answered_or_its_error_logged(tmp_path):
     faults = [
         "429:0.05",

@@ -88,6 +88,7 @@ def test_everything_decided_ends_the_run(tmp_path):
     assert summary.tally.done == look.visited * 2 * 2
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_short_goes_on_with_its_looks(tmp_path):
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
@@ -139,6 +140,7 @@ def test_what_cannot_be_decided_is_refused(tmp_path):
         run_suite(load_suite(profile(tmp_path, conditions=("C3",))), quiet=True)
 
 
+@pytest.mark.slow
 def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys):
     path = write_profile(tmp_path, STRONG, items=30, conditions=("C0", "C3"), regimes=("D0",))
     assert main(["run", "--config", str(path), "--until", "decided", "--look-every", "5", "--quiet"]) == 0
@@ -157,6 +159,7 @@ def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys
     assert json.loads(lines[-1])["stopped"] is True
 
 
+@pytest.mark.slow
 def test_looks_at_pooled_counts_say_that_they_judge_item_means(tmp_path, capsys):
     path = write_profile(
         tmp_path, STRONG, tasks=("conll03_ner_json",), items=30, conditions=("C0", "C3"), regimes=("D0",)

@@ -97,6 +97,7 @@ def test_verdicts_by_hand_and_none_asked_twice(tmp_path):
     assert rescore(suite, dry_run=True).changed == 0
 
 
+@pytest.mark.slow
 def test_verdicts_break_ties_of_votes_and_reach_the_tables(tmp_path):
     gold = {item.input_text: item.truth["label"] for item in load_items("fever", "dev", tmp_path).items}
     drawn: Counter[str] = Counter()

@@ -26,6 +26,7 @@ def test_the_shipped_schema_is_the_one_of_the_model(path, make):
     jsonschema.Draft202012Validator.check_schema(make())
 
 
+@pytest.mark.slow
 def test_sections_of_one_shape_share_a_definition():
     schema = extraction_schema()
     constructions = [name for name in schema["properties"] if name.endswith("_constructions")]
@@ -38,6 +39,7 @@ def test_sections_of_one_shape_share_a_definition():
     assert set(schema["$defs"]) == {"text", "number", "wall_constructions", "ceilings_below_attic"}
 
 
+@pytest.mark.slow
 def test_numbers_are_bounded():
     schema = extraction_schema()
     jsonschema.validate({"project": {"front_orientation": -45.5, "stories": 2}}, schema)
@@ -51,6 +53,7 @@ def test_numbers_are_bounded():
             jsonschema.validate({"project": wrong}, schema)
 
 
+@pytest.mark.slow
 def test_only_the_name_of_an_item_is_required():
     for schema in (buildingspec_schema(), extraction_schema()):
         jsonschema.validate({"windows": [{"name": "101"}]}, schema)

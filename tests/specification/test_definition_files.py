@@ -75,6 +75,7 @@ def one_task(folder, lines, name="mine", **sections):
     return write_profile(folder, tasks=(name,), suite=suite, **{"conditions": ("C0", "C4"), **sections})
 
 
+@pytest.mark.slow
 def test_tasks_of_every_kind_run_as_written(tmp_path):
     """``kind`` structured_extraction | classification | mcq | verification | truthfulness | reasoning."""
     refs = profile_with(tmp_path, tasks=TASKS)
@@ -289,6 +290,7 @@ def test_operators_need_no_kind_and_templates_see_checklist(tmp_path):
     assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
 
 
+@pytest.mark.slow
 def test_metrics_may_say_their_type_alone(tmp_path):
     """``{type: primary|format|hallucination|entropy|efficiency}``."""
     names = {

@@ -205,6 +205,7 @@ def run(tmp_path):
     return profile, tmp_path / "outputs" / "runs" / "study.jsonl"
 
 
+@pytest.mark.slow
 def test_a_rows_decoding_perturbation_profile_and_commit(run):
     """``decoding.id`` "D1"; ``perturbation`` null when clean; ``profile`` the run's name; commit or tag in the row."""
     _, log = run
@@ -215,6 +216,7 @@ def test_a_rows_decoding_perturbation_profile_and_commit(run):
     assert all("git_commit" in row for row in rows)
 
 
+@pytest.mark.slow
 def test_entropy_cat_is_null_in_a_row_and_filled_in_summaries(run):
     """``metrics.entropy_cat`` null in a row; ``summary_by_condition.csv`` has entropy for the closed-answer tasks."""
     profile, log = run
@@ -232,6 +234,7 @@ def test_entropy_cat_is_null_in_a_row_and_filled_in_summaries(run):
     assert all(row[entropy[0]] != "" for row in sampled)
 
 
+@pytest.mark.slow
 def test_runs_are_readable_under_dotted_names(run, tmp_path):
     """``runs.parquet`` and ``runs.csv`` also under ``task.id``, ``metrics.task_score``, …: a view, not a second file."""
     _, log = run
@@ -261,6 +264,7 @@ def test_runs_are_readable_under_dotted_names(run, tmp_path):
     assert clean == (72,)
 
 
+@pytest.mark.slow
 def test_single_tasks_have_the_specifications_metric_names(run):
     """conll precision/recall, ``pred_choice``, ``truthfulqa_rougeL_acc`` beside ours."""
     _, log = run
@@ -276,6 +280,7 @@ def test_single_tasks_have_the_specifications_metric_names(run):
             assert row.metrics["truthfulqa_rougeL_acc"] == row.metrics["rouge_l_acc"]
 
 
+@pytest.mark.slow
 def test_cache_report_says_when_it_was_modified_and_how_the_saving_is_estimated(run, tmp_path):
     """``cache_report.md`` also: last modified, notes on how the saving is estimated."""
     cache = tmp_path / "metric_cache.sqlite"

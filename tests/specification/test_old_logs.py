@@ -121,6 +121,7 @@ def test_a_log_of_an_earlier_version_is_rescored(kept, capsys):
     assert "28 rows read, 0 changed, 0 without" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_log_of_an_earlier_version_is_reported(kept):
     profile, log = kept
     assert main(["report", "--config", str(profile), "--no-plots"]) == Exit.DONE
@@ -143,6 +144,7 @@ def test_a_log_of_an_earlier_version_is_reported(kept):
     assert (log.parents[1] / "reports" / "golden" / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_log_of_an_earlier_version_is_compared_with_a_run_of_today(kept, capsys):
     profile, log = kept
     news = ["--tasks", "agnews_json", "--conditions", "C0,C4", "--limit", "3"]
@@ -185,6 +187,7 @@ def test_rescore_reads_an_old_log(old, capsys):
     assert "24 rows read, 0 changed, 0 without" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_report_on_an_old_log_names_the_ids_of_today(old):
     _, log = old
     with RunTables([log], log.parents[1] / "tables") as tables:
@@ -196,6 +199,7 @@ def test_a_report_on_an_old_log_names_the_ids_of_today(old):
     assert {row["perturbation_type"] for row in rows} == {""}
 
 
+@pytest.mark.slow
 def test_old_and_new_rows_of_one_item_are_one_cell(old):
     """A row that was asked again after the change replaces the old one; it is not a second cell."""
     profile, log = old
@@ -207,6 +211,7 @@ def test_old_and_new_rows_of_one_item_are_one_cell(old):
         assert tables.loaded.superseded == 24
 
 
+@pytest.mark.slow
 def test_compare_pairs_an_old_run_with_a_new_one(old, capsys):
     profile, log = old
     assert main(["run", "--quiet", "--config", str(profile), "--name", "new"]) == Exit.DONE

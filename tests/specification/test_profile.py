@@ -61,6 +61,7 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_profile_as_the_specification_writes_it_runs(project):
     assert main(["run", "--quiet", "--config", "configs/profile_A.yaml"]) == Exit.DONE
     rows = list(iter_newest_rows(project / "outputs" / "runs" / "profile_A.jsonl"))
@@ -68,6 +69,7 @@ def test_a_profile_as_the_specification_writes_it_runs(project):
     assert {row.condition.id for row in rows if row.task.id == "fever_json"} == {f"C{n}" for n in range(8)}
 
 
+@pytest.mark.slow
 def test_decoding_regimes_are_d0_and_d1_in_file_flags_log_and_tables(tmp_path):
     """``selection.decoding_regimes: ["D0","D1"]``; the long names are keys of ``repro.seeds`` and accepted as ids."""
     profile = write_profile(
@@ -167,6 +169,7 @@ def test_num_workers_prepare_prompts_whose_length_a_server_counts(tmp_path, monk
     assert len(Counted.threads) == 3
 
 
+@pytest.mark.slow
 def test_run_all_does_what_the_integrations_enable(tmp_path, capsys):
     """``integrations.helm.enabled``, ``.promptbench.enabled``: what ``run --all`` does."""
     block = {
@@ -192,6 +195,7 @@ def test_run_all_does_what_the_integrations_enable(tmp_path, capsys):
         assert ("helm" in capsys.readouterr().out) is False
 
 
+@pytest.mark.slow
 def test_run_all_says_why_an_integration_could_not_run_and_reports_all_the_same(
     tmp_path, capsys, monkeypatch
 ):

@@ -40,6 +40,7 @@ def statement_of(grid, name):
     return row["statement"]
 
 
+@pytest.mark.slow
 def test_hypotheses_h1_to_h4_each_get_a_verdict(grid):
     """H1 structure blocks, H2 hard constraints against retry, H3 closed loop, H4 invariant operators."""
     found = {row["id"]: row["verdict"] for row in grid["hypotheses"]}
@@ -124,6 +125,7 @@ def test_publishable_when_its_criteria_hold(grid):
     assert sorted(set(criteria)) == ["P1", "P2", "P3", "P4"]
 
 
+@pytest.mark.slow
 def test_a_small_set_of_operators_is_read_off_the_attribution_table(tmp_path):
     """A carries all of the gain at both sizes: the shares are the attribution's, and invariance is tested."""
     bundles, rng = {"C0": (), "A": ("A",), "B": ("B",), "AB": ("A", "B")}, np.random.default_rng(19)
@@ -174,6 +176,7 @@ def test_tasks_carry_a_domain_and_an_archetype_has_two():
         assert len({task.domain for task in tasks.values() if task.evaluator in evaluators}) >= 2, name
 
 
+@pytest.mark.slow
 def test_c7_runs_with_and_without_retrieval_on_grounded_tasks(tmp_path):
     """C7 with and without retrieval (the loop alone) on FEVER and Natural Questions, off/on on TruthfulQA."""
     grounded = ("fever_json", "nq_open", "truthfulqa_gen")
@@ -232,6 +235,7 @@ def test_interventions_are_wording_structure_and_scope():
     assert min(kinds.values()) >= 2
 
 
+@pytest.mark.slow
 def test_relation_extraction_is_a_structured_task(tmp_path):
     """Relation extraction as a structured task."""
     tasks = [name for name, task in bundled_tasks().items() if task.evaluator == "relations"]
@@ -257,6 +261,7 @@ def test_variance_in_key_fields_has_a_table(tmp_path):
     assert found["confidence"]["variance"] == pytest.approx(0.01)
 
 
+@pytest.mark.slow
 def test_figures_ladder_worst_case_interaction_and_confusion(tmp_path):
     """Ladder by size with intervals; worst-case robustness; interaction by regime; abstention confusion as a matrix."""
     models = {

@@ -41,6 +41,7 @@ def test_the_four_methods_on_a_game_worked_by_hand():
     assert value_of(bundles, majority, "least squares") == pytest.approx(dict.fromkeys("ABD", 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("players", [3, 5])
 def test_shapley_values_are_those_of_shapiq(players):
     shapiq = pytest.importorskip("shapiq")

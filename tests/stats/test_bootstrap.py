@@ -179,6 +179,7 @@ def averaged_replicates(n, replicates):
     return draw, stats.beta(0.5, 0.5).expect(lambda p: p**0.7) - 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 100, 500])
 @pytest.mark.parametrize("replicates", [1, 3, 10])
 def test_paired_interval_covers_on_bounded_scores(n, replicates):
@@ -187,6 +188,7 @@ def test_paired_interval_covers_on_bounded_scores(n, replicates):
     assert 0.92 <= coverage(draw, truth, seed=n + replicates, repetitions=300) <= 0.985
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 200])
 def test_mean_interval_covers_on_skewed_scores(n):
     def zero_one_inflated(rng):
@@ -196,6 +198,7 @@ def test_mean_interval_covers_on_skewed_scores(n):
     assert 0.92 <= covered <= 0.985
 
 
+@pytest.mark.slow
 def test_few_discordant_pairs_still_cover():
     def rare(rng):
         return rng.choice([-1.0, 0.0, 1.0], p=[0.02, 0.9, 0.08], size=30)
@@ -208,6 +211,7 @@ def test_few_discordant_pairs_still_cover():
     assert percentile < 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [40, 200])
 def test_micro_f1_difference_covers(n):
     found_treated, found_control, spurious = 0.8, 0.7, 0.4
@@ -236,6 +240,7 @@ def test_micro_f1_difference_covers(n):
     assert 0.92 <= covered <= 0.985
 
 
+@pytest.mark.slow
 def test_item_is_the_unit_replicates_are_not():
     """Rows treated as independent are too sure; items are not (issue: item-by-seed rows)."""
     items, replicates = 40, 10
@@ -274,6 +279,7 @@ def test_no_resample_lies_beyond_the_values_it_is_made_of():
     assert (totals <= 3 * columns.max(axis=0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["normal", "lognormal", "few values"])
 def test_from_a_thousand_items_the_interval_is_computed_not_drawn(law):
     rng = generator(40)
@@ -291,6 +297,7 @@ def test_from_a_thousand_items_the_interval_is_computed_not_drawn(law):
     assert computed.high == pytest.approx(reference.high, abs=0.03 * reference.se)
 
 
+@pytest.mark.slow
 def test_micro_f1_of_a_thousand_items_is_computed_not_drawn():
     rng = generator(43)
     control = rng.poisson([2.0, 0.8, 1.2], (1500, 3)).astype(float)

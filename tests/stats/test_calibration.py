@@ -109,6 +109,7 @@ def test_risk_coverage_interval_by_hand():
     assert tied == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_ece_interval_covers_for_an_overconfident_model():
     rng = generator(1)
     hits = 0
@@ -120,6 +121,7 @@ def test_ece_interval_covers_for_an_overconfident_model():
     assert 0.93 <= hits / 500 <= 0.97
 
 
+@pytest.mark.slow
 def test_risk_coverage_interval_covers():
     rng = generator(2)
     # correct with chance = confidence ~ U(0,1): risk at coverage c is E[1-u | u > 1-c] = c/2, area 1/4

@@ -77,6 +77,7 @@ def answers_of(rng, right, valid, seeds):
     return np.where(rng.random(shape) < valid, given, UNREADABLE)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """The constraint changes no choice, so readable answers differ as often; validity differs by what is computed."""
     rng = np.random.default_rng(8)
@@ -157,6 +158,7 @@ MODEL = SIMULATED | {
 }
 
 
+@pytest.mark.slow
 def test_the_simulated_truth_is_found(tmp_path):
     profile = write_profile(
         tmp_path,

@@ -56,6 +56,7 @@ def test_loss_beyond_the_margin_is_inferior():
     assert result.high < -0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "only_treated", "only_control"),
     [(8, 0.05, 0.0), (8, 0.06, 0.01), (100, 0.05, 0.001), (30, 0.1, 0.05)],

@@ -135,6 +135,7 @@ def test_plug_in_is_half_the_g_statistic():
     assert result.information.value == pytest.approx(g / 400 - 4 / 400)
 
 
+@pytest.mark.slow
 def test_no_information_is_not_called_some():
     rng = generator(2)
     values, rejections = [], 0
@@ -154,6 +155,7 @@ def test_no_information_is_not_called_some():
     assert rejections / 200 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
+@pytest.mark.slow
 def test_interval_covers():
     rng = generator(3)
     hits = 0
@@ -163,6 +165,7 @@ def test_interval_covers():
     assert hits / 200 >= 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.25, 0.6, 0.95])
 def test_interval_covers_at_ten_items(accuracy):
     """Four labels, ten items: the recentred bootstrap covered 41–92 % here."""

@@ -17,6 +17,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_agrees_with_glmmtmb(name, reference_columns, lme4_reference):
     terms, random_factors, replicate_effect = MODELS[name]

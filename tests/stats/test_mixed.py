@@ -72,6 +72,7 @@ def test_balanced_two_way_fit_is_the_paired_t_test():
     assert effect.df == pytest.approx(19, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_replicates_without_their_effect_are_too_sure():
     """Type-I error at 5 %: with (1|item:cell) near nominal, without it far above."""
     rng = np.random.default_rng(4)

@@ -53,6 +53,7 @@ def test_binary_scores_give_the_exact_mcnemar_test(gains, losses):
     assert p_value == pytest.approx(mcnemar_exact(gains, losses).p_value, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_monte_carlo_agrees_with_scipy_and_is_never_zero():
     deltas = generator(5).normal(0.15, 1, 150)
     reference = stats.permutation_test(
@@ -169,6 +170,7 @@ def test_families_are_adjusted_apart():
         adjust_within_families([0.1], ["a", "b"])
 
 
+@pytest.mark.slow
 def test_false_discovery_rate_and_family_wise_error_are_kept():
     """8 conditions share a control, as in a run: 5 without effect, 3 with one."""
     rng = np.random.default_rng(5)
@@ -221,6 +223,7 @@ def test_the_saddlepoint_is_the_exact_distribution_of_many_signs(parts, lean, al
     assert found.p_value == pytest.approx(exact, rel=2e-3, abs=1e-11)
 
 
+@pytest.mark.slow
 def test_the_saddlepoint_of_values_without_a_grid_is_what_drawing_gives():
     rng = np.random.default_rng(4)
     deltas = rng.normal(0.03, 1, 3_000)

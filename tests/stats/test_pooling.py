@@ -74,6 +74,7 @@ def test_wrong_arguments():
         random_effects([0.1, 0.2], [0.1, -0.1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "tau"), [(2, 0.1), (3, 0.0), (6, 0.1), (6, 0.0)])
 def test_false_alarms_and_prediction_hold_their_level(k, tau):
     rng = np.random.default_rng(k)

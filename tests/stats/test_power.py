@@ -71,6 +71,7 @@ def test_long_transforms_are_replaced_by_a_close_limit():
     assert np.log(_lattice_p_values(counts, replicates)) == pytest.approx(np.log(expected), abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accuracy", "items", "replicates", "families"),
     [(0.05, 8, 1, 1), (0.05, 100, 3, 8), (0.5, 30, 1, 8), (0.95, 30, 3, 8), (0.5, 30, 3, 1)],
@@ -137,6 +138,7 @@ def test_no_room_means_no_detectable_gain():
     assert loss == pytest.approx(-mirrored, abs=0.01)
 
 
+@pytest.mark.slow
 def test_large_sample_formula_of_miller():
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
     # At accuracy 0.5 and a small effect the variance of a difference of two replicates is 0.125 + 0.25 / 2.
@@ -144,6 +146,7 @@ def test_large_sample_formula_of_miller():
     assert required_items(BinaryWorld(0.5), 0.04, replicates=2, rng=rng()) == pytest.approx(n, rel=0.06)
 
 
+@pytest.mark.slow
 def test_items_and_replicates_reach_the_power():
     world = BinaryWorld(0.4)
     n = required_items(world, 0.1, replicates=3, comparisons=8, rng=rng())

@@ -30,6 +30,7 @@ def test_value_is_the_smallest_mean_and_names_its_attack():
     assert result.bias_corrected >= result.score.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("means", [(0.6,) * 5, (0.5, 0.55, 0.6, 0.65, 0.7), (0.4, 0.7, 0.7, 0.7, 0.7)])
 def test_worst_case_interval_covers(means):
     rng = generator(1)
@@ -48,6 +49,7 @@ def test_worst_case_interval_covers(means):
         assert resampled_minimum / 500 < 0.6
 
 
+@pytest.mark.slow
 def test_worst_case_difference_covers_and_pairs():
     rng = generator(2)
     hits = 0

@@ -31,6 +31,7 @@ def test_a_clear_winner_keeps_its_effect():
     assert found.adjusted.low > 0.4
 
 
+@pytest.mark.slow
 def test_the_best_of_twenty_that_do_nothing_is_worth_nothing():
     rng = np.random.default_rng(2)
     found = [best_of(study(rng, 100, np.zeros(20)), rng=rng) for _ in range(120)]

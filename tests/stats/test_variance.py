@@ -37,6 +37,7 @@ def test_a_shift_common_to_all_items_counts_as_perturbation_not_as_item():
     assert sum(v for v in result.shares().values() if np.isfinite(v)) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     rng = np.random.default_rng(2)
     hits = dict.fromkeys(TRUE, 0)

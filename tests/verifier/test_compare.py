@@ -105,6 +105,7 @@ def test_a_perfect_extraction(name):
     assert comparison.counts.matches == size(compared_record(truth, MAPPING))
 
 
+@pytest.mark.slow
 @every_eval
 def test_reversing_any_list_changes_nothing(name):
     truth = TRUTHS[name]
@@ -122,6 +123,7 @@ def test_reversing_any_list_changes_nothing(name):
             )
 
 
+@pytest.mark.slow
 @every_eval
 def test_dropping_an_item_costs_exactly_its_own_fields(name):
     truth = TRUTHS[name]
@@ -132,6 +134,7 @@ def test_dropping_an_item_costs_exactly_its_own_fields(name):
             assert errors(truth, changed(compared, path, kept)) == {"omission": size(item)}, (path, index)
 
 
+@pytest.mark.slow
 @every_eval
 def test_an_extra_item_costs_exactly_its_own_fields(name):
     truth = TRUTHS[name]
@@ -164,6 +167,7 @@ def test_an_empty_extraction_scores_nothing(name):
         }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_number_slightly_off_matches_and_one_further_off_does_not():
     for truth, path, pattern, value in NUMBERS:
         if RULES[pattern].type == "integer":
@@ -196,6 +200,7 @@ def test_numbers_follow_their_tolerance_class(place, thousandths, mapping):
     assert errors(truth, changed(truth, path, float(actual)), mapping) == wanted
 
 
+@pytest.mark.slow
 def test_full_turns_do_not_matter_for_angles_and_only_for_them():
     for truth, path, pattern, value in NUMBERS:
         found = errors(truth, changed(truth, path, value + 360))
@@ -212,6 +217,7 @@ def test_full_turns_do_not_matter_for_angles_and_only_for_them():
             assert found == {"wrong_value": 1}, pattern
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mistyped", [str, lambda v: f"{v} sq ft", lambda v: [v], lambda v: {"value": v}, bool]
 )
@@ -220,12 +226,14 @@ def test_a_number_of_the_wrong_type(mistyped):
         assert errors(truth, changed(truth, path, mistyped(value))) == {"format_error": 1}, pattern
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistyped", [lambda v: [v], lambda v: 7, lambda v: True, lambda v: {"text": v}])
 def test_a_text_of_the_wrong_type(mistyped):
     for truth, path, pattern, value in TEXTS:
         assert errors(truth, changed(truth, path, mistyped(value))) == {"format_error": 1}, pattern
 
 
+@pytest.mark.slow
 def test_texts_compare_without_case_and_blanks_but_stay_text():
     for truth, path, pattern, value in TEXTS:
         assert errors(truth, changed(truth, path, f"  {value.swapcase()}  ".replace(" ", "  "))) == {}, (
@@ -234,6 +242,7 @@ def test_texts_compare_without_case_and_blanks_but_stay_text():
         assert errors(truth, changed(truth, path, value + " no longer")) == {"wrong_value": 1}, pattern
 
 
+@pytest.mark.slow
 def test_booleans():
     for truth, path, pattern, value in FLAGS:
         for same in (value, str(value), str(value).upper(), int(value)):
@@ -244,6 +253,7 @@ def test_booleans():
             assert errors(truth, changed(truth, path, mistyped)) == {"format_error": 1}, pattern
 
 
+@pytest.mark.slow
 def test_any_single_value_missing_or_null_is_one_omission():
     for truth, path, pattern, _ in (*NUMBERS, *TEXTS, *FLAGS):
         assert errors(truth, changed(truth, path, None)) == {"omission": 1}, pattern
@@ -387,6 +397,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(st.dictionaries(st.sampled_from([*TRUTHS["otter-barn"], "x"]), json_values))
 def test_any_json_object_can_be_compared(record):

@@ -87,6 +87,7 @@ def test_rules_hash_follows_the_content_not_the_layout(tmp_path):
     assert load_mapping(CLASSES).rules_hash() != load_mapping().rules_hash()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [

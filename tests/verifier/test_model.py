@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from pcsuite.verifier.model import BuildingSpec
 
 
+@pytest.mark.slow
 def test_only_the_name_of_an_item_is_required():
     BuildingSpec.model_validate({"windows": [{"name": "101"}]})
     for wrong in ({"windows": [{"area": 3}]}, {"project": {"climate_zone": 17}}, {"colour": "red"}):

@@ -135,6 +135,7 @@ def test_a_card_for_each_item_and_its_errors_in_it():
     assert "/project/<wbr>city" in html or "/<wbr>project/<wbr>city" in html
 
 
+@pytest.mark.slow
 def test_a_page_draws_no_more_than_a_browser_can_use():
     items = ",".join(f'{{"name": "W{n}", "area": 1}}' for n in range(3 * MOST_CARDS))
     fields = ",".join(f'"k{n}": 1' for n in range(2000))

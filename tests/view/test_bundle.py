@@ -22,6 +22,7 @@ def bundle(folder, tmp_path_factory):
     viewer.close()
 
 
+@pytest.mark.slow
 def test_links_lead_to_files_that_are_there(bundle):
     pages = list(bundle.glob("*.html"))
     assert len(pages) > 10
@@ -57,6 +58,7 @@ def test_a_folder_with_other_things_is_left_alone(folder, tmp_path):
         write_bundle(Viewer(folder), "nope", tmp_path / "new")
 
 
+@pytest.mark.slow
 def test_every_task_and_model_of_a_run_is_reached_by_links(folder, tmp_path):
     viewer = Viewer(folder)
     write_bundle(viewer, "models", tmp_path / "shared", items=3)

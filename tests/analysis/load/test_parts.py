@@ -24,6 +24,7 @@ def ids(tables):
     return [run_id for (run_id,) in tables.query("SELECT run_id FROM runs")]
 
 
+@pytest.mark.slow
 def test_a_rotated_log_is_one_log(tmp_path):
     rows = list(design_rows(Design(items=6)))
     log, plain = tmp_path / "a.jsonl", write_log(tmp_path / "plain.jsonl", rows)
@@ -150,6 +151,7 @@ def test_kinds_of_metrics(metrics, kinds):
     assert found_metrics(connection, "rows") == kinds
 
 
+@pytest.mark.slow
 def test_sums_do_not_depend_on_threads(tmp_path, monkeypatch):
     """Thirds do not add up to the same digits in every order."""
     rows = [

@@ -122,6 +122,7 @@ def test_a_replaced_log_is_converted_anew(tmp_path):
         assert tables.query("SELECT item_id FROM runs ORDER BY item_id") == [("x",), ("y",), ("z",)]
 
 
+@pytest.mark.slow
 def test_parts_split_at_line_ends(tmp_path):
     rows = list(design_rows(Design(items=4)))
     log = write_log(tmp_path / "a.jsonl", rows)

@@ -8,6 +8,7 @@ from support.synthetic_log import make_row
 SIZES = (("a", "7B"), ("b", "8B"), ("c", "32B"))
 
 
+@pytest.mark.slow
 def test_an_item_is_averaged_over_the_models_of_a_size(tmp_path):
     scores = {
         ("a", "C0"): 0.2,

@@ -13,6 +13,8 @@ from pcsuite.analysis.tables import embeddings as embedding_tables
 from pcsuite.analysis.tables.embeddings import chosen_items
 from support.synthetic_log import make_row, write_log
 
+pytestmark = pytest.mark.slow
+
 needs_model = pytest.mark.skipif(
     isinstance(find_embedder(), NoEmbedder), reason="the extra 'embeddings' is not installed"
 )

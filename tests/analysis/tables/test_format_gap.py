@@ -59,6 +59,7 @@ def test_rows_that_were_never_scored_leniently_have_no_gap(tmp_path):
     assert (levels["C0"]["lenient_score"], levels["C0"]["format_gap"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_page_shows_both_scores_and_the_gap(tmp_path):
     log = write_log(tmp_path / "a.jsonl", rows_of("C0", [(0, 1)] * 4) + rows_of("C3", [(1, 1)] * 4))
     build_report([log], tmp_path / "out")

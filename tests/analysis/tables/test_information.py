@@ -13,6 +13,7 @@ from support.provider_server import ProviderServer
 from support.synthetic_log import make_row
 
 
+@pytest.mark.slow
 def test_information_about_the_truth(tmp_path):
     labels = {f"{k}": "xy"[k % 2] for k in range(40)}
     rows = [make_row(item=k, condition="C0", answer="x", metrics={"confidence": 1.0}) for k in labels]

@@ -170,6 +170,7 @@ def test_each_condition_has_a_mean_on_one_family_in_two_sizes_and_an_api_model(t
     }
 
 
+@pytest.mark.slow
 def test_every_metric_that_is_compared_has_its_model(tmp_path):
     rows = [
         make_row(

@@ -153,6 +153,7 @@ def test_counts_are_pooled_only_where_the_run_says_so(tmp_path, pooling, pooled)
         assert item_scores(tables).pooled == pooled
 
 
+@pytest.mark.slow
 def test_the_page_shows_errors_by_condition(tmp_path):
     log = write_log(tmp_path / "runs" / "a.jsonl", extraction_rows())
     files = build_report([log], tmp_path, plots=False)

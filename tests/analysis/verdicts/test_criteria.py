@@ -54,6 +54,7 @@ def test_a_loss_of_score_is_not_passed_over():
     assert said(World("", "P3", (), LOOP, items=800, **common), 4).count("supported") >= 3
 
 
+@pytest.mark.slow
 def test_one_operator_that_carries_everything_at_every_size_is_a_small_basis():
     """It was contradicted: the bundle that holds it was the largest."""
     common = {"items": 2000, "base": 0.2, "models": THREE, "item_sd": 0.5, "replicates": 5}
@@ -63,6 +64,7 @@ def test_one_operator_that_carries_everything_at_every_size_is_a_small_basis():
     assert set(said(World("", "P4", (), RUNGS, {"SCHEMA": 3.0}, **common), 3)) == {"supported"}
 
 
+@pytest.mark.slow
 def test_a_set_that_was_seen_at_one_size_is_not_known_to_be_invariant():
     one = World("", "P4", (), CONDITIONS["six operators"], {"OP2": 4.0}, items=500, base=0.2)
     assert set(said(one, 3)) == {"inconclusive"}
@@ -83,6 +85,7 @@ def test_operators_that_share_the_gain_are_no_small_basis():
     assert set(said(hidden, 4)) == {"inconclusive"}
 
 
+@pytest.mark.slow
 def test_shares_are_those_of_the_attribution_table(tmp_path):
     """The total that P4 shares out is the sum of the operators' effects in attribution.csv, over models and tasks."""
     bundles = {"C0": (), "A": ("A",), "B": ("B",), "AB": ("A", "B")}
@@ -142,6 +145,7 @@ def test_the_price_of_a_constraint(tmp_path):
     assert "constraint failures (truncation counted) 0.0%" in found["evidence"]
 
 
+@pytest.mark.slow
 def test_domains_come_from_the_manifest(tmp_path):
     rows = [
         make_row(task=task, item=f"{k}", condition=condition, model=f"m{size}", size=size, score=float(condition == "C3"))

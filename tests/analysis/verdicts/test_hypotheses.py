@@ -147,6 +147,7 @@ def test_unsupported_content_against_retries_at_equal_tokens(sharpness, verdict)
     assert said.count(verdict) >= 3
 
 
+@pytest.mark.slow
 def test_h2_reads_support_from_the_rows(tmp_path):
     """C6 always invents the same name, retries another each time; answers without an invention count as one."""
     rows = []

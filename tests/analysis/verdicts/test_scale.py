@@ -68,6 +68,7 @@ def interaction(gap, items):
     return World("", "H4C", (), ONE, items=items, models=TWO, model_shift=shift, item_sd=0.5)
 
 
+@pytest.mark.slow
 def test_an_interaction_within_the_bound_is_no_contradiction():
     """A true interaction of 0.04 was called contradicted in 27–76 % of runs, being reliably not zero."""
     said = [study(interaction(0.04, 600), seed) for seed in range(15)]
@@ -76,6 +77,7 @@ def test_an_interaction_within_the_bound_is_no_contradiction():
     assert {study(interaction(0.25, 600), seed) for seed in range(3)} == {"contradicted"}
 
 
+@pytest.mark.slow
 def test_the_table_of_a_log(tmp_path):
     rows = []
     for model, size, family in (("a", "8B", "f"), ("b", "70B", "f"), ("c", "70B", "g")):

@@ -91,6 +91,7 @@ def rows_of(condition, answers, true, scores):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_table_of_a_log(tmp_path):
     true = [("World", "Sports")[k % 2] for k in range(20)]
     truths = {"agnews_json": {f"{k:02d}": label for k, label in enumerate(true)}}

@@ -51,6 +51,7 @@ def test_a_table_without_hub_copy_names_the_road(monkeypatch):
         HubTables().has_split(HubTable("a", None), "dev")
 
 
+@pytest.mark.slow
 def test_mirrors_are_checked(mirror: Path):
     hub = HubTables(mirror)
     with pytest.raises(DataError, match="no table 'nope'"):

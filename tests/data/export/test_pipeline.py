@@ -62,6 +62,7 @@ def test_every_dataset_exports_from_original_files(originals: Path, tmp_path: Pa
     }
 
 
+@pytest.mark.slow
 def test_both_roads_give_the_same_bytes(originals: Path, mirror: Path, tmp_path: Path):
     export_datasets(tmp_path / "files", from_dir=originals, options=PARTIAL)
     by_hub = ExportOptions(allow_partial=True, spider_dir=originals / "spider")
@@ -80,6 +81,7 @@ def test_both_roads_give_the_same_bytes(originals: Path, mirror: Path, tmp_path:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("road", ["from_dir", "hub_dir"])
 def test_two_exports_are_the_same_bytes(road: str, request: pytest.FixtureRequest, tmp_path: Path):
     source = request.getfixturevalue("originals" if road == "from_dir" else "mirror")

@@ -20,6 +20,7 @@ def loaded():
     adapter.close()
 
 
+@pytest.mark.slow
 def test_a_prepared_model_decodes_by_our_sampler_alone(loaded):
     assert loaded.model.generation_config.do_sample is False
     assert loaded.model.generation_config.eos_token_id is None

@@ -31,9 +31,11 @@ def texts(adapter, rows=ROWS):
         adapter.close()
 
 
-def on_gpu():
+@pytest.fixture
+def gpu():
     torch = pytest.importorskip("torch")
-    return pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_draws_on_the_device_are_the_draws_row_by_row(spread, top_p):
     assert _draw_on_device(logits.to(device), rows, list(range(40))) == one_by_one
 
 
-@on_gpu()
+@pytest.mark.usefixtures("gpu")
 def test_recorded_steps_give_the_texts_of_launched_ones_on_a_gpu():
     recorded = tiny_adapter("full", "cuda", cuda_graphs=True)
     assert recorded.identity()["cuda_graphs"] == "on"
@@ -221,7 +223,7 @@ def test_recorded_steps_give_the_texts_of_launched_ones_on_a_gpu():
     assert found == texts(tiny_adapter("full", "cuda"))
 
 
-@on_gpu()
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("kind", ["full", "window"])
 def test_slots_on_a_gpu_are_filled_again(kind):
     adapter = tiny_adapter(kind, "cuda", batch_size=5)
@@ -229,14 +231,14 @@ def test_slots_on_a_gpu_are_filled_again(kind):
     assert texts(adapter, ROWS + MANY) == texts(tiny_adapter(kind, "cuda", cuda_graphs=False), ROWS + MANY)
 
 
-@on_gpu()
+@pytest.mark.usefixtures("gpu")
 def test_alone_on_a_gpu_a_row_repeats_whatever_came_before_it():
     one, other = (tiny_adapter("full", "cuda", "bfloat16", batch_size=1) for _ in range(2))
     assert one.repeatable
     assert texts(one) == texts(other, ROWS[::-1])[::-1]
 
 
-@on_gpu()
+@pytest.mark.usefixtures("gpu")
 def test_masks_bite_in_recorded_steps():
     adapter = tiny_adapter("full", "cuda", cuda_graphs=True)
 

@@ -246,6 +246,7 @@ def test_the_canary_tells_obedient_servers_from_deaf_ones():
             assert asyncio.run(check(server, kind)) is False
 
 
+@pytest.mark.slow
 def test_several_event_loops_and_calls_inside_a_running_loop():
     async def twice(adapter):
         answers = await asyncio.gather(*(adapter.agenerate(Request("hello", D0, seed)) for seed in range(8)))

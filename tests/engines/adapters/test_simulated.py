@@ -86,6 +86,7 @@ def test_without_spread_the_truth_is_the_base_accuracy():
     assert true_effect(effect, "t", ["X"], json_answers=False) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_observed_accuracy_agrees_with_the_truth():
     model = adapter(
         base_accuracy=0.4,

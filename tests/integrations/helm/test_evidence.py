@@ -31,6 +31,7 @@ def import_into(folder):
     write_tables(output, folder / "tables", {"pcsuite/tiny": "tiny"})
 
 
+@pytest.mark.slow
 def test_helm_stands_beside_the_run_and_outside_its_tables(tmp_path):
     log = write_rows(tmp_path)
     plain = build_report([log], tmp_path, plots=False)
@@ -63,6 +64,7 @@ def test_helm_stands_beside_the_run_and_outside_its_tables(tmp_path):
     assert "External evidence: HELM" in files.reports[1].read_text()
 
 
+@pytest.mark.slow
 def test_a_damaged_import_leaves_the_report_whole(tmp_path):
     log = write_rows(tmp_path)
     import_into(tmp_path)
@@ -73,6 +75,7 @@ def test_a_damaged_import_leaves_the_report_whole(tmp_path):
     assert '<section id="levels">' in page
 
 
+@pytest.mark.slow
 def test_an_import_beside_the_log_is_found_from_another_folder(tmp_path):
     log = write_rows(tmp_path)
     import_into(tmp_path)

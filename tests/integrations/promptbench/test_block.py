@@ -64,6 +64,7 @@ def rows_of(folder):
     return list(iter_rows(folder / "outputs" / "runs" / "t.jsonl"))
 
 
+@pytest.mark.slow
 def test_rows_cover_both_tasks_four_conditions_and_all_variants(finished):
     rows = rows_of(finished[0])
     assert len(rows) == len({row.run_id for row in rows}) == ROWS
@@ -77,6 +78,7 @@ def test_rows_cover_both_tasks_four_conditions_and_all_variants(finished):
     }
 
 
+@pytest.mark.slow
 def test_every_perturbed_prompt_differs_from_its_clean_pair(finished):
     rows = rows_of(finished[0])
     clean = {

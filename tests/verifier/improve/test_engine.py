@@ -64,6 +64,7 @@ def steps_of(folder):
     return json.loads((folder / "state.json").read_text())["steps"]
 
 
+@pytest.mark.slow
 def test_three_iterations_keep_only_what_does_not_hurt(place, capsys):
     assert main(arguments(place, "--iterations", "3")) == 0
     steps = steps_of(place / "evals" / "improve")
@@ -133,6 +134,7 @@ def test_a_draft_waits_for_a_hand_edit(place, capsys):
     assert (place / "evals" / "improve" / "best_prompt.txt").read_text() == "By hand. Read it all."
 
 
+@pytest.mark.slow
 def test_a_loop_is_not_mixed_with_another_engine(place, capsys):
     assert main(arguments(place, "--iterations", "1")) == 0
     for other in (["--condition", "C3"], ["--seed", "4"]):
@@ -182,6 +184,7 @@ def test_evals_that_serve_as_exemplars_are_not_shown(place, capsys):
     assert main(arguments(place, "--condition", "C5", "--iterations", "1")) == 0
 
 
+@pytest.mark.slow
 def test_a_model_redrafts_its_own_instruction(place, capsys):
     records = {
         (SAMPLES / name / "document.txt").read_text(encoding="utf-8").strip(): json.loads(

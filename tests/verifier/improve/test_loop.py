@@ -156,6 +156,7 @@ def test_an_unchanged_prompt_costs_no_extraction(evals, tmp_path):
     assert result.steps[1].reason == "the prompt did not change"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill_after", [0, 1, 4, 5, 6, 9, 10, 13])
 def test_a_killed_loop_goes_on_and_asks_for_nothing_twice(evals, tmp_path, kill_after):
     lines = ("zones", "guess", "windows walls")

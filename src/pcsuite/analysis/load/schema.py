@@ -269,12 +269,13 @@ def create_cell_rows(
     Names are enumerations, sorted, so that grouping and ranking by them is grouping and ranking of small integers;
     in results they are the names again. Texts stay in ``runs``.
     """
+    counts = query(f"SELECT {', '.join(f'count({sql_name(name)})' for name in NAMES)} FROM runs")[0]
     selected = []
-    for name in NAMES:
+    for name, count in zip(NAMES, counts, strict=True):
         column, code = sql_name(name), sql_name(f"{name}_code")
-        distinct = f"SELECT DISTINCT {column} FROM runs WHERE {column} IS NOT NULL"
-        if query(f"SELECT count(*) FROM ({distinct})")[0][0]:
-            execute(f"CREATE TYPE {code} AS ENUM (SELECT * FROM ({distinct}) ORDER BY ALL)")
+        if count:  # an enumeration of no names is none
+            distinct = f"SELECT DISTINCT {column} FROM runs WHERE {column} IS NOT NULL ORDER BY ALL"
+            execute(f"CREATE TYPE {code} AS ENUM ({distinct})")
             selected.append(f"CAST({column} AS {code}) AS {column}")
         else:
             selected.append(column)
