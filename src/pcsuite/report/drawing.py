@@ -118,7 +118,8 @@ def plain_log_scale(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-_REACH = 10.0
+_MOST_BEYOND = 10.0
+"""Factor by which a log scale goes beyond the points."""
 
 
 def keep_to_points(axes: Any, values: Sequence[float]) -> None:
@@ -130,7 +131,7 @@ def keep_to_points(axes: Any, values: Sequence[float]) -> None:
     positive = [value for value in values if value > 0]
     if positive:
         low, high = axes.get_ylim()
-        axes.set_ylim(max(low, min(positive) / _REACH), min(high, max(positive) * _REACH))
+        axes.set_ylim(max(low, min(positive) / _MOST_BEYOND), min(high, max(positive) * _MOST_BEYOND))
 
 
 @contextmanager

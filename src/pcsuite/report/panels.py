@@ -19,7 +19,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox, IdentityTransform
 
 
-class _Ruler:
+class _LightAxis:
     """What both axes share; ``side`` is where names stand, ``along`` the coordinate that ticks differ in.
 
     Locators, formatters, limits and ``tick_params`` (grid, marks, names, rotation) are matplotlib's own; only the ticks
@@ -144,19 +144,19 @@ class _Ruler:
             yield text
 
 
-class _Across(_Ruler, XAxis):  # type: ignore[misc]
+class _LightXAxis(_LightAxis, XAxis):  # type: ignore[misc]
     side, along = "bottom", 0
 
 
-class _Up(_Ruler, YAxis):  # type: ignore[misc]
+class _LightYAxis(_LightAxis, YAxis):  # type: ignore[misc]
     side, along = "left", 1
 
 
 class Panel(Axes):
-    """Axes with rulers: what ``Figure.subplots`` makes of ``subplot_kw={"axes_class": Panel}``."""
+    """Axes whose ticks are no objects: what ``Figure.subplots`` makes of ``subplot_kw={"axes_class": Panel}``."""
 
     def _init_axis(self) -> None:
-        self.xaxis, self.yaxis = _Across(self, clear=False), _Up(self, clear=False)
+        self.xaxis, self.yaxis = _LightXAxis(self, clear=False), _LightYAxis(self, clear=False)
         self.spines.bottom.register_axis(self.xaxis)
         self.spines.top.register_axis(self.xaxis)
         self.spines.left.register_axis(self.yaxis)

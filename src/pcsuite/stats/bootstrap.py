@@ -41,7 +41,9 @@ Method = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"
 METHODS: tuple[Method, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
 RESAMPLES = 10_000
 MANY_ITEMS = 200
+"""Below so many items resamples hardly vary, and intervals are those of the mean under random weights."""
 MANY_MOVED = 30
+"""The same below this effective number of items that leave the commonest value, however many there are."""
 CLOSED_FORM_ITEMS = 1_000
 """Items from which a mean's bootstrap distribution is closer to its expansion than 10,000 draws come to it."""
 MANY_ROWS = 4_000

@@ -25,9 +25,11 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult, as_vector, check_level
 
 FEW_ITEMS = 30
+"""Below so many items no limit lies beyond Gaffke's; from there on the unseen item is sized by those seen."""
 MANY_LEAVE = 15
-FEW_TO_REMEMBER = 1_000
-"""Samples up to this size have their intervals remembered, a few megabytes in all."""
+"""Effective number of items that leave the commonest difference from which those seen show how far one can lie."""
+CACHED_UP_TO = 1_000
+"""Samples up to this size have their intervals cached, a few megabytes in all."""
 _NEAR_CENTRE = 1e-3
 """Saddlepoints closer to 0 than this (in standard deviations) take the formula's limit at the centre."""
 
@@ -136,10 +138,10 @@ def _saddlepoint(gaps: FloatArray, shapes: FloatArray) -> float:
             high = t
         else:
             low = t
-        room = (t - left) * (right - t)
-        tilt = curvature * room + slope * (left + right - 2.0 * t)
+        poles = (t - left) * (right - t)
+        tilt = curvature * poles + slope * (left + right - 2.0 * t)
         edge = 0.02 * (high - low)
-        following = t - slope * room / tilt if tilt > 0 else (low + high) / 2
+        following = t - slope * poles / tilt if tilt > 0 else (low + high) / 2
         # A first step may land on a pole itself, so steps stop short of the brackets.
         following = min(max(following, low + edge), high - edge)
         if slope == 0 or abs(following - t) <= 1e-9 * width:
@@ -177,8 +179,8 @@ def mean_interval(
     if len(sample) < 2:
         return Estimate(float(sample[0]), math.nan, math.nan, level, 1, "one item")
     # Of the differences of a report, more than half are asked for again: by effects, verdicts, attribution, pooling.
-    remembered = _mean_interval if len(sample) <= FEW_TO_REMEMBER else _mean_interval.__wrapped__
-    return remembered(sample.tobytes(), level, bounds, grain)
+    interval = _mean_interval if len(sample) <= CACHED_UP_TO else _mean_interval.__wrapped__
+    return interval(sample.tobytes(), level, bounds, grain)
 
 
 @lru_cache(maxsize=2048)
@@ -186,6 +188,7 @@ def _mean_interval(sample_bytes: bytes, level: float, bounds: tuple[float, float
     sample = np.frombuffer(sample_bytes)
     n, value = len(sample), float(sample.mean())
     special = require("scipy.special", "stats")
+    # Hesterberg's 2015 expansion: Student's quantile, and n / (n - 1) for the divisor of a resampled variance.
     tail = float(special.ndtr(special.stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1))))
     lower, upper = _with_end_items(sample, bounds, grain)
     low, high = lower.quantile(tail), upper.quantile(1 - tail)
@@ -225,6 +228,7 @@ def _with_end_items(
     if grain > 0:
         moved = min(moved, float(np.abs(sample - centre).sum()) / grain)
     reach = max(grain, farthest * (1 + min(1.0, 4 / max(moved, 1.0))))
+    # So few differ that they cannot show how far one may lie. The number is an effective one: 3.5 is three of them.
     if moved < 3.5:
         reach = max(reach, 1.0)
     weight = min(0.5, 4 / max(moved, 1.0))
@@ -277,7 +281,7 @@ def one_sided_means(
     if deltas.min() < low or deltas.max() > high:
         raise AnalysisError(f"differences lie outside {low:g}..{high:g}", hint="give their range as bounds")
     centre, moved, farthest = spread_about_common(deltas)
-    if len(deltas) >= 30 and moved >= MANY_LEAVE:
+    if len(deltas) >= FEW_ITEMS and moved >= MANY_LEAVE:
         reach = farthest * (1 + 4 / moved)
         low, high = max(low, centre - reach), min(high, centre + reach)
     return WeightedMean.of(deltas, end=low), WeightedMean.of(deltas, end=high)

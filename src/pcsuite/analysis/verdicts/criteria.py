@@ -37,6 +37,7 @@ BASIS_SHARE = 0.8
 MOST_BLOCKS = 10
 """Operators (or blocks of them) whose sets are all tried as a basis."""
 MULTIPLIERS = 999
+"""Draws of the multiplier bootstrap: with the observed value a thousand, so that p is a whole number of thousandths."""
 Gains = Mapping[str, FloatArray]
 """Gains by task, one per item."""
 ItemShares = tuple[IntArray, FloatArray]
@@ -70,6 +71,7 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[CellPair]]) 
             f" ({', '.join(evidence.sizes.order)})."
         )
         return Finding(statement, words, tasks=tasks, models=models)
+    # Bonferroni over blocks and the two directions.
     level = ALPHA / (2 * len(blocks))
     shown, split, parts = [], [], []
     for name, pairs in blocks.items():

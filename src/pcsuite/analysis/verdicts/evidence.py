@@ -276,9 +276,8 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     unequal = len({len(found.items) for found in by_task.values()}) > 1
     shares = [found.values / len(found.items) if unequal else found.values for found in by_task.values()]
     p_value = _sign_flip_p(np.concatenate(shares), "two-sided", "verdicts", "flips", *names)
-    if (
-        studies and high > low
-    ):  # what holds for these items may not hold over tasks, of which the interval speaks
+    # What holds for these items may not hold over tasks, of which the interval speaks.
+    if studies and high > low:
         special = require("scipy.special", "stats")
         error = (high - low) / (2 * special.stdtrit(df, 0.975))
         p_value = max(p_value, float(2 * special.stdtr(df, -abs(value) / error)))
@@ -310,6 +309,7 @@ def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[s
             tested.append((p_value, f"{pair.treated.task} on {pair.treated.model}"))
     tested.sort()
     against = []
+    # Holm steps down over all cells, those without the other sign counted too: they were looked at.
     for rank, (p_value, name) in enumerate(tested):
         if p_value * (len(deltas.pairs) - rank) > ALPHA / 2:
             break
