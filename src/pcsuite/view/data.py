@@ -362,10 +362,10 @@ class OpenRun:
         made = SliceScores(found["item_id"].tolist(), own)
         with self._lock:
             self._cached_scores[key] = made
-            while (
-                len(self._cached_scores) > 1 and sum(map(_size, self._cached_scores.values())) > CACHED_SCORES
-            ):
-                del self._cached_scores[next(iter(self._cached_scores))]
+            # An id takes about as much memory as eight scores.
+            sizes = [len(own.items) * (len(own.columns) + 8) for own in self._cached_scores.values()]
+            while len(sizes) > 1 and sum(sizes) > CACHED_SCORES:
+                del self._cached_scores[next(iter(self._cached_scores))], sizes[0]
         return made
 
     # -- one item -----------------------------------------------------------------------------------------------
@@ -488,10 +488,6 @@ class OpenRun:
             for name, value in item.columns.items():
                 found.setdefault(name, set()).add(value)
         return {name: sorted(values) for name, values in found.items() if 2 <= len(values) <= MOST_GROUPS}
-
-
-def _size(scores: SliceScores) -> int:
-    return len(scores.items) * (len(scores.columns) + 8)  # an id takes about as much as eight scores
 
 
 def _ordered(scores: SliceScores, wanted: Filter) -> list[int]:

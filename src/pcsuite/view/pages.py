@@ -34,7 +34,7 @@ from pcsuite.view.figures import (
 from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
 from pcsuite.view.labelling import label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
-from pcsuite.view.runs import LARGEST_SUMMED, RunEntry, planned_rows
+from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
@@ -70,7 +70,12 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
     """The runs of the folder with what came out of each, and a link to the evals."""
     every = viewer.entries()
     words = request.query_params.get("q", "").casefold().split()
-    found = [entry for entry in every if all(word in _search_text(entry) for word in words)]
+    searched = [
+        " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold() for entry in every
+    ]
+    found = [
+        entry for entry, text in zip(every, searched, strict=True) if all(word in text for word in words)
+    ]
     number, pages = _page_number(request, len(found))
     shown = found[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
     viewer.summaries.fill(shown, SUMMING_S)
@@ -86,11 +91,6 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
         "page": number,
         "pages": pages,
     }
-
-
-def _search_text(entry: RunEntry) -> str:
-    """What a search in the overview looks into."""
-    return " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold()
 
 
 def _page_number(request: Request, total: int) -> tuple[int, int]:
@@ -197,9 +197,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
     chosen = first in by_id and second in by_id
-    diff = None
+    diff, compared = None, [by_id[run_id]["text"] or "" for run_id in (first, second) if chosen]
     if chosen:
-        diff = word_diff(by_id[first]["text"] or "", by_id[second]["text"] or "")
+        diff = word_diff(*compared)
     elif beside:  # what a form offers at first: the base, and the next answer
         first = next((row for row in beside if row[AXES[wanted.columns]] == wanted.base), beside[0])["run_id"]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
@@ -222,7 +222,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "columns_key": key,
         "names": {row["run_id"]: f"{row[key]}, seed {row['seed']}" for row in beside},
         "diff": diff,
-        "diff_cut": LONGEST_DIFF if chosen and _is_cut(by_id[first], by_id[second]) else 0,
+        "diff_cut": LONGEST_DIFF if max(map(len, compared), default=0) > LONGEST_DIFF else 0,
         "first": by_id.get(first),
         "second": by_id.get(second),
         "steps": {
@@ -237,10 +237,6 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "after": after,
         "clip": CLIP,
     }
-
-
-def _is_cut(*rows: Mapping[str, Any]) -> bool:
-    return any(len(row["text"] or "") > LONGEST_DIFF for row in rows)
 
 
 def _fields(text: str | None) -> dict[str, Any]:
