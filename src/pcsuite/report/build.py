@@ -90,6 +90,8 @@ class _ReportCache:
         self._note = note
         read = [segment.path for log in logs for segment in log_segments(log)]
         read += [log.with_suffix(suffix) for log in logs for suffix in (".manifest.json", ".prompts.z")]
+        read += [beside(log) for log in logs for beside in (looks_path, sample_path, labels_path, check_path)]
+        read.append(bundled_configs() / "metrics_v1.yaml")
         source = Path(pcsuite.__file__).parent
         code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
         described = {
@@ -216,11 +218,7 @@ def build_report(
             runs_csv,
             expected,
         ],
-        also=[
-            *(path for extra in extra_sections for path in extra.inputs(table_folders)),
-            bundled_configs() / "metrics_v1.yaml",
-            *(beside(log) for log in logs for beside in (looks_path, sample_path, labels_path, check_path)),
-        ],
+        also=[path for extra in extra_sections for path in extra.inputs(table_folders)],
     )
     if (known := cache.load()) is not None:
         return _published(known, folders)

@@ -191,18 +191,18 @@ def _renderer() -> Callable[[str, dict[str, Any]], str]:
     environment.filters["visible"] = page_text
     environment.globals["state_of"] = state_of
     environment.globals["address"] = address
-    environment.filters["number"] = number_text
-    environment.filters["signed"] = lambda value, digits=2: number_text(value, digits, "+")
+    environment.filters["number"] = decimal_text
+    environment.filters["signed"] = lambda value, digits=2: decimal_text(value, digits, "+")
     environment.filters["p"] = lambda value: (
         "" if value != value else "< 0.001" if value < 0.001 else f"{value:.3f}"
     )
     return lambda template, context: environment.get_template(template).render(**context)
 
 
-def number_text(value: float | None, digits: int = 2, sign: str = "-") -> str:
+def decimal_text(value: float | None, digits: int = 2, sign: str = "-") -> str:
     """A number as the pages write it, with a minus sign that is one; empty for none and ``nan``.
 
-    >>> number_text(-0.5), number_text(0.25, 1, "+"), number_text(-0.001, 2, "+"), number_text(None)
+    >>> decimal_text(-0.5), decimal_text(0.25, 1, "+"), decimal_text(-0.001, 2, "+"), decimal_text(None)
     ('−0.50', '+0.2', '+0.00', '')
     """
     if value is None or value != value:
