@@ -31,7 +31,7 @@ from pcsuite.config.definitions import (
 )
 from pcsuite.config.model_names import NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
-from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
+from pcsuite.config.spellings import dataset_name, normalise_task, regime_id, task_kind
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
@@ -451,7 +451,7 @@ def _with_bundled_words(source: YamlSource) -> YamlSource:
         if base is None:
             continue
         try:
-            own = task_spelled_out({"evaluator": base["evaluator"], **task})
+            own = normalise_task({"evaluator": base["evaluator"], **task})
         except ValueError:
             continue  # said, with its place, when the file is checked
         options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
