@@ -23,6 +23,7 @@ FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 AGAIN_OPERATOR = "AGAIN"
 MOST_FACTORIAL = 6
+"""Blocks of a full factorial, which then has 64 arms."""
 MOST_FRACTIONAL = 32
 ARMS_WITHOUT_BUDGET = 30
 """Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
@@ -145,11 +146,11 @@ def make_design(
             f"there {'is one block' if len(free) == 1 else 'are no blocks'} that could be left out: two are needed",
             hint="split it finer (--split), mark blocks with <!-- block: name -->, or pin fewer with --keep",
         )
-    held = controls(free) if with_controls else []
+    negative = controls(free) if with_controls else []
     if name != "auto":
         arms = _ARMS[name](free, Random(seed))
-        return Design(name, (*arms, *held), f"{name}: {_describe(name, free)}, as asked for")
-    fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(held)
+        return Design(name, (*arms, *negative), f"{name}: {_describe(name, free)}, as asked for")
+    fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(negative)
     limit = "without a budget" if most_arms is None else f"with a budget of {most_arms} arms"
     candidates: list[DesignName] = ["factorial"] if len(free) <= MOST_FACTORIAL else []
     if len(free) > 4:
@@ -159,9 +160,9 @@ def make_design(
         arms = _ARMS[candidate](free, Random(seed))
         if len(arms) <= fitting:
             why = f"{candidate}: {_describe(candidate, free)}, the richest that fits {limit}"
-            return Design(candidate, (*arms, *held), why)
+            return Design(candidate, (*arms, *negative), why)
     why = f"leave-one-out: {_describe('leave-one-out', free)}, the least there is, though {limit}"
-    return Design("leave-one-out", (*arms, *held), why)
+    return Design("leave-one-out", (*arms, *negative), why)
 
 
 def _describe(name: DesignName, free: Sequence[str]) -> str:
@@ -228,8 +229,8 @@ def _shapley(free: Sequence[str], rng: Random) -> list[PromptArm]:
     for _ in range(2):
         order = list(free)
         rng.shuffle(order)
-        for walk in (order, order[::-1]):
-            arms += [arm_of(walk[:size], free) for size in range(len(walk) + 1)]
+        for sequence in (order, order[::-1]):
+            arms += [arm_of(sequence[:size], free) for size in range(len(sequence) + 1)]
     return _distinct(arms)
 
 

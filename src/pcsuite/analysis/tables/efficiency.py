@@ -126,6 +126,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 "cached_tokens": _mean(cell, "cached_tokens"),
                 **estimate_columns("tokens_per_correct", _per_correct(cell, "total_tokens")),
                 "cost_usd_per_answer": _mean(cell, "cost_usd"),
+                # The table has no interval of it: nothing need be resampled.
                 "cost_usd_per_correct": number(_per_correct(cell, "cost_usd", resamples=1).value),
                 "calls_per_answer": _mean(cell, "attempts"),
                 "latency_ms": _mean(cell, "latency_ms"),

@@ -211,16 +211,16 @@ def entropy_tables(
         key, names = cell.key, cell.key.names()
         nats = cell.nats()
         share, differing = cell.normalised(), disagreement(cell.counts)
-        told = disagreement(cell.readable)
-        known = np.isfinite(told)
-        values[key] = (cell.items[known], told[known])
+        readable = disagreement(cell.readable)
+        known = np.isfinite(readable)
+        values[key] = (cell.items[known], readable[known])
         legible = cell.readable.sum(axis=1)
         meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
         item_names = scores.item_names[key.task]
         figures = zip(
             cell.items.tolist(), totals.tolist(), distinct.tolist(), _numbers(nats), _numbers(share),
-            _numbers(differing), legible.astype(int).tolist(), _numbers(told), strict=True,
+            _numbers(differing), legible.astype(int).tolist(), _numbers(readable), strict=True,
         )  # fmt: skip
         cell_names = tuple(names.values())
         for code, *counted in figures:
@@ -248,7 +248,9 @@ def entropy_tables(
             "semantic_note": note,
         }
         if known.sum() > 1:
-            steady = bootstrap_mean(told[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES)
+            steady = bootstrap_mean(
+                readable[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES
+            )
             record |= estimate_columns("readable_disagreement", steady)
         if meant:
             entropies = np.array([meaning.entropy for meaning in meant.values()])[:, None]
