@@ -137,6 +137,8 @@ def _factorial(
         frozenset(chosen) for k in range(len(varied) + 1) for chosen in itertools.combinations(varied, k)
     ]
     found = []
+    # A main effect is a mean over half of the members less that over the other half; an interaction is the effect of
+    # one operator with the other less that without it, each side of both a mean over a quarter.
     for name in varied:
         scale = 2 / len(members)
         weights = [(named[base | own], scale if name in own else -scale) for own in members]
