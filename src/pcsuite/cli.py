@@ -120,8 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
             return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
         except KeyboardInterrupt:
-            said = "interrupted; finished work is kept, the same command goes on from here"
-            print(f"pcsuite: {said}", file=sys.stderr)
+            message = "interrupted; finished work is kept, the same command goes on from here"
+            print(f"pcsuite: {message}", file=sys.stderr)
             return Exit.INTERRUPTED
         except BrokenPipeError:
             # The reader (``head``, say) went away; what is still buffered must not fail at exit.

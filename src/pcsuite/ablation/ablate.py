@@ -154,7 +154,7 @@ def _preview(study: Study) -> Preview:
     suite = study.write(study.design.first)
     plan = build_plan(suite)
     sizes = estimate_plan(plan)
-    flips, told = _expected_flips(study, plan)
+    flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
     return Preview(
@@ -165,7 +165,7 @@ def _preview(study: Study) -> Preview:
         sum(size.max_tokens for size in sizes),
         total_cost(sizes),
         forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
-        told,
+        basis,
         shared_prefix(ordered, study.prompt),
         shared_prefix(listed, study.prompt),
     )

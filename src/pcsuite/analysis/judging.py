@@ -305,7 +305,7 @@ def _agreed(
         if row.score is not None
     ]
     found = rater_agreement(
-        [said for said, _, _ in read],
+        [judged_verdict for judged_verdict, _, _ in read],
         [verdict for _, verdict, _ in read],
         [row.item for _, _, row in read],
         values=list(values),

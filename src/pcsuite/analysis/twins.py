@@ -73,10 +73,10 @@ def operator_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
             operators = scores.operators_in(key)
             if COMPILED_OPERATOR in operators:
                 continue  # the words of a compiled prompt do more than its operators say
-            held = constraints(operators, scores.operator_types)
-            dropped = {name: {name} for name in operators if name not in held}
-            if held:
-                dropped[CONSTRAINT] = held
+            constraining = constraints(operators, scores.operator_types)
+            dropped = {name: {name} for name in operators if name not in constraining}
+            if constraining:
+                dropped[CONSTRAINT] = constraining
             for name, gone in dropped.items():
                 twin = twin_without(scores, key, gone, controls)
                 if twin is not None:
@@ -113,15 +113,15 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
             steps.setdefault(frozenset(operators), name)
     longest: dict[frozenset[str], tuple[tuple[str, ...], int]] = {}
     """By bundle: the longest chain that ends in it, and how many there are of that length."""
-    for held in sorted(steps, key=len):
-        below = [found for other, found in longest.items() if other < held]
+    for bundle in sorted(steps, key=len):
+        below = [found for other, found in longest.items() if other < bundle]
         length = max((len(chain) for chain, _ in below), default=0)
         best = [found for found in below if len(found[0]) == length]
         chain = best[0][0] if best else ()
-        longest[held] = ((*chain, steps[held]), sum(count for _, count in best) if best else 1)
+        longest[bundle] = ((*chain, steps[bundle]), sum(count for _, count in best) if best else 1)
     length = max((len(chain) for chain, _ in longest.values()), default=0)
-    numbered = [held for held in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[held])]
+    numbered = [bundle for bundle in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[bundle])]
     if len(numbered) == length > 1 and all(one < other for one, other in pairwise(numbered)):
-        return tuple(steps[held] for held in numbered)
+        return tuple(steps[bundle] for bundle in numbered)
     found = [(chain, count) for chain, count in longest.values() if len(chain) == length]
     return found[0][0] if len(found) == 1 and found[0][1] == 1 and length > 1 else ()

@@ -69,9 +69,9 @@ def execute_optimize(args: argparse.Namespace) -> int:
     }
     tasks = options.listed(args.tasks, "--tasks") or list(suite.profile.selection.tasks)
     models = options.listed(args.models, "--models") or list(suite.profile.selection.models)
-    said = args.tasks is not None and args.models is not None
+    both_named = args.tasks is not None and args.models is not None
     count = len(tasks) * len(models)
-    if not (section.enabled or said or args.dry_run or count == 1):
+    if not (section.enabled or both_named or args.dry_run or count == 1):
         raise ConfigError(
             f"{len(tasks)} tasks and {len(models)} models make {count} searches, and optimization.dspy.enabled is"
             " false",

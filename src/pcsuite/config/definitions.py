@@ -220,8 +220,8 @@ class TaskSpec(Definition):
         """
         if self.judge is None:
             return self.evaluator_options
-        told = {"instruction": self.instruction, "input_label": self.input_label}
-        return {**self.evaluator_options, "judge": self.judge, **told}
+        shown = {"instruction": self.instruction, "input_label": self.input_label}
+        return {**self.evaluator_options, "judge": self.judge, **shown}
 
     @model_validator(mode="before")
     @classmethod

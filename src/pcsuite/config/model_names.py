@@ -134,8 +134,8 @@ def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> Mod
     try:
         return ModelSpec.model_validate({**kept, **changes})
     except ValidationError as error:
-        said = str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"options of model '{name}': {said}") from None
+        problem = str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
+        raise ConfigError(f"options of model '{name}': {problem}") from None
 
 
 class NamedModels(Mapping[str, ModelSpec]):

@@ -142,5 +142,5 @@ def _listed_price(provider: str, base_url: str, model: str) -> Price | None:
     if found is None:
         return None
     price_in, cached, price_out = found
-    said = f"{provider} price list, {table.as_of.isoformat()}"
-    return Price(price_in, price_out, price_in if cached is None else cached, table.batch, said)
+    source = f"{provider} price list, {table.as_of.isoformat()}"
+    return Price(price_in, price_out, price_in if cached is None else cached, table.batch, source)

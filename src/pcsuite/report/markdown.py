@@ -135,8 +135,8 @@ def _standing(comparison: Comparison, first: str, second: str) -> list[str]:
     """Whether the second run is no worse, which only a margin gives a meaning to."""
     if not comparison.margin:
         return []
-    said = _STANDINGS[comparison.standing].format(first=first, second=second)
-    return [f"By its scores {said} (margin {comparison.margin:g})."]
+    standing = _STANDINGS[comparison.standing].format(first=first, second=second)
+    return [f"By its scores {standing} (margin {comparison.margin:g})."]
 
 
 def _head(comparison: Comparison, first: str, second: str) -> list[str]:

@@ -175,9 +175,9 @@ def _notices(analysis: Analysis) -> list[str]:
             f"Judge not validated: the scores of {join_words(analysis.judges.unvalidated)} are a model's opinion."
             " pcsuite judge sample and judge check hold it against gold labels."
         )
-    told = manifest.tasks
+    notes = manifest.tasks
     samples = [
-        task for task in analysis.scores.tasks if task in told and told[task].source == "bundled sample"
+        task for task in analysis.scores.tasks if task in notes and notes[task].source == "bundled sample"
     ]
     if samples:
         notices.append(
@@ -193,14 +193,14 @@ def _configurations(hashes: list[str], manifest: MergedManifest) -> str:
     """What the configurations of the rows differ in, as far as manifests have kept them."""
     kept = [manifest.configurations[one] for one in hashes if one in manifest.configurations]
     differing = differing_settings(kept)
-    said = []
+    lines = []
     if differing:
         named = differing[:_MOST_SETTINGS]
         more = len(differing) - len(named)
-        said.append(f"they differ in {join_words([*named, *([f'{more} more'] if more else [])])}")
+        lines.append(f"they differ in {join_words([*named, *([f'{more} more'] if more else [])])}")
     if missing := len(hashes) - len(kept):
-        said.append(f"what {missing} of them said was not kept when the rows were written")
-    about = "; ".join(said)
+        lines.append(f"what {missing} of them said was not kept when the rows were written")
+    about = "; ".join(lines)
     return (
         f"Rows were written under {len(hashes)} configurations: {about}. For each cell the newest row counts."
     )

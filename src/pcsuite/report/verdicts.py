@@ -110,16 +110,16 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     moved = [row for row in rows if is_significant(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
-    told = []
+    parts = []
     for side, largest in ((gains, max), (losses, min)):
         if side:
             row = largest(side, key=lambda row: row["delta"])
             more = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
             interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
             items = counted(row["n_items"], "item")
-            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){more}")
-    if told:
-        return f"{where}{'; '.join(told)}."
+            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){more}")
+    if parts:
+        return f"{where}{'; '.join(parts)}."
     widest = max(float(row["delta_high"]) - float(row["delta_low"]) for row in rows) / 2
     return (
         f"{where}No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"

@@ -156,7 +156,7 @@ def compare_at_equal_tokens(
         if not influence.any():
             return difference(q)
         slope = (difference(q + _STEP).mean() - difference(q - _STEP).mean()) / (2 * _STEP)
-        return difference(q) + slope * influence
+        return np.asarray(difference(q) + slope * influence)
 
     def mean_difference(name: str) -> Callable[[float], FloatArray]:
         # Constrained less the mixture of free and retry, for something that is a mean over rows.

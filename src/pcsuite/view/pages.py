@@ -199,7 +199,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     chosen = first in by_id and second in by_id
     diff, compared = None, [by_id[run_id]["text"] or "" for run_id in (first, second) if chosen]
     if chosen:
-        diff = word_diff(*compared)
+        diff = word_diff(compared[0], compared[1])
     elif beside:  # what a form offers at first: the base, and the next answer
         first = next((row for row in beside if row[AXES[wanted.columns]] == wanted.base), beside[0])["run_id"]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
@@ -250,20 +250,20 @@ def _fields(text: str | None) -> dict[str, Any]:
 
 def _reading_notes(row: Mapping[str, Any]) -> list[str]:
     """How an answer was read and how it ended, in words."""
-    said = []
+    notes = []
     if row["json_mode"] == "strict":
-        said.append("the whole text is JSON")
+        notes.append("the whole text is JSON")
     elif row["json_mode"] == "embedded":
-        said.append("from a JSON object inside the text")
+        notes.append("from a JSON object inside the text")
     elif row["json_mode"] == "none":
-        said.append("no JSON was found")
+        notes.append("no JSON was found")
     if row["schema_valid"] is not None and row["json_valid"]:
-        said.append("the schema is met" if row["schema_valid"] else "the schema is not met")
+        notes.append("the schema is met" if row["schema_valid"] else "the schema is not met")
     if row["finish_reason"] == "length" and "token limit" not in (row["parse_errors"] or ""):
-        said.append("cut off at the token limit")
+        notes.append("cut off at the token limit")
     elif row["finish_reason"] not in (None, "", "stop"):
-        said.append(f"ended: {row['finish_reason']}")
-    return said
+        notes.append(f"ended: {row['finish_reason']}")
+    return notes
 
 
 def prompt_page(viewer: Viewer, request: Request) -> Page:

@@ -209,7 +209,7 @@ def prompt_blocks(
     >>> prompt_blocks(prompts, {"C0": [], "C1": ["TONE"]}, "C1")
     [PromptSegment(operator='TONE', text='Be brief.\\n'), PromptSegment(operator='', text='Sort it.')]
     """
-    held = {name: set(bundles.get(name, ())) for name in prompts}
+    operators = {name: set(bundles.get(name, ())) for name in prompts}
     has = {name: Counter(line.strip() for line in text.splitlines()) for name, text in prompts.items()}
     seen: Counter[str] = Counter()
     blocks: list[PromptSegment] = []
@@ -219,7 +219,9 @@ def prompt_blocks(
             seen[words] += 1
             # A line that stands twice in one prompt and once in another: the first is the one that both have.
             lacking = [name for name in prompts if has[name][words] < seen[words]]
-            owner = _brought_by(condition, [name for name in prompts if name not in lacking], lacking, held)
+            owner = _brought_by(
+                condition, [name for name in prompts if name not in lacking], lacking, operators
+            )
             name = "+".join(operator for operator in bundles.get(condition, ()) if operator in owner)
         else:
             name = blocks[-1].operator
@@ -231,18 +233,18 @@ def prompt_blocks(
 
 
 def _brought_by(
-    condition: str, having: Sequence[str], lacking: Sequence[str], held: Mapping[str, set[str]]
+    condition: str, having: Sequence[str], lacking: Sequence[str], operators: Mapping[str, set[str]]
 ) -> set[str]:
     """The operators of a condition that a line came with, by who has the line and who lacks it."""
     if not lacking:
         return set()
-    common = set.intersection(*(held[name] for name in having))
-    exact = common - set().union(*(held[name] for name in lacking))
+    common = set.intersection(*(operators[name] for name in having))
+    exact = common - set().union(*(operators[name] for name in lacking))
     if exact:
         return exact
-    below = [name for name in lacking if held[name] < held[condition]]
-    nearest = max(below, key=lambda name: len(held[name]), default=None)
-    return held[condition] - held[nearest] if nearest is not None else set()
+    below = [name for name in lacking if operators[name] < operators[condition]]
+    nearest = max(below, key=lambda name: len(operators[name]), default=None)
+    return operators[condition] - operators[nearest] if nearest is not None else set()
 
 
 def scatter_points(scores: SliceScores, first: str, second: str, digits: int = 2) -> list[dict[str, Any]]:

@@ -208,12 +208,12 @@ def _about_truth(
             permutations=200,
             labels=len(names),
         )
-        told = _record(
+        mutual = _record(
             key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
             reference_is="entropy of the truth", p_value=number(found.p_value),
         )  # fmt: skip
         items = list(dict.fromkeys(item for item, *_ in known))[:PROBE_ITEMS]
-        return [told, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
+        return [mutual, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
     except AnalysisError as error:
         note = f"not computed: {error.message}"
         return [_record(key, "mutual information", "nats", undefined(""), note=note)]

@@ -141,8 +141,8 @@ class JudgeStatus:
 
     def note(self, tasks: Sequence[str] | None = None) -> str:
         """A sentence on the judges of some tasks (default: all), empty where none of them is judged."""
-        told = {task: words for task, words in self.words.items() if tasks is None or task in tasks}
-        return " ".join(f"{task}: {words}." for task, words in told.items())
+        shown = {task: words for task, words in self.words.items() if tasks is None or task in tasks}
+        return " ".join(f"{task}: {words}." for task, words in shown.items())
 
     def table(self) -> Table:
         """``judges.csv``."""

@@ -240,24 +240,24 @@ def small_basis(evidence: Evidence) -> Finding:
         and _chosen_p([leads[chosen] for chosen in small], small.index(basis), shares.method) <= ALPHA / 2
     )
     verdict: Verdict = "inconclusive"
-    told = f"whether {half} of {len(shares.operators)} operators carry it, these conditions and items cannot tell"
+    conclusion = f"whether {half} of {len(shares.operators)} operators carry it, these conditions and items cannot tell"
     if basis is not None and carried:
         invariant, words = _is_invariant(evidence, shares, basis)
         verdict = "supported" if invariant else "inconclusive"
         names = frozenset[str]().union(*(shares.blocks[index] for index in basis))
         part = _mean(_added(shares.by_task, basis)) / total.value
-        told = (
+        conclusion = (
             f"{' + '.join(sorted(names))} ({len(names)} of {len(shares.operators)} operators) carries {part:.0%} of it"
             f" and {words}"
         )
     elif _all_fall_short(
         [leads[chosen] for chosen in sets if len(chosen) <= half], len(shares.blocks) > half
     ):
-        verdict, told = (
+        verdict, conclusion = (
             "contradicted",
             f"no set of up to {half} of {len(shares.operators)} operators carries it",
         )
-    words = f"all operators together add {total.words()} ({shares.method}); {told}."
+    words = f"all operators together add {total.words()} ({shares.method}); {conclusion}."
     return finding(statement, words, verdict, total)
 
 
@@ -270,9 +270,9 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
         for key in keys:
             operators = scores.operators_in(key)
             if COMPILED_OPERATOR not in operators:
-                held = constraints(operators, scores.operator_types)
+                constraining = constraints(operators, scores.operator_types)
                 # Which constraint a task has is the task's; that it has one is the condition's.
-                named = frozenset(operators) - held | ({CONSTRAINT} if held else frozenset())
+                named = frozenset(operators) - constraining | ({CONSTRAINT} if constraining else frozenset())
                 bundles.setdefault(named, key)
         groups.append(bundles)
     common = sorted(

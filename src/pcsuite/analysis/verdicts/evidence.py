@@ -370,11 +370,11 @@ def _by_cell(tables: RunTables, grouped: str, *columns: str) -> list[tuple[CellK
 def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, Measured]]:
     """Share of readable answers, mean score of those, and their variance over seeds, unbiased."""
     score = tables.metric_column("task_score") or "NULL::DOUBLE"
-    told = "n_errors = 0 AND answer IS NOT NULL AND y IS NOT NULL"
+    is_scored = "n_errors = 0 AND answer IS NOT NULL AND y IS NOT NULL"
     grouped = (
         f"SELECT {CELL_KEY}, item_id, count(*) FILTER (n_errors = 0) AS good, count(answer) FILTER (n_errors = 0) AS"
-        f" readable, count(*) FILTER ({told}) AS n, coalesce(sum(y) FILTER ({told}), 0) AS total,"
-        f" coalesce(sum(y * y) FILTER ({told}), 0) AS squares FROM (SELECT *, {score}::DOUBLE AS y FROM cell_rows"
+        f" readable, count(*) FILTER ({is_scored}) AS n, coalesce(sum(y) FILTER ({is_scored}), 0) AS total,"
+        f" coalesce(sum(y * y) FILTER ({is_scored}), 0) AS squares FROM (SELECT *, {score}::DOUBLE AS y FROM cell_rows"
         f" WHERE kind = 'main') GROUP BY {CELL_KEY}, item_id"
     )
     silent = {
@@ -402,10 +402,10 @@ def _invented(tables: RunTables) -> dict[CellKey, Measured]:
     unsupported = tables.metric_column(UNSUPPORTED)
     if unsupported is None:
         return {}
-    told = "n_errors = 0 AND answer IS NOT NULL AND u IS NOT NULL"
+    is_checked = "n_errors = 0 AND answer IS NOT NULL AND u IS NOT NULL"
     answers = (
-        f"SELECT {CELL_KEY}, item_id, CASE WHEN u > 0 THEN answer ELSE '' END AS content, count(*) FILTER ({told})"
-        f" AS n FROM (SELECT *, {unsupported}::DOUBLE AS u FROM cell_rows WHERE kind = 'main')"
+        f"SELECT {CELL_KEY}, item_id, CASE WHEN u > 0 THEN answer ELSE '' END AS content, count(*)"
+        f" FILTER ({is_checked}) AS n FROM (SELECT *, {unsupported}::DOUBLE AS u FROM cell_rows WHERE kind = 'main')"
         f" GROUP BY {CELL_KEY}, item_id, content"
     )
     grouped = (
@@ -443,11 +443,11 @@ def _labels(
         )
         cells: dict[CellKey, dict[int, FloatArray]] = {}
         for *names, item, answer, count in rows:
-            held = cells.setdefault(CellKey(*names), {})
-            shares = held.setdefault(codes[item], np.zeros(len(column) + 1))
+            by_item = cells.setdefault(CellKey(*names), {})
+            shares = by_item.setdefault(codes[item], np.zeros(len(column) + 1))
             shares[column.get(answer, len(column))] += count
-        for key, held in cells.items():
-            items = np.array(sorted(code for code in held if code in true_columns[task]), dtype=np.int64)
-            table = np.array([held[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
+        for key, by_item in cells.items():
+            items = np.array(sorted(code for code in by_item if code in true_columns[task]), dtype=np.int64)
+            table = np.array([by_item[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
             found[key] = LabelCounts(items, table / table.sum(axis=1, keepdims=True))
     return found, true_columns

@@ -99,11 +99,13 @@ def loop_findings(
         "H3: a closed loop (REACT_LOOP) lowers unsupported content more than the open loop on grounded tasks."
     )
     missing = "no REACT_LOOP condition beside its open-loop twin (C7 beside C3)."
-    told = "H3L: the loop alone, without search (REVISE_LOOP), lowers unsupported content on grounded tasks."
+    alone_statement = (
+        "H3L: the loop alone, without search (REVISE_LOOP), lowers unsupported content on grounded tasks."
+    )
     absent = "no REVISE_LOOP condition beside its open-loop twin (C7L beside C3)."
     return [
         _loop_grounds(statement, missing, evidence, pairs, grounded),
-        _loop_grounds(told, absent, evidence, alone, revised),
+        _loop_grounds(alone_statement, absent, evidence, alone, revised),
         criteria.loop_tradeoff(evidence, pairs, grounded),
     ]
 
@@ -123,11 +125,13 @@ def _restriction_steadies(
     )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
-    told = [[evidence.measured(key, READABLE).values for key in pair] for pair in pairs]
-    told = [sides for sides in told if all(len(values) for values in sides)]
+    readable_sides = [[evidence.measured(key, READABLE).values for key in pair] for pair in pairs]
+    readable_sides = [sides for sides in readable_sides if all(len(values) for values in sides)]
     shares = "the log does not say which answers could be read"
-    if told:
-        constrained, free = (float(np.mean([sides[index].mean() for sides in told])) for index in (0, 1))
+    if readable_sides:
+        constrained, free = (
+            float(np.mean([sides[index].mean() for sides in readable_sides])) for index in (0, 1)
+        )
         shares = f"{free:.0%} of the free answers and {constrained:.0%} of the constrained ones can be read"
     if steadier.untested:
         return Finding(statement, f"{steadier.untested}; {shares}.", cells=len(pairs))

@@ -121,7 +121,7 @@ def scale_rows(
             for pair in pairs:
                 model = pair.treated.model
                 seen.setdefault(evidence.sizes.of[model], set()).add(families.of[model])
-            confounded = len({frozenset(held) for held in seen.values()}) > 1
+            confounded = len({frozenset(own) for own in seen.values()}) > 1
             rows.append(
                 ScaleRow(
                     "condition" if kind == "condition" else "operator",

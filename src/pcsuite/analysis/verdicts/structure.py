@@ -97,30 +97,30 @@ def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[CellPair]]
     """The effects of every structure block that has a twin; ``pairs`` are those of ``operator_pairs``."""
     blocks = []
     for operator in OPERATORS:
-        held = pairs.get(operator)
-        if not held:
+        own = pairs.get(operator)
+        if not own:
             continue
         score = pool_deltas(
-            evidence.deltas(held, SCORE), operator, SCORE, reason="no item has a score on both sides"
+            evidence.deltas(own, SCORE), operator, SCORE, reason="no item has a score on both sides"
         )
-        told = "no item has a readable answer on both sides"
+        unreadable = "no item has a readable answer on both sides"
         effects = {
             SCORE: score,
             READABLE_SCORE: score
-            if evidence.all_readable(held)
-            else pool_deltas(evidence.deltas(held, READABLE_SCORE), operator, READABLE_SCORE, reason=told),
+            if evidence.all_readable(own)
+            else pool_deltas(evidence.deltas(own, READABLE_SCORE), operator, READABLE_SCORE, reason=unreadable),
             READABLE: pool_deltas(
-                evidence.deltas(held, READABLE), operator, READABLE, reason="the log does not say which are"
+                evidence.deltas(own, READABLE), operator, READABLE, reason="the log does not say which are"
             ),
             SEED_VARIANCE: pool_deltas(
-                evidence.deltas(held, SEED_VARIANCE), operator, SEED_VARIANCE,
+                evidence.deltas(own, SEED_VARIANCE), operator, SEED_VARIANCE,
                 reason="no item has two readable answers on both sides",
             ),
             PROMPT_VARIANCE: pool_deltas(
-                evidence.deltas(held, PROMPT_VARIANCE), operator, PROMPT_VARIANCE,
+                evidence.deltas(own, PROMPT_VARIANCE), operator, PROMPT_VARIANCE,
                 reason="no perturbed prompts on both sides",
             ),
-            INFORMATION: _information(evidence, held, operator),
+            INFORMATION: _information(evidence, own, operator),
         }  # fmt: skip
         blocks.append(BlockEffects(operator, effects))
     return blocks
