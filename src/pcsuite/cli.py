@@ -116,7 +116,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 hint = did_you_mean(args.command, (known.name for known in COMMANDS))
                 raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
             words = command_parser(command).parse_args([word for word in args.rest if word != "--debug"])
-            words.known = Known(COMMANDS, command_parser)  # completion looks into them, and may not import us
+            words.known = CommandTable(
+                COMMANDS, command_parser
+            )  # completion looks into them, and may not import us
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
             return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
         except KeyboardInterrupt:
@@ -136,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
 
 
-class Known(NamedTuple):
+class CommandTable(NamedTuple):
     """The commands and how to have the parser of one."""
 
     commands: Sequence[Command]

@@ -127,7 +127,7 @@ class KnownCommand(Protocol):
 
 
 class KnownCommands(Protocol):
-    """All commands, and the parser of each (``pcsuite.cli.Known``)."""
+    """All commands, and the parser of each (``pcsuite.cli.CommandTable``)."""
 
     @property
     def commands(self) -> Sequence[KnownCommand]:
@@ -146,8 +146,8 @@ def complete(line: str, known: KnownCommands) -> list[Completion]:
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> from pcsuite.cli import COMMANDS, Known, command_parser
-    >>> [candidate.word for candidate in complete("pcsuite mod", Known(COMMANDS, command_parser))]
+    >>> from pcsuite.cli import COMMANDS, CommandTable, command_parser
+    >>> [candidate.word for candidate in complete("pcsuite mod", CommandTable(COMMANDS, command_parser))]
     ['models']
     """
     try:

@@ -29,7 +29,7 @@ from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
-from pcsuite.report.folders import RESULT_FILE, ReportFolders, claim, report_folders
+from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.report.grid import ExtraSection
 from pcsuite.report.grid_plots import robustness_figures, worst_case_figures
 from pcsuite.report.latex import latex_tables
@@ -150,7 +150,7 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     """
     folders = report_folders(logs, output_dir)
     with RunTables(logs, folders.tables) as loaded:
-        claim(folders, logs)
+        record_owner(folders, logs)
         scores = item_scores(loaded)
         worst, by_attack = robustness_tables(scores)
         made = (worst, by_attack, interventions_table(loaded))
@@ -223,7 +223,7 @@ def build_report(
     if (known := cache.load()) is not None:
         return _published(known, folders)
     with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
-        claim(folders, logs)
+        record_owner(folders, logs)
         analysis = analyse(
             tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
         )

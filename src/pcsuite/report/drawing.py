@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.errors import require
 
 if TYPE_CHECKING:
-    from pcsuite.report.renderer import TwinRenderer
+    from pcsuite.report.renderer import DualRenderer
 
 INK = "#20242c"
 LINE = "#d5d9e0"
@@ -151,11 +151,11 @@ def canvas(
         yield figure, axes
 
 
-def paint(figure: Any) -> TwinRenderer:
+def paint(figure: Any) -> DualRenderer:
     """Place the panels of a figure and draw it, once for the SVG and the PNG."""
-    from pcsuite.report.renderer import TwinRenderer
+    from pcsuite.report.renderer import DualRenderer
 
-    renderer = TwinRenderer(figure.bbox.width, figure.bbox.height)
+    renderer = DualRenderer(figure.bbox.width, figure.bbox.height)
     with warnings.catch_warnings():
         # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
@@ -167,7 +167,7 @@ def paint(figure: Any) -> TwinRenderer:
     return renderer
 
 
-def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
+def _place_panels(figure: Any, renderer: DualRenderer) -> None:
     """Give each panel the room that its ticks, labels, title and legend leave, rows and columns in line.
 
     Legends of the figure stand in a row of their own below. Everything is measured once and then moved, so ticks stay

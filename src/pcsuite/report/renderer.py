@@ -27,7 +27,7 @@ _CACHED_TEXTS = 4096
 _TextBitmap = tuple[Any, float, float]
 
 
-class TwinRenderer(RendererSVG):  # type: ignore[misc]
+class DualRenderer(RendererSVG):  # type: ignore[misc]
     """Writes the SVG, and passes what is drawn on to :attr:`bitmap`, which has a higher resolution.
 
     Lines and fonts follow the resolution of the bitmap by themselves; places, marks and clips are scaled here. The

@@ -518,7 +518,7 @@ def _run_context(run: OpenRun, wanted: Filter) -> dict[str, Any]:
     }
 
 
-def settled(viewer: Viewer, request: Request) -> str | None:
+def form_target(viewer: Viewer, request: Request) -> str | None:
     """Where a filter form leads: an address without empty fields and without what another task or axis had.
 
     A form says in ``of`` what it was made for. ``None`` where the request comes from no form.

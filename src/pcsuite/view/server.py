@@ -29,7 +29,7 @@ from pcsuite.report.page import shared_style
 from pcsuite.view.filters import address, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
-from pcsuite.view.pages import CLIP, PAGES, Page, settled
+from pcsuite.view.pages import CLIP, PAGES, Page, form_target
 from pcsuite.view.runs import planned_rows, refreshed
 from pcsuite.view.viewer import StillReading, Viewer
 
@@ -54,7 +54,9 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
     def page(build: Callable[[Viewer, Request], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            if "of" in request.query_params and (target := await run_in_threadpool(settled, viewer, request)):
+            if "of" in request.query_params and (
+                target := await run_in_threadpool(form_target, viewer, request)
+            ):
                 return RedirectResponse(target, status_code=303)
             template, context = await run_in_threadpool(build, viewer, request)
             # Jinja is given the address so that links keep everything that is not changed by them.
