@@ -326,9 +326,9 @@ def test_the_refusal_says_what_and_how_to_go_on():
 def test_calls_of_a_row_cost_what_their_tokens_together_cost():
     """0.1 + 0.2 is not 0.3 in floating point: prices of calls one by one would depend on how a loop went."""
     price = Price(0.1, 0.4, 0.1, 1.0, "stated")
-    usages = [{"prompt_tokens": 100, "completion_tokens": n, "total_tokens": 100 + n} for n in (7, 9)]
-    assert sum(calls_cost(price, [usage]) for usage in usages) != calls_cost(price, usages)
-    assert calls_cost(price, usages) == calls_cost(price, usages[::-1]) == price.cost(200, 16)
+    calls = [generation(100, completion) for completion in (7, 9)]
+    assert sum(calls_cost(price, [call]) for call in calls) != calls_cost(price, calls)
+    assert calls_cost(price, calls) == calls_cost(price, calls[::-1]) == price.cost(200, 16)
 
 
 def test_hidden_and_cached_tokens_of_each_call_are_priced():
@@ -339,5 +339,9 @@ def test_hidden_and_cached_tokens_of_each_call_are_priced():
         {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 125, "cached_tokens": 200},
     ]
     whole = (100 * 2.0 + 100 * 0.5 + 55 * 8.0) / 1e6
-    assert calls_cost(price, usages) == pytest.approx(whole)
-    assert calls_cost(price, usages, batch=True) == pytest.approx(whole / 2)
+    assert calls_cost(price, [{"usage": usage} for usage in usages]) == pytest.approx(whole)
+    batched = [{"usage": usage, "batch": "b-1"} for usage in usages]
+    assert calls_cost(price, batched) == pytest.approx(whole / 2)
+    mixed = [{"usage": usages[0]}, {"usage": usages[0], "batch": "b-1"}]
+    assert calls_cost(price, mixed) == pytest.approx(1.5 * (100 * 2.0 + 30 * 8.0) / 1e6)
+    assert calls_cost(None, batched) is None

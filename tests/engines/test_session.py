@@ -9,7 +9,7 @@ import pytest
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.engines.adapters.base import Decoding, ModelAdapter, NoOptions, Request
+from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
 from pcsuite.engines.limits import TEMPLATE_ALLOWANCE, RetriesExhaustedError
 from pcsuite.engines.session import Session, build_adapter, check_model, open_models
@@ -121,7 +121,8 @@ def test_callers_without_rows_stop_at_the_profiles_error_rate(tmp_path):
 
 @pytest.mark.parametrize(("prompt", "counted", "bound"), [("abc", 2, 2), ("aé", None, 3)])
 def test_what_is_set_aside_is_the_prompts_tokens_or_its_bytes(tmp_path, prompt, counted, bound):
-    client = session_of(tmp_path, retry={"max_attempts": 2, "base_s": 0.01}).add(
+    retry = {"max_attempts": 2, "base_s": 0.01}
+    client = session_of(tmp_path, max_tokens_overall=10_000, retry=retry).add(
         "sim", Failing(EngineError("busy", retryable=True))
     )
     with pytest.raises(EngineError):
@@ -131,11 +132,20 @@ def test_what_is_set_aside_is_the_prompts_tokens_or_its_bytes(tmp_path, prompt, 
     assert client.session.budget.spent_tokens == each * client.adapter.calls
 
 
+def test_without_a_limit_there_is_no_budget_and_calls_are_made_all_the_same(tmp_path):
+    free = session_of(tmp_path)
+    context = CallContext("t", "i", "C0", (), "none", gold=lambda: "yes", wrong=lambda rng: "no")
+    made = asyncio.run(free.add("sim").ask(replace(REQUEST, context=context)))
+    assert free.budget is None
+    assert made["text"] in ("yes", "no")
+
+
 def test_opened_models_share_a_budget_and_are_closed(tmp_path, monkeypatch):
     closed = []
     monkeypatch.setattr(SimulatedAdapter, "close", lambda self: closed.append(self.model_id))
     models = {name: {**SIMULATED, "family": name} for name in ("one", "two")}
-    suite = load_suite(write_profile(tmp_path, models, limits={"max_items_per_task": 1}))
+    limits = {"max_items_per_task": 1, "max_tokens_overall": 10_000}
+    suite = load_suite(write_profile(tmp_path, models, limits=limits))
 
     async def main():
         async with open_models(suite, ["one", "two", "one"]) as session:

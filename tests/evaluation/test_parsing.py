@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pcsuite.evaluation.base import Answer, Parsed, conclude, without_reasoning
-from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, object_spans, parse_object, read_json
+from pcsuite.evaluation.base import Answer, Parsed, clean_text, conclude
+from pcsuite.evaluation.parsing import MAX_DEPTH, object_spans, parse_object, read_json
 
 
 def test_whole_text_is_strict() -> None:
@@ -194,7 +194,7 @@ def test_a_part_of_a_broken_object_is_no_answer(text: str) -> None:
     ],
 )
 def test_reasoning_is_set_aside(text: str, kept: str) -> None:
-    assert without_reasoning(text) == kept
+    assert clean_text(text) == kept
     notes = conclude(Parsed(answer="x"), Answer(text), score=1.0).parsed.parse_errors
     aside = len(text) - len(kept)
     assert notes == ([f"reasoning block of {aside} characters set aside"] if aside else [])

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from pcsuite.data.items import Item
+from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer, squad_normalise, token_f1
 from pcsuite.evaluation.single_answer import (
     ChoiceEvaluator,
@@ -227,6 +228,11 @@ SHORT_ANSWER_ITEM = Item("q", "Who wrote it?", {"answers": ["Mary W. Shelley", "
 )
 def test_exact_match_against_any_reference(text: str, score: float) -> None:
     assert ShortAnswerEvaluator().evaluate(SHORT_ANSWER_ITEM, Answer(text)).metrics["task_score"] == score
+
+
+def test_a_truth_without_a_readable_reference_is_named_by_its_key() -> None:
+    with pytest.raises(DataError, match=r"item 'q2': truth 'answers' is ' '"):
+        ShortAnswerEvaluator().check_items([Item("q2", "Who?", {"answers": [" "]})])
 
 
 @pytest.mark.parametrize(

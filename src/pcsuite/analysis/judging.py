@@ -18,8 +18,8 @@ import numpy as np
 from pcsuite._util.hashing import named_rng, sha256_hex
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, natural_key
 from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.evaluation.base import clean_text
 from pcsuite.evaluation.judged import VALUES
-from pcsuite.evaluation.parsing import clean_text
 from pcsuite.logging.labels import (
     GoldLabel,
     JudgeSample,

@@ -31,6 +31,12 @@ class Item:
     """Where relative file names in ``truth`` start; no part of the item's content, so moving it changes nothing."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Further texts of the item by name, for prompts that put them in different places."""
+    unanswerable: bool = field(init=False, compare=False, repr=False)
+    """Whether the truth says that abstaining is the right answer."""
+
+    def __post_init__(self) -> None:
+        said = isinstance(self.truth, dict) and self.truth.get("unanswerable", False)
+        object.__setattr__(self, "unanswerable", bool(said))
 
     def file(self, name: str) -> Path:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory.

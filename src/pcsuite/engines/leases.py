@@ -282,7 +282,6 @@ class LeasedBudget(Budget):
 
     def __init__(self, lender: Lender) -> None:
         super().__init__()
-        self.unlimited = False
         self._lender = lender
         self._free = NOTHING
         self._reported = NOTHING

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from pcsuite.config.prices import Price
-from pcsuite.engines.adapters.base import Generation, Usage
+from pcsuite.engines.adapters.base import Generation
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
@@ -247,17 +247,22 @@ def calls_that_fit(wanted: int) -> int:
     return fitting
 
 
-def calls_cost(price: Price, usages: Iterable[Usage], *, batch: bool = False) -> float:
-    """What calls of these usages cost in USD; tokens that are billed and not shown (reasoning) cost as completion.
+def calls_cost(price: Price | None, calls: Iterable[Generation]) -> float | None:
+    """What calls cost in USD when they were made; ``None`` where the model's price is not known.
 
-    Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
+    Tokens that are billed and not shown (reasoning) cost as completion. Answers from the cache count as they did when
+    they were paid for, calls of a batch at its own price.
     """
-    prompt = completion = cached = 0
-    for usage in usages:
-        prompt += usage["prompt_tokens"]
-        completion += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
-        cached += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
-    return price.cost(prompt, completion, cached, batch=batch)
+    if price is None:
+        return None
+    # Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
+    single, batched = [0, 0, 0], [0, 0, 0]
+    for call in calls:
+        usage, tokens = call["usage"], batched if "batch" in call else single
+        tokens[0] += usage["prompt_tokens"]
+        tokens[1] += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
+        tokens[2] += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
+    return price.cost(*single) + price.cost(*batched, batch=True)
 
 
 TEMPLATE_ALLOWANCE = 128
@@ -271,8 +276,6 @@ class Reservation:
     tokens: int
     cost_usd: float
     price: Price | None = None
-    batch: bool = False
-    """Whether the call is one of a batch, which has a price of its own."""
 
 
 LEAST_CALLS = 50
@@ -296,13 +299,12 @@ class Budget:
     """Token and cost limits of a run that hold while calls are in flight; ``None`` is no limit. For one event loop.
 
     Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
-    usage replaces the reservation. Spent plus reserved never passes a limit.
+    usage replaces the reservation. Spent plus reserved never passes a limit. Without limits it says what was spent.
     """
 
     def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:
         self.max_tokens = max_tokens
         self.max_cost_usd = max_cost_usd
-        self.unlimited = max_tokens is None and max_cost_usd is None
         self.spent_tokens = 0
         self.spent_cost_usd = 0.0
         self._reserved_tokens = 0
@@ -319,9 +321,8 @@ class Budget:
         too little, raise :class:`BudgetExceededError`.
         """
         cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else 0.0
-        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price, batch)
-        if not self.unlimited:
-            await self.set_aside(wanted)
+        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price)
+        await self.set_aside(wanted)
         return wanted
 
     async def set_aside(self, wanted: Reservation) -> None:
@@ -372,10 +373,8 @@ class Budget:
         if generation is None or generation.get("cache_hit", False):
             tokens, cost_usd = 0, 0.0
         elif generation.get("usage_reported", True):
-            usage = generation["usage"]
-            tokens, cost_usd = usage["total_tokens"], 0.0
-            if reservation.price is not None:
-                cost_usd = calls_cost(reservation.price, [usage], batch=reservation.batch)
+            tokens = generation["usage"]["total_tokens"]
+            cost_usd = calls_cost(reservation.price, [generation]) or 0.0
         self.release(reservation, tokens, cost_usd)
 
     def settle_failure(self, reservation: Reservation, error: BaseException) -> None:
@@ -397,8 +396,6 @@ class Budget:
         """
         self.spent_tokens += tokens
         self.spent_cost_usd += cost_usd
-        if self.unlimited:
-            return
         self._outstanding -= 1
         self._reserved_tokens -= reservation.tokens
         self._reserved_cost_usd -= reservation.cost_usd

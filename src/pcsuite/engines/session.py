@@ -37,7 +37,6 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
-    Usage,
 )
 from pcsuite.engines.batches import BatchDesk, service_of
 from pcsuite.engines.limits import (
@@ -46,7 +45,6 @@ from pcsuite.engines.limits import (
     Budget,
     RetryPolicy,
     call_with_retries,
-    calls_cost,
     calls_that_fit,
     check_error_rate,
 )
@@ -144,7 +142,10 @@ class Session:
             retry.max_attempts, retry.base_s, retry.cap_s, retry.max_retry_after_s
         )
         self.cache = cache
-        self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
+        if budget is None and (limits.max_tokens_overall is not None or limits.max_cost_usd is not None):
+            budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+        self.budget = budget
+        """``None`` where the profile limits neither tokens nor cost and nobody asks what was spent."""
         self.max_inflight = calls_that_fit(suite.profile.repro.max_inflight)
         self.gate = asyncio.Semaphore(self.max_inflight)
         self._cache_failed = False
@@ -229,10 +230,12 @@ async def open_models(
     *,
     policy: RetryPolicy | None = None,
     use_cache: bool = True,
+    budget: Budget | None = None,
 ) -> AsyncIterator[Session]:
     """Open models of a profile within its limits; they are closed, and the cache is written, at the end.
 
-    ``policy`` replaces the profile's ``limits.retry``. Without ``use_cache`` every question is asked anew.
+    ``policy`` replaces the profile's ``limits.retry``, ``budget`` its limits of tokens and cost: one that is given says
+    afterwards what was spent. Without ``use_cache`` every question is asked anew.
 
     A cache that cannot be opened or written is warned of, and the models are asked without it.
 
@@ -244,7 +247,7 @@ async def open_models(
             cache = ResponseCache(Path(suite.profile.run.cache_dir) / FILE_NAME)
         except EngineError as error:
             say_without_cache(error)
-    session = Session(suite, policy=policy, cache=cache)
+    session = Session(suite, policy=policy, cache=cache, budget=budget)
     try:
         for model_id in dict.fromkeys(model_ids):
             session.add(model_id)
@@ -346,18 +349,6 @@ class ModelClient:
         session.calls += 1
         return answer
 
-    def cost(self, calls: Iterable[Generation]) -> float | None:
-        """What calls cost in USD when they were made; ``None`` where the model's price is not known.
-
-        Answers from the cache count as they did when they were paid for; calls of a batch at its own price.
-        """
-        if self.price is None:
-            return None
-        usages: dict[bool, list[Usage]] = {False: [], True: []}
-        for call in calls:
-            usages["batch" in call].append(call["usage"])
-        return sum(calls_cost(self.price, made, batch=batch) for batch, made in usages.items())
-
     async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """What a function of this model's server returns, tried again as :meth:`ask` tries.
 
@@ -376,16 +367,16 @@ class ModelClient:
             raise ServerDownError(error.message, hint=hint) from error
 
     async def _attempt(self, request: Request) -> Generation:
-        """One try: its worst case is set aside first, and replaced by what it used."""
-        budget, adapter = self.session.budget, self.adapter
-        bound = request.prompt_tokens
-        if bound is None:
-            # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
-            bound = len(request.prompt.encode("utf-8", "surrogatepass"))
-        bound += TEMPLATE_ALLOWANCE
-        desk = self.desk
-        most = request.decoding.max_tokens
-        reservation = await budget.reserve(bound, most, self.price, batch=desk is not None)
+        """One try; under a budget its worst case is set aside first, and replaced by what it used."""
+        budget, adapter, desk = self.session.budget, self.adapter, self.desk
+        if budget is not None:
+            bound = request.prompt_tokens
+            if bound is None:
+                # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
+                bound = len(request.prompt.encode("utf-8", "surrogatepass"))
+            bound += TEMPLATE_ALLOWANCE
+            most = request.decoding.max_tokens
+            reservation = await budget.reserve(bound, most, self.price, batch=desk is not None)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
             if desk is not None:
@@ -393,9 +384,11 @@ class ModelClient:
             else:
                 generation = await self._limiter.call(generate, request)
         except BaseException as error:
-            budget.settle_failure(reservation, error)
+            if budget is not None:
+                budget.settle_failure(reservation, error)
             raise
-        budget.settle(reservation, generation)
+        if budget is not None:
+            budget.settle(reservation, generation)
         return generation
 
     async def why_unenforced(self, constraint: Constraint) -> str | None:

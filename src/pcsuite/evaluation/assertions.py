@@ -28,9 +28,18 @@ from pcsuite._util.text import shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, MetricValue, Parsed, conclude, fold
+from pcsuite.evaluation.base import (
+    Answer,
+    Evaluation,
+    Evaluator,
+    MetricValue,
+    Parsed,
+    clean_text,
+    conclude,
+    fold,
+)
 from pcsuite.evaluation.numerals import final_number, number_of
-from pcsuite.evaluation.parsing import clean_text, read_json
+from pcsuite.evaluation.parsing import read_json
 from pcsuite.evaluation.schema_check import fill_required, schema_error
 from pcsuite.prompts.verbatim import fill_placeholders
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
-from pcsuite._util.text import describe
+from pcsuite._util.text import check_depth, describe
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -47,15 +47,13 @@ class Parsed(msgspec.Struct):
 
 @dataclass(slots=True)
 class Evaluation:
-    """A scored answer. ``metrics`` always has ``task_score`` (0..1, 0 for a missing answer) and ``lenient_score``."""
+    """A scored answer. ``metrics`` always has ``task_score`` (0..1, 0 for a missing answer).
+
+    A scorer without ``lenient_score`` is as lenient as it is strict (:func:`score_answer`).
+    """
 
     parsed: Parsed
     metrics: dict[str, MetricValue]
-
-    def __post_init__(self) -> None:
-        # A scorer without a lenient rule of its own is as lenient as it is strict.
-        if "task_score" in self.metrics:
-            self.metrics.setdefault("lenient_score", self.metrics["task_score"])
 
 
 class JudgeCall(msgspec.Struct, frozen=True):
@@ -191,6 +189,24 @@ class Evaluator(ABC):
         """
 
 
+def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation:
+    """An answer's evaluation as a row logs it, whoever wrote the evaluator.
+
+    ``lenient_score`` is the strict one where there is none. Fields that are nested deeper than a log can hold are left
+    out, with a note among the parse errors; the answer itself stays. Raises what the evaluator raises.
+    """
+    evaluation = evaluator.evaluate(item, answer)
+    parsed, metrics = evaluation.parsed, evaluation.metrics
+    if "task_score" in metrics:
+        metrics.setdefault("lenient_score", metrics["task_score"])
+    try:
+        check_depth(answer.text, parsed.fields)
+    except ValueError as error:
+        parsed.fields = {}
+        parsed.parse_errors.append(f"fields left out: {error}")
+    return evaluation
+
+
 def conclude(
     parsed: Parsed,
     answer: Answer,
@@ -212,7 +228,7 @@ def conclude(
     ``unsupported_rate`` is ``None`` where the task cannot have unsupported content; ``extra`` holds its own metrics.
     """
     truncated = answer.finish_reason == "length"
-    set_aside = len(answer.text) - len(without_reasoning(answer.text))
+    set_aside = len(storable(answer.text)) - len(clean_text(answer.text))
     if set_aside:
         parsed.parse_errors.insert(0, f"reasoning block of {set_aside} characters set aside")
     if truncated:
@@ -247,15 +263,17 @@ _REASONING_TAG = re.compile(
 )
 
 
-def without_reasoning(text: str) -> str:
-    """The text less its reasoning blocks (``<think>…</think>`` and the like), which are not the answer.
+def clean_text(text: str) -> str:
+    """The text to score: lone surrogates made storable, reasoning blocks (``<think>…</think>`` and the like) set aside.
 
-    A closing tag alone ends a block that the chat template opened; one that never ends takes all the rest. A text that
-    is JSON as it stands is left alone: a tag inside it is a part of some value.
+    Every evaluator cleans an answer's text first; what was set aside, :func:`conclude` notes. A closing tag alone ends
+    a block that the chat template opened; one that never ends takes all the rest. A text that is JSON as it stands is
+    left alone: a tag inside it is a part of some value.
 
-    >>> without_reasoning("<think>7 or 8?</think>It is 8.")
+    >>> clean_text("<think>7 or 8?</think>It is 8.")
     'It is 8.'
     """
+    text = storable(text)
     if "<" not in text and "THINK]" not in text:
         return text
     tags = list(_REASONING_TAG.finditer(text))
@@ -280,6 +298,21 @@ def without_reasoning(text: str) -> str:
     return "".join(kept).strip()
 
 
+def storable(text: str) -> str:
+    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is.
+
+    >>> storable("a\\ud800b") == "a\\ufffdb"
+    True
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def without_reasoning_tags(text: str) -> str:
     """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees.
 
@@ -301,11 +334,6 @@ def truth_of(item: Item, key: str) -> Any:
             f"item '{item.item_id}': truth has no '{key}'",
             hint="export the dataset again, or fix the items file",
         ) from None
-
-
-def is_unanswerable(item: Item) -> bool:
-    """Whether the truth says that abstaining is the right answer."""
-    return bool(item.truth.get("unanswerable", False))
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
@@ -371,17 +399,6 @@ def is_present(value: object) -> bool:
     return bool(value.strip()) if isinstance(value, str) else value is not None
 
 
-def field_completeness(fields: Mapping[str, Any], expected: Sequence[str]) -> float:
-    """Share (0..1) of the expected fields that are present and filled; 1 where none is expected.
-
-    >>> field_completeness({"label": "x", "reason": ""}, ["label", "reason"])
-    0.5
-    """
-    if not expected:
-        return 1.0
-    return sum(is_present(fields.get(name)) for name in expected) / len(expected)
-
-
 def required_fields(schema: Mapping[str, Any] | None, default: Sequence[str]) -> tuple[str, ...]:
     """The fields an answer should have: what the schema requires, else the evaluator's own ``default``.
 
@@ -393,33 +410,37 @@ def required_fields(schema: Mapping[str, Any] | None, default: Sequence[str]) ->
     return tuple(default)
 
 
-def word_limit_metrics(fields: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, MetricValue]:
-    """``{field}_words`` of each limited field, and ``word_limit_violated``; nothing where no field is limited.
+def field_metrics(
+    fields: Mapping[str, Any],
+    *,
+    word_limits: Mapping[str, int] | None = None,
+    expected: Sequence[str] | None = None,
+    confidence_field: str | None = None,
+) -> dict[str, MetricValue]:
+    """What an answer's fields say beside the answer itself; nothing of what is not asked for.
 
-    ``limits`` are the most words a field may have; a field that is no text has 0.
+    ``{field}_words`` of each field that ``word_limits`` names, and ``word_limit_violated`` where one has more (a field
+    that is no text has 0). ``field_completeness``: the share (0..1) of the ``expected`` fields that are there and
+    filled, 1 where none is expected. ``confidence``: what is stated in its field as a probability, from a number, a
+    text or per cent; ``None`` for anything else.
+
+    >>> field_metrics({"label": "x", "why": "", "sure": "85 %"}, expected=["label", "why"], confidence_field="sure")
+    {'field_completeness': 0.5, 'confidence': 0.85}
     """
     metrics: dict[str, MetricValue] = {}
-    for name, limit in limits.items():
+    for name, limit in (word_limits or {}).items():
         value = fields.get(name)
         words = len(value.split()) if isinstance(value, str) else 0
         metrics[f"{name}_words"] = words
         metrics["word_limit_violated"] = bool(metrics.get("word_limit_violated")) or words > limit
+    if expected is not None:
+        filled = sum(is_present(fields.get(name)) for name in expected)
+        metrics["field_completeness"] = filled / len(expected) if expected else 1.0
+    if confidence_field is not None:
+        stated: Any = fields.get(confidence_field)
+        if isinstance(stated, str):
+            with suppress(ValueError):
+                stated = float(stated.strip().rstrip("% ")) / (100.0 if stated.strip().endswith("%") else 1.0)
+        is_number = isinstance(stated, (int, float)) and not isinstance(stated, bool)
+        metrics["confidence"] = float(stated) if is_number and 0.0 <= stated <= 1.0 else None
     return metrics
-
-
-def confidence_of(value: object) -> float | None:
-    """A stated confidence as a probability: a number from 0 to 1, also as text or per cent; ``None`` for anything else.
-
-    >>> confidence_of("85 %"), confidence_of(0.5), confidence_of("high")
-    (0.85, 0.5, None)
-    """
-    if isinstance(value, str):
-        text = value.strip()
-        scale = 100.0 if text.endswith("%") else 1.0
-        try:
-            value = float(text.rstrip("% ")) / scale
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if 0.0 <= value <= 1.0 else None

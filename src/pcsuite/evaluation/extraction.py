@@ -22,16 +22,15 @@ from pcsuite.evaluation.base import (
     MetricValue,
     Parsed,
     Pooling,
+    clean_text,
     conclude,
-    field_completeness,
+    field_metrics,
     is_present,
-    is_unanswerable,
     squad_normalise,
-    word_limit_metrics,
 )
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
 from pcsuite.evaluation.numerals import number_of
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import fill_required
 from pcsuite.stats.f1 import f1_score
 
@@ -92,17 +91,17 @@ class ExtractionEvaluator(Evaluator):
             **dict(zip(("tp", "fp", "fn"), _confusion(counts), strict=True)),
             **dict(zip(("lenient_tp", "lenient_fp", "lenient_fn"), lenient, strict=True)),
             **{"wrong": wrong, "invented": invented, "omitted": omitted},
-            "field_completeness": field_completeness(given, present),
-            **word_limit_metrics(parsed.fields, self.options.word_limits),
+            **field_metrics(given, expected=present),
+            **field_metrics(parsed.fields, word_limits=self.options.word_limits),
         }
         return conclude(
             parsed,
             answer,
-            score=float(abstained) if is_unanswerable(item) else f1_score(*_confusion(counts), empty=1.0),
-            lenient=None if is_unanswerable(item) or kinder is counts else f1_score(*lenient, empty=1.0),
+            score=float(abstained) if item.unanswerable else f1_score(*_confusion(counts), empty=1.0),
+            lenient=None if item.unanswerable or kinder is counts else f1_score(*lenient, empty=1.0),
             exact_match=not (wrong or invented or omitted),
             abstained=abstained,
-            unanswerable=is_unanswerable(item),
+            unanswerable=item.unanswerable,
             unsupported_rate=invented / filled if filled else 0.0,
             extra=extra,
         )
@@ -138,7 +137,7 @@ class ExtractionEvaluator(Evaluator):
 
     def gold_answer(self, item: Item) -> str:
         """The truth's fields as one JSON object."""
-        if is_unanswerable(item):
+        if item.unanswerable:
             return json.dumps({self.options.abstain_field: True})
         return self._write(_unflatten(self._truth(item)))
 

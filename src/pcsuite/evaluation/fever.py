@@ -23,8 +23,9 @@ from pcsuite.evaluation.base import (
     Evaluator,
     MetricValue,
     Parsed,
+    clean_text,
     conclude,
-    field_completeness,
+    field_metrics,
     fold,
     harmonic_mean,
     truth_of,
@@ -38,7 +39,7 @@ from pcsuite.evaluation.lenient import (
     prose_of,
 )
 from pcsuite.evaluation.numerals import marked_answer
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import fill_required
 
 NOT_ENOUGH_INFO = "NOT_ENOUGH_INFO"
@@ -149,7 +150,7 @@ class FeverEvaluator(Evaluator):
             "cited": len(cited),
             "unsupported": unsupported,
             "uncited_verdict": not cited if readable and label != NOT_ENOUGH_INFO else None,
-            "field_completeness": field_completeness(parsed.fields, fields),
+            **field_metrics(parsed.fields, expected=fields),
             **_evidence_metrics(cited, gold_sets, verifiable=verifiable and known, readable=readable),
         }
         rate = None if unsupported is None or not cited else unsupported / len(cited)

@@ -29,9 +29,10 @@ from pcsuite.evaluation.base import (
     JudgeQuestion,
     MetricValue,
     Parsed,
+    clean_text,
     conclude,
 )
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 
 PROMPT_VERSION = 1
 """Raised when the words below change; part of the ids of judged rows."""

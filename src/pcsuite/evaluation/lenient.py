@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from pcsuite.evaluation.base import fold, without_reasoning_tags
-from pcsuite.evaluation.parsing import MAX_DEPTH, clean_text, is_schema_echo, object_spans, storable
+from pcsuite.evaluation.base import clean_text, fold, storable, without_reasoning_tags
+from pcsuite.evaluation.parsing import MAX_DEPTH, is_schema_echo, object_spans
 
 _LONGEST = 20_000
 _CURLY_QUOTES = str.maketrans("“”„‘’", '"""\'\'')

@@ -12,15 +12,15 @@ from pydantic import AfterValidator, BaseModel
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
-from pcsuite.evaluation.base import Answer, Evaluation, is_unanswerable, truth_of
+from pcsuite.evaluation.base import Answer, Evaluation, truth_of
 from pcsuite.evaluation.harness import (
     helm_final_number_exact_match,
     lm_eval_flexible_extract,
     lm_eval_strict_match,
 )
 from pcsuite.evaluation.numerals import (
+    UNIT_SUFFIX,
     final_number,
-    has_unit_suffix,
     last_line,
     loose_numbers,
     marked_answer,
@@ -55,11 +55,12 @@ class NumberEvaluator(SingleAnswerEvaluator):
 
     Options: ClassVar[type[BaseModel]] = NumberOptions
     options: NumberOptions
+    reread: ClassVar[re.Pattern[str] | None] = UNIT_SUFFIX
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer; lm-evaluation-harness' and HELM's verdicts on its text stand beside ours."""
         evaluation = super().evaluate(item, answer)
-        if not is_unanswerable(item):
+        if not item.unanswerable:
             gold, metrics = str(truth_of(item, "answer")), evaluation.metrics
             metrics["lm_eval_strict_match"] = lm_eval_strict_match(answer.text, gold)
             metrics["lm_eval_flexible_extract"] = lm_eval_flexible_extract(answer.text, gold)
@@ -89,10 +90,6 @@ class NumberEvaluator(SingleAnswerEvaluator):
     def canonical(self, value: object, item: Item) -> str | None:
         """One spelling of the number."""
         return number_of(value)
-
-    def settled(self, text: str) -> bool:
-        """Only a number that may stand in other units than the gold one makes a lenient reader look again."""
-        return not has_unit_suffix(text)
 
     def lenient_value(self, value: object, item: Item) -> str | None:
         """The gold number where a lenient reader may take the text for it, else the strict one.
@@ -126,7 +123,7 @@ class NumberEvaluator(SingleAnswerEvaluator):
 
         Where abstaining is right, any number from 1 to 99.
         """
-        if is_unanswerable(item):
+        if item.unanswerable:
             return str(rng.randint(1, 99))
         offset = rng.choice((-1, 1)) * rng.randint(1, 9)
         return number_text(Fraction(self.gold_value(item)) + offset)

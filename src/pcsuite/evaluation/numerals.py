@@ -263,9 +263,10 @@ _short_number = lru_cache(maxsize=4096)(normalise_number)
 _SUFFIX = re.compile(
     r"\s?(?:(%|percent\b|per cent\b)|(hundred|thousand|million|billion|trillion)\b|([kKmMbB])(?![A-Za-z]))"
 )
-_UNIT_SUFFIX = re.compile(
+UNIT_SUFFIX = re.compile(
     r"[0-9]\s?(?:%|[pP]er ?cent|[hH]undred|[tT]housand|[mMbBtT]r?illion|[kKmMbB](?![A-Za-z]))"
 )
+"""A number with a suffix that :func:`loose_numbers` knows: it may stand in other units than the gold one."""
 _LETTER_SCALES = {"k": 3, "m": 6, "b": 9}
 # fmt: off
 _UNITS = [
@@ -308,11 +309,6 @@ def loose_numbers(text: str) -> set[str]:
     bare = said.lstrip(_LEADING_MARKUP)
     values = {_in_words(match[0]) for match in _NUMBER_WORDS.finditer(bare)} - {None}
     return {str(value) for value in values} if len(values) == 1 and not _DENIAL.match(bare) else set()
-
-
-def has_unit_suffix(text: str) -> bool:
-    """Whether some number of a text has a suffix that :func:`loose_numbers` knows."""
-    return _UNIT_SUFFIX.search(text) is not None
 
 
 def _in_other_units(said: str, value: str | None) -> set[str]:

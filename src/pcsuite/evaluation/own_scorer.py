@@ -42,11 +42,12 @@ from pcsuite.evaluation.base import (
     Evaluator,
     MetricValue,
     Parsed,
+    clean_text,
     conclude,
     fold,
 )
 from pcsuite.evaluation.numerals import final_number
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 
 SCORE_NAMES = ("score", "task_score", "pass")
 """Keys of a returned mapping that may hold the score, the first that is there."""

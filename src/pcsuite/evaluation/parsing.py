@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pcsuite.evaluation.base import JsonMode, Parsed, required_fields, without_reasoning
+from pcsuite.evaluation.base import JsonMode, Parsed, required_fields, storable
 from pcsuite.evaluation.schema_check import schema_error
 
 MAX_DEPTH = 64
@@ -37,41 +37,15 @@ class JsonReading:
     errors: list[str] = field(default_factory=list)
 
 
-def clean_text(text: str) -> str:
-    """The text to score: reasoning blocks set aside, lone surrogates (which no log can store) replaced by U+FFFD.
-
-    Every evaluator cleans an answer's text first; what was set aside, :func:`~pcsuite.evaluation.base.conclude` notes.
-    """
-    return storable(without_reasoning(text))
-
-
-def storable(text: str) -> str:
-    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is.
-
-    >>> storable("a\\ud800b") == "a\\ufffdb"
-    True
-    """
-    if text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def read_json(
-    text: str,
-    required: Collection[str] = (),
-    answer_fields: Collection[str] = (),
-    known: Collection[str] = (),
+    text: str, schema: Mapping[str, Any] | None = None, answer_fields: Sequence[str] = ()
 ) -> JsonReading:
     """Read the whole text as JSON, else the last balanced object in it that is the answer.
 
-    The answer is the last object that has all ``required`` keys (and, where ``known`` names those an answer may have,
-    one of them), else the last that has all ``answer_fields``, else the last that is not empty: an echoed schema, an
-    empty object or a draft before the final answer is none. A part of an object is never read by itself, whether the
-    object is valid, broken or cut off.
+    The answer is the last object that has all keys the ``schema`` requires (and, where it names properties, one of
+    them), else the last that has all ``answer_fields``, else the last that is not empty: an echoed schema, an empty
+    object or a draft before the final answer is none. A part of an object is never read by itself, whether the object
+    is valid, broken or cut off.
 
     ``NaN``, ``Infinity`` and numbers beyond a double are not JSON. Of a repeated key the last value counts,
     as with every common reader, and the repetition is noted. Integers beyond 64 bits become floats.
@@ -86,6 +60,7 @@ def read_json(
         whole_text_error = str(error)
     else:
         return JsonReading("strict", value, notes)
+    required, known = required_fields(schema, answer_fields), (schema or {}).get("properties", ())
     best, best_rank = None, -1
     for start, end in reversed(object_spans(stripped)):
         try:
@@ -141,8 +116,7 @@ def parse_object(text: str, schema: Mapping[str, Any] | None, answer_fields: Seq
     both modes (``json_mode`` tells them apart); ``schema_valid`` is ``None`` where there is no schema. ``fields`` is
     empty where the value is no object; ``parse_errors`` says what was wrong.
     """
-    known = (schema or {}).get("properties", ())
-    reading = read_json(text, required_fields(schema, answer_fields), answer_fields, known)
+    reading = read_json(text, schema, answer_fields)
     parsed = Parsed(
         json_valid=reading.mode != "none", json_mode=reading.mode, parse_errors=list(reading.errors)
     )

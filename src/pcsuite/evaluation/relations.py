@@ -25,13 +25,14 @@ from pcsuite.evaluation.base import (
     MetricValue,
     Parsed,
     Pooling,
+    clean_text,
     conclude,
     fold,
     is_present,
     truth_of,
 )
 from pcsuite.evaluation.lenient import loose_field, loose_lists
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.stats.f1 import f1_score
 
 _FIELDS = ("head", "type", "tail")

@@ -149,7 +149,9 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     closed = schema.get("additionalProperties") is False
     fitted = {name: value for name, value in fields.items() if name in properties or not closed}
     for name, value in fitted.items():
-        limit = _as_object(properties.get(name)).get("maxLength")
+        # A part of a schema may be true or false instead of an object: that says nothing about the value.
+        part = properties.get(name)
+        limit = part.get("maxLength") if isinstance(part, Mapping) else None
         if isinstance(value, str) and isinstance(limit, int):
             fitted[name] = value[:limit]
     for name in schema.get("required", []):
@@ -159,14 +161,9 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     return {name: fitted[name] for name in [*listed, *(name for name in fitted if name not in properties)]}
 
 
-def _as_object(schema: Any) -> Mapping[str, Any]:
-    """A part of a schema as an object: ``true``, ``false`` and a missing one say nothing about the value."""
-    return schema if isinstance(schema, Mapping) else {}
-
-
 def _smallest(part: Any) -> Any:
     """A plain value of the property's type, for fields no truth speaks of."""
-    schema = _as_object(part)
+    schema: Mapping[str, Any] = part if isinstance(part, Mapping) else {}
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):

@@ -25,18 +25,16 @@ from pcsuite.evaluation.base import (
     Evaluator,
     MetricValue,
     Parsed,
+    clean_text,
     conclude,
-    confidence_of,
     exact_match,
-    field_completeness,
+    field_metrics,
     fold,
-    is_unanswerable,
     quasi_exact_match,
     required_fields,
     squad_normalise,
     token_f1,
     truth_of,
-    word_limit_metrics,
 )
 from pcsuite.evaluation.harness import (
     helm_f1_score,
@@ -54,7 +52,7 @@ from pcsuite.evaluation.lenient import (
     yes_or_no,
 )
 from pcsuite.evaluation.numerals import last_line, marked_answer
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import fill_required
 
 
@@ -84,6 +82,11 @@ class SingleAnswerEvaluator(Evaluator):
     """Key of the truth that holds the right answer."""
     other_names: ClassVar[tuple[str, ...]] = ("answer", "final_answer", "result", "response")
     """Names of the answer field that a lenient reader accepts too."""
+    closed: bool = True
+    """Whether canonical answers are of a closed kind, so that one is surely an answer even if it reads like an
+    abstention (an option may); where any text has a canonical form only a right one is."""
+    reread: ClassVar[re.Pattern[str] | None] = None
+    """What in a text makes a lenient reader look again although it has a canonical answer; by default nothing."""
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
@@ -102,13 +105,6 @@ class SingleAnswerEvaluator(Evaluator):
         Called only for answers that do not abstain, to items that can be answered.
         """
         return answer == self.gold_value(item)
-
-    def recognises(self, answer: str, item: Item) -> bool:
-        """Whether a canonical answer is surely one, even if it reads like an abstention (an option may).
-
-        Evaluators for which any text has a canonical form recognise only a right one.
-        """
-        return True
 
     def gold_value(self, item: Item) -> str:
         """The right answer as a model should write it: by default the truth's :attr:`gold_key`.
@@ -155,10 +151,13 @@ class SingleAnswerEvaluator(Evaluator):
         text = clean_text(answer.text)
         parsed, value = self._read(text, item)
         parsed.answer = None if value is None else self.canonical(value, item)
-        stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
+        flag = parsed.fields.get(self.options.abstain_field)
+        stated = None if flag is None else stated_abstention(flag)
         if stated is not None:
             abstained = stated
-        elif parsed.answer is not None and self.recognises(parsed.answer, item):
+        elif parsed.answer is not None and (
+            self.closed or (self.gold_key in item.truth and self.is_correct(parsed.answer, item))
+        ):
             abstained = False
         else:
             unmarked = parsed.json_mode == "not_json" and marked_answer(text) is None
@@ -167,21 +166,21 @@ class SingleAnswerEvaluator(Evaluator):
             parsed.answer = ABSTENTION
         elif value is not None and parsed.answer is None:
             parsed.parse_errors.append(f"not an answer of this task: {str(value)[:80]!r}")
-        unanswerable = is_unanswerable(item)
+        unanswerable = item.unanswerable
         if unanswerable or abstained:
             correct = unanswerable and abstained
         else:
             correct = parsed.answer is not None and self.is_correct(parsed.answer, item)
         truncated, lenient = answer.finish_reason == "length", None
-        if not (correct or abstained or unanswerable or truncated):
+        settled = parsed.answer is not None and not (self.reread and self.reread.search(answer.text))
+        if not (correct or abstained or unanswerable or truncated or settled):
             lenient = self._lenient_score(answer.text, item, parsed)
-        extra: dict[str, MetricValue] = {}
-        if self.options.word_limits:
-            extra |= word_limit_metrics(parsed.fields, self.options.word_limits)
-        if parsed.json_mode != "not_json":
-            extra["field_completeness"] = field_completeness(parsed.fields, self._expected)
-        if self.options.confidence_field is not None:
-            extra["confidence"] = confidence_of(parsed.fields.get(self.options.confidence_field))
+        extra = field_metrics(
+            parsed.fields,
+            word_limits=self.options.word_limits,
+            expected=None if parsed.json_mode == "not_json" else self._expected,
+            confidence_field=self.options.confidence_field,
+        )
         extra |= self.answer_metrics(item, parsed, None if truncated else value)
         evaluation = conclude(
             parsed,
@@ -225,8 +224,6 @@ class SingleAnswerEvaluator(Evaluator):
 
     def _lenient_score(self, text: str, item: Item, parsed: Parsed) -> float:
         """1 where a lenient reader finds the right answer in what the strict one could not use."""
-        if parsed.answer is not None and self.settled(text):
-            return 0.0
         seen = lenient_text(text)
         found, rule = None, ""
         value = loose_field(parsed.fields, self.field_names, scalar=True) if parsed.fields else None
@@ -244,19 +241,12 @@ class SingleAnswerEvaluator(Evaluator):
         parsed.parse_errors.append(f"lenient: {found[:40]!r} by {rule}")
         return 1.0
 
-    def settled(self, text: str) -> bool:
-        """Whether a text with a canonical answer leaves a lenient reader nothing to find: by default any does.
-
-        Evaluators for which nearly any text has a canonical form look further.
-        """
-        return True
-
     def check(self, item: Item) -> None:
         """See that the truth's own answer would be right; :class:`~pcsuite.errors.DataError` where none could be.
 
         Items that are unanswerable need no answer. The error names what answers may be (:meth:`allowed`).
         """
-        if is_unanswerable(item):
+        if item.unanswerable:
             return
         gold = self.gold_value(item)
         read = self.canonical(gold, item)
@@ -275,7 +265,7 @@ class SingleAnswerEvaluator(Evaluator):
 
         It states a confidence of 0.95 where the schema has that field, and abstains where that is right.
         """
-        value = ABSTENTION if is_unanswerable(item) else self.gold_value(item)
+        value = ABSTENTION if item.unanswerable else self.gold_value(item)
         return self._write(item, value, confidence=0.95)
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
@@ -360,6 +350,7 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         of_schema = tuple(label for label in listed if isinstance(label, str) and label != ABSTENTION)
         self.labels: tuple[str, ...] = self.options.labels or of_schema
         """The label set: the options', else the schema's (less the abstention literal), else empty."""
+        self.closed = bool(self.labels)
         spellings = {fold(label): label for label in self.labels}
         if set(spellings) == {"yes", "no"}:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
@@ -409,10 +400,6 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the label is the item's."""
         return fold(answer) == fold(str(truth_of(item, "label")))
-
-    def recognises(self, answer: str, item: Item) -> bool:
-        """Without a label set any text has a canonical form, so only a right one is surely an answer."""
-        return bool(self.labels) or ("label" in item.truth and self.is_correct(answer, item))
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another label, drawn at random."""
@@ -555,6 +542,9 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     """
 
     Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
+    gold_key: ClassVar[str] = "answers"
+    closed: bool = False
+    reread: ClassVar[re.Pattern[str] | None] = re.compile("")
 
     def evaluate(self, item: Item, answer: Answer) -> Evaluation:
         """Score one answer, and say whether it asserts what no reference supports."""
@@ -577,20 +567,12 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
         """Whether the answer equals one of the item's."""
         return any(answer == _normalised(reference) for reference in self._references(item))
 
-    def settled(self, text: str) -> bool:
-        """Any text has a canonical form, so a lenient reader may find the answer inside it."""
-        return False
-
     def is_leniently_correct(self, value: str, item: Item) -> bool:
         """Whether a short text (up to 20 words) holds one of the item's answers as whole words and denies nothing."""
         words = f" {value} "
         if len(value.split()) > _MOST_WORDS or " not " in words:
             return False
         return any(f" {_normalised(reference)} " in words for reference in self._references(item))
-
-    def recognises(self, answer: str, item: Item) -> bool:
-        """Any text has a canonical form, so only a right one is surely an answer."""
-        return "answers" in item.truth and self.is_correct(answer, item)
 
     def gold_value(self, item: Item) -> str:
         """The item's first answer."""

@@ -15,9 +15,9 @@ from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed, conclude, is_unanswerable, truth_of
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed, clean_text, conclude, truth_of
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import fill_required
 from pcsuite.evaluation.sql_contents import generated_contents, stored_contents
 from pcsuite.evaluation.sql_match import naive_match, same_result
@@ -82,7 +82,7 @@ class SqlEvaluator(Evaluator):
         parsed, query = self._read(text)
         abstained = query is None and text_abstains(text)
         parsed.answer = ABSTENTION if abstained else (normalise_sql(query) if query else None)
-        unanswerable = is_unanswerable(item)
+        unanswerable = item.unanswerable
         done, lenient = Execution(), None
         if answer.finish_reason != "length" and not unanswerable and not abstained:
             if query:
@@ -163,7 +163,7 @@ class SqlEvaluator(Evaluator):
 
     def gold_answer(self, item: Item) -> str:
         """The gold query."""
-        return self._write(ABSTENTION if is_unanswerable(item) else str(truth_of(item, "query")).strip())
+        return self._write(ABSTENTION if item.unanswerable else str(truth_of(item, "query")).strip())
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """A query that runs and returns one value no gold query returns.

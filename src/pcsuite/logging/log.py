@@ -389,7 +389,6 @@ class RunLog:
         self._write()
         self._start_sync()
         self._finish_sync()
-        self._rescue()
 
     def _start_sync(self) -> None:
         """Sync in a thread: the disk may take long, and calls to models need not wait for it."""
@@ -405,9 +404,21 @@ class RunLog:
         self._syncing = self._syncer.submit(both)
 
     def _finish_sync(self) -> None:
+        """Take what the sync under way found, if there is one; raises what it raised.
+
+        Where the log or the prompts are no longer at their place the run goes on in other files.
+        """
         syncing, self._syncing = self._syncing, None
-        if syncing is not None:
-            syncing.result()
+        if syncing is None:
+            return
+        syncing.result()
+        for file in (self._file, self.prompts.file):
+            if file.displaced:
+                lost, rescue = file.path, self.paths.rescue
+                target = rescue.log if file is self._file else rescue.prompts
+                file.move_to(target)
+                self._rescued.append(target)
+                _LOGGER.warning("%s was deleted or replaced: the run goes on in %s", lost, target)
 
     def _write(self, *, in_loop: bool = False) -> None:
         """Write what was appended since; ``in_loop`` nobody can take an error, so the next append raises it."""
@@ -415,7 +426,8 @@ class RunLog:
         if not lines:
             return
         try:
-            self._rescue()
+            if self._syncing is not None and self._syncing.done():
+                self._finish_sync()
             self._file.write(b"".join(lines))
             self._unsynced += len(lines)
             if self._unsynced >= _SYNC_ROWS or time.monotonic() - self._synced_at >= _SYNC_SECONDS:
@@ -431,16 +443,6 @@ class RunLog:
             self._failure = error
             if not in_loop:
                 raise
-
-    def _rescue(self) -> None:
-        """Go on in other files where a sync found that the log or the prompts are no longer at their place."""
-        for file in (self._file, self.prompts.file):
-            if file.displaced:
-                lost, rescue = file.path, self.paths.rescue
-                target = rescue.log if file is self._file else rescue.prompts
-                file.move_to(target)
-                self._rescued.append(target)
-                _LOGGER.warning("%s was deleted or replaced: the run goes on in %s", lost, target)
 
     def _set_aside(self) -> None:
         """Give what the log has had so far the next free name; the log begins anew."""

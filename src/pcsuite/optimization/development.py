@@ -169,8 +169,10 @@ class DevProblem:
 
     @property
     def budget(self) -> Budget:
-        """What was spent."""
-        return self._client.session.budget
+        """What was spent; a problem is opened with one, limited or not."""
+        budget = self._client.session.budget
+        assert budget is not None
+        return budget
 
     @property
     def tried(self) -> int:

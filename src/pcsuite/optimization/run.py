@@ -13,7 +13,7 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
-from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.limits import Budget, RetryPolicy
 from pcsuite.engines.session import LoopThread, open_models
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
@@ -191,7 +191,11 @@ def open_problem(
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
             try:
                 wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
-                opened = open_models(suite, wanted, policy=policy, use_cache=settings.use_cache)
+                limits = suite.profile.limits
+                budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+                opened = open_models(
+                    suite, wanted, policy=policy, use_cache=settings.use_cache, budget=budget
+                )
                 with thread.entered(opened) as session:
                     problem = DevProblem(
                         dev,

@@ -16,6 +16,7 @@ from pcsuite.config.definitions import JudgeSpec
 from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
+from pcsuite.engines.limits import calls_cost
 from pcsuite.engines.session import ModelClient
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.base import Answer, Evaluator, JudgeCall, JudgeQuestion
@@ -80,7 +81,7 @@ class Judge:
                 constraint_backend=made.get("constraint_backend"),
                 prompt_tokens=usage["prompt_tokens"],
                 completion_tokens=usage["completion_tokens"],
-                cost_usd=self.client.cost([made]),
+                cost_usd=calls_cost(self.client.price, [made]),
                 latency_ms=made["latency_ms"],
                 cache_hit=made.get("cache_hit", False),
             ),

@@ -19,9 +19,9 @@ from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
-from pcsuite._util.text import check_depth, describe, shorten
+from pcsuite._util.text import describe, shorten
 from pcsuite.engines.adapters.base import Constraint, Generation, Request
-from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.limits import RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
     BudgetExceededError,
@@ -36,12 +36,13 @@ from pcsuite.evaluation.answer_probability import (
     label_probability,
     perplexity,
 )
-from pcsuite.evaluation.base import Evaluation, JudgeCall, Parsed
+from pcsuite.evaluation.base import Evaluation, JudgeCall, score_answer
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
     GenerationRecord,
     ModelRef,
+    PerturbationRef,
     PromptRecord,
     RunRow,
     TaskRef,
@@ -161,7 +162,7 @@ class Pipeline:
         self._commit = work.commit
         self._unproven = work.unproven
         self._retrievers = TaskRetrievers(session.suite, session.policy)
-        self._prepared: OrderedDict[tuple[str, str, str, str, str], _Prepared] = OrderedDict()
+        self._prepared: OrderedDict[tuple[str, str, str, str, PerturbationRef], _Prepared] = OrderedDict()
         self._judges = RowJudges(session.clients, self._control_outcome)
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
@@ -199,7 +200,7 @@ class Pipeline:
                 outcome = await ask()
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.cost(outcome.calls)
+            metrics["cost_usd"] = calls_cost(client.price, outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
             if judge is not None:
                 stage = JUDGING
@@ -209,8 +210,7 @@ class Pipeline:
                 costs = [call.cost_usd for call in judged if call.cost_usd is not None]
                 metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
             stage = SCORING
-            evaluation = task.evaluator.evaluate(item, outcome)
-            bound_depth(outcome.text, evaluation.parsed)
+            evaluation = score_answer(task.evaluator, item, outcome)
             # A row has one answer and no entropy; the name stands for what summaries fill in.
             scored: dict[str, object] = {**evaluation.metrics, **metrics, "entropy_cat": None}
             if task.spec.retrieval:
@@ -293,7 +293,7 @@ class Pipeline:
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""
         cell = unit.cell
-        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation.variant)
+        key = (cell.model_id, cell.condition.id, cell.task.id, unit.item.item_id, unit.perturbation)
         ready = self._prepared.get(key)
         if ready is None:
             if client.adapter.counts_remotely and self._counts_tokens:
@@ -336,18 +336,6 @@ class Pipeline:
             tokens_exact=prompt.exact,
         )
         return _Prepared(prompt, record, cell.program())
-
-
-def bound_depth(text: str, parsed: Parsed) -> None:
-    """Leave out the fields of an answer that is nested deeper than a log can hold; the answer itself stays.
-
-    ``parsed`` is changed in place: without fields, and with a note of it among its parse errors.
-    """
-    try:
-        check_depth(text, parsed.fields)
-    except ValueError as error:
-        parsed.fields = {}
-        parsed.parse_errors.append(f"fields left out: {error}")
 
 
 def unforeseen(stage: str, error: Exception) -> str:

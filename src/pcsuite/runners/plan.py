@@ -89,16 +89,23 @@ class Cell:
             return apply_condition(self.condition, ctx).tree
         return replace(self.applied.tree, input_text=item.input_text)
 
-    def units(self, item: Item) -> Iterator[Unit]:
-        """The rows of an item in this cell: one for each perturbation and seed.
+    @cached_property
+    def replicates(self) -> list[tuple[int, PerturbationRef, str]]:
+        """Seed and perturbation of each row of an item, and the end that they give to the text behind its run id.
 
         Perturbation by perturbation, so that replicates, which share a prompt, follow one another.
         """
+        return [
+            (seed, perturbation, f"|{seed}|{perturbation.variant}")
+            for perturbation in self.perturbations
+            for seed in self.seeds
+        ]
+
+    def units(self, item: Item) -> Iterator[Unit]:
+        """The rows of an item in this cell: one for each perturbation and seed, in the order of :attr:`replicates`."""
         shared = f"{self.fingerprint}|{item.item_id}|{self.task.item_digests[item.item_id]}"
-        for perturbation in self.perturbations:
-            for seed in self.seeds:
-                run_id = sha256_hex(f"{shared}|{seed}|{perturbation.variant}")
-                yield Unit(self, item, seed, perturbation, run_id)
+        for seed, perturbation, ending in self.replicates:
+            yield Unit(self, item, seed, perturbation, sha256_hex(shared + ending))
 
     def context(self, item: Item, perturbation: str) -> CallContext:
         """What a call for an item of this cell is for; a simulated model answers from it.

@@ -13,12 +13,12 @@ from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
 from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
-from pcsuite.evaluation.base import Answer, Evaluator
+from pcsuite.evaluation.base import Answer, Evaluator, score_answer
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, bound_depth, unforeseen, utc_now
+from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, unforeseen, utc_now
 from pcsuite.runners.task_plan import build_evaluator
 
 _KEPT_METRICS = (
@@ -98,8 +98,7 @@ def _again(
     try:
         said = row.judge or ()
         answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), said)
-        evaluation = task[0].evaluate(item, answer)
-        bound_depth(row.generation.text, evaluation.parsed)
+        evaluation = score_answer(task[0], item, answer)
     except MissingExtraError:
         raise
     except Exception as error:

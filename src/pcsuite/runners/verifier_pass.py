@@ -29,11 +29,11 @@ from pcsuite._util.loops import run_blocking
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
-from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.limits import RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import BudgetExceededError, EngineError, LogError, ServerDownError
-from pcsuite.evaluation.base import Parsed
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.base import Parsed, clean_text
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
 from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow
 from pcsuite.logging.segments import log_exists
@@ -41,7 +41,6 @@ from pcsuite.programs.base import Outcome
 from pcsuite.runners.pipeline import (
     ASKING,
     FinishedRow,
-    bound_depth,
     generation_record,
     in_lanes,
     unforeseen,
@@ -293,9 +292,8 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
             generation, usage = generation_record(outcome)
             metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = client.cost([answer])
+            metrics["cost_usd"] = calls_cost(client.price, [answer])
             verdict = read_verdict(answer["text"], answer["finish_reason"])
-            bound_depth(answer["text"], verdict.parsed)
             parsed = verdict.parsed
             metrics["contradiction"] = verdict.contradiction
             metrics["verifier_correct"] = verdict.correct

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from pcsuite._util.hashing import digest
 from pcsuite.data.items import Item
-from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, conclude, truth_of
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, clean_text, conclude, truth_of
 from pcsuite.evaluation.lenient import lenient_text, loose_object
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.verifier.compare import compare_records
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.tree import compared_record

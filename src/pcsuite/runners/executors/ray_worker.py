@@ -355,7 +355,7 @@ class GridWorker:
             work.plan.suite,
             policy=work.policy,
             cache=self._link if work.use_cache else None,
-            budget=LeasedBudget(self._link) if limited else Budget(),
+            budget=LeasedBudget(self._link) if limited else None,
         )
         judges = [name for name in work.plan.judges if name not in models]
         if setting.shared or judges:

@@ -15,10 +15,11 @@ from pcsuite.config.load import Suite
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
-from pcsuite.engines.limits import RetryPolicy
+from pcsuite.engines.limits import Budget, RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, check_model, constraint_of, open_models
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
-from pcsuite.evaluation.parsing import clean_text, parse_object
+from pcsuite.evaluation.base import clean_text
+from pcsuite.evaluation.parsing import parse_object
 from pcsuite.programs import PROGRAMS
 from pcsuite.programs.base import Job
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
@@ -120,7 +121,9 @@ def run_improvement(
         items.setdefault(document, Item(one.eval_id, document, {"record": record}))
     setup = _setup(suite, settings, task, items)
     config = _loop_config(settings, held_out, setup.fingerprint)
-    opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache)
+    limits = suite.profile.limits
+    budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+    opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache, budget=budget)
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
         wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))
@@ -136,7 +139,6 @@ def run_improvement(
         workers = client.concurrency
         improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
         result = improvement.run(first, propose_only=settings.propose_only)
-        budget = session.budget
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
     return outcome
