@@ -116,14 +116,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 hint = did_you_mean(args.command, (known.name for known in COMMANDS))
                 raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
             words = command_parser(command).parse_args([word for word in args.rest if word != "--debug"])
-            words.known = CommandTable(
-                COMMANDS, command_parser
-            )  # completion looks into them, and may not import us
+            # Completion looks into them, and may not import us.
+            words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
             return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
         except KeyboardInterrupt:
-            message = "interrupted; finished work is kept, the same command goes on from here"
-            print(f"pcsuite: {message}", file=sys.stderr)
+            again = "the same command" + (" without --overwrite" if "--overwrite" in args.rest else "")
+            print(f"pcsuite: interrupted; finished work is kept, {again} goes on from here", file=sys.stderr)
             return Exit.INTERRUPTED
         except BrokenPipeError:
             # The reader (``head``, say) went away; what is still buffered must not fail at exit.

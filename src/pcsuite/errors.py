@@ -13,6 +13,7 @@ PcsuiteError
 ├── ServerDownError      a model's server cannot be reached, and never answered
 ├── BudgetExceededError  the run reached its token or cost limit
 ├── ErrorRateError       too many calls failed
+├── UnansweredError      calls failed that nothing can be concluded without
 └── AnalysisError        a table or a statistic cannot be computed
 
 The command line prints ``str(error)`` and exits with ``exit_code`` (:class:`Exit`); only ``--debug`` shows a traceback.
@@ -152,6 +153,12 @@ class ErrorRateError(PcsuiteError):
     """Too many calls failed."""
 
     exit_code = Exit.STOPPED
+
+
+class UnansweredError(PcsuiteError):
+    """Calls failed that nothing can be concluded without; what was answered is kept."""
+
+    exit_code = Exit.FAILED_ROWS
 
 
 class AnalysisError(PcsuiteError):

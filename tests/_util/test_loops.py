@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pcsuite._util.loops import run_beside, run_blocking
+from pcsuite._util.loops import run_beside, run_blocking, together
 
 NAME = contextvars.ContextVar("name", default="nobody")
 
@@ -115,3 +115,21 @@ def test_an_interrupt_while_waiting_cancels_the_coroutine(monkeypatch):
 
     asyncio.run(outer())
     assert cleaned == [True]
+
+
+def test_where_one_fails_the_others_are_cancelled_before_it_is_told():
+    ended = []
+
+    async def waits():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waits")
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_blocking(together([waits(), fails(), waits()]))
+    assert ended == ["waits", "waits"]

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from pcsuite.config.yaml_source import YamlSource
 from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
 from pcsuite.engines.limits import TEMPLATE_ALLOWANCE, RetriesExhaustedError
-from pcsuite.engines.session import Session, build_adapter, check_model, open_models
+from pcsuite.engines.session import LoopThread, Session, build_adapter, check_model, open_models
 from pcsuite.errors import ConfigError, EngineError, ErrorRateError
 from support.profiles import SIMULATED, write_profile
 
@@ -112,9 +115,10 @@ def test_callers_without_rows_stop_at_the_profiles_error_rate(tmp_path):
 
     async def ask_all():
         for _ in range(49):
-            assert await client.ask_if_possible(REQUEST) is None
+            with pytest.raises(EngineError, match="no"):
+                await client.ask_counted(REQUEST)
         with pytest.raises(ErrorRateError, match="50 of 50 calls failed"):
-            await client.ask_if_possible(REQUEST)
+            await client.ask_counted(REQUEST)
 
     asyncio.run(ask_all())
 
@@ -164,6 +168,34 @@ def test_the_next_question_of_a_row_has_a_seed_of_its_own():
     assert first.then("retry-2", "Again").seed != second.seed
     assert (second.decoding.max_tokens, again.decoding.max_tokens, second.step) == (4, 8, "retry-1")
     assert first.then("retry-1", "Again", max_tokens=9).decoding.max_tokens == 8
+
+
+def test_a_loop_that_ends_lets_nobody_wait_for_ever():
+    """A thread whose call is under way, and one that comes too late, are both told at once."""
+    begun, told = threading.Event(), []
+
+    async def endless():
+        begun.set()
+        await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def opened():
+        yield
+
+    def wait_in(loop):
+        try:
+            loop.call(endless())
+        except CancelledError:
+            told.append("cancelled")
+
+    with suppress(ZeroDivisionError), LoopThread() as loop, loop.entered(opened()):
+        waiting = threading.Thread(target=wait_in, args=(loop,))
+        waiting.start()
+        assert begun.wait(10)
+        raise ZeroDivisionError
+    waiting.join(10)
+    wait_in(loop)
+    assert told == ["cancelled", "cancelled"]
 
 
 def test_a_cost_budget_refuses_a_model_that_nobody_can_price(monkeypatch):

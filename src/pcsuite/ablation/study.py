@@ -248,6 +248,9 @@ class Study:
                     "max_items_per_task": self.count,
                     "max_tokens_overall": request.budget_tokens,
                     "max_cost_usd": request.budget_usd,
+                    **base.profile.limits.model_dump(
+                        mode="json", include={"stop_on_error_rate", "retry"}, exclude_defaults=True
+                    ),
                 },
                 "length_control": "off",
             }
@@ -329,7 +332,7 @@ def prepare(request: AblationRequest) -> Study:
         )
     study = replace(whole, design=design)
     _check_context(study, source)
-    if request.budget_tokens is not None or request.budget_usd is not None:
+    if whole.request.budget_tokens is not None or whole.request.budget_usd is not None:
         arms = _affordable_arms(study, source)
         design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
         study = replace(study, design=design)
@@ -342,6 +345,12 @@ def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)
+    limits = base.profile.limits
+    request = replace(
+        request,
+        budget_tokens=limits.max_tokens_overall if request.budget_tokens is None else request.budget_tokens,
+        budget_usd=limits.max_cost_usd if request.budget_usd is None else request.budget_usd,
+    )
     prompt = read_prompt(request.prompt, request.split, append_input=request.append_input)
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt

@@ -42,6 +42,7 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
     add("--labels", **FILE, help="the filled-in table (default: what was labelled in pcsuite view)")
     about = "verdicts of each task to ask for again, for self-consistency; 0 makes no call (default: 30)"
     add("--again", type=int, default=30, metavar="N", help=about)
+    options.add_call_arguments(checking)
 
 
 def execute_judge(args: argparse.Namespace) -> int:
@@ -113,7 +114,9 @@ def _check(args: argparse.Namespace) -> int:
     if args.again < 0:
         raise ConfigError(f"--again {args.again}: a number of verdicts is not negative")
     suite = options.suite_from(args)
-    found = check_judge(suite, labels=args.labels, again=args.again)
+    found = check_judge(
+        suite, labels=args.labels, again=args.again, use_cache=not args.no_cache, quiet=args.quiet
+    )
     for record in found.check.records:
         print(_line(record))
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
@@ -125,8 +128,10 @@ def _check(args: argparse.Namespace) -> int:
             f"note    {', '.join(few)}: effects are corrected by labels from {FEWEST_LABELLED} items on, labelled under"
             " both conditions"
         )
+    if found.unanswered:
+        print(f"failed  {found.unanswered} questions were not answered (run again to ask them)")
     print(f"next    pcsuite report --config {args.config}")
-    return Exit.DONE
+    return Exit.FAILED_ROWS if found.unanswered else Exit.DONE
 
 
 def _line(record: dict[str, object]) -> str:

@@ -95,7 +95,8 @@ def execute_optimize(args: argparse.Namespace) -> int:
         return 0
     for settings in chosen:
         shown = _Progress(settings, quiet=args.quiet)
-        _print_outcome(args, search.optimize(suite, settings, on_score=shown.tell))
+        outcome = search.optimize(suite, settings, on_score=shown.tell, quiet=args.quiet)
+        _print_outcome(args, outcome)
     return 0
 
 

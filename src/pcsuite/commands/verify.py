@@ -465,7 +465,7 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
       pcsuite improve evals --propose-only                           # then edit the draft and run again
       pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
     """
-    from pcsuite.commands.options import add_one, add_profile_arguments
+    from pcsuite.commands.options import add_call_arguments, add_one, add_profile_arguments
 
     add = parser.add_argument
     add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
@@ -493,7 +493,7 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     add("--extractor", metavar="CMD", help=about)
     about = "seconds one call of the extractor may take (default 600)"
     add("--extractor-timeout", type=float, default=600.0, metavar="S", help=about)
-    add("--no-cache", action="store_true", help="do not read or write the response cache")
+    add_call_arguments(parser)
     add("--json", action="store_true", help="print the summary as JSON instead of a table")
 
 
@@ -523,7 +523,7 @@ def execute_improve(args: argparse.Namespace) -> int:
         instruction=instruction,
         use_cache=not args.no_cache,
     )
-    outcome = run_improvement(suite_from(args), settings)
+    outcome = run_improvement(suite_from(args), settings, quiet=args.quiet)
     if args.json:
         print(json.dumps(json.loads((outcome.folder / SUMMARY).read_text(encoding="utf-8")), indent=1))
     else:

@@ -51,6 +51,8 @@ class RetriesExhaustedError(EngineError):
     def __init__(self, cause: EngineError, attempts: int) -> None:
         super().__init__(cause.message, hint=cause.hint, status=cause.status)
         self.attempts = attempts
+        self.lost = is_overload(cause)
+        """Whether the server failed it, whatever was asked: overload, a time-out, a lost connection."""
 
 
 async def call_with_retries(

@@ -13,6 +13,7 @@ import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -45,6 +46,7 @@ from pcsuite.engines.limits import (
     Budget,
     RetryPolicy,
     call_with_retries,
+    calls_cost,
     calls_that_fit,
     check_error_rate,
 )
@@ -150,7 +152,9 @@ class Session:
         self.gate = asyncio.Semaphore(self.max_inflight)
         self._cache_failed = False
         self.calls = self.failed_calls = 0
-        """What :meth:`ModelClient.ask_if_possible` asked, over all models."""
+        """What :meth:`ModelClient.ask_counted` asked, over all models."""
+        self.watch: Callable[[Generation | None, float | None], object] | None = None
+        """Is told of every counted call: its answer, ``None`` where it failed, and what it cost in USD."""
 
     def add(
         self,
@@ -332,10 +336,11 @@ class ModelClient:
         generation["attempts"] = attempts
         return generation
 
-    async def ask_if_possible(self, request: Request) -> Generation | None:
-        """As :meth:`ask`, for callers that can do without a single answer: ``None`` for a call that failed.
+    async def ask_counted(self, request: Request) -> Generation:
+        """As :meth:`ask`, for whoever writes no rows, whose failures a :class:`RowSink` would count.
 
-        Raises :class:`ErrorRateError` once more calls failed than the profile's ``stop_on_error_rate`` allows.
+        Raises :class:`EngineError` for a call that failed, and :class:`ErrorRateError` instead once more calls of the
+        session failed than the profile's ``stop_on_error_rate`` allows.
         """
         session = self.session
         try:
@@ -343,10 +348,14 @@ class ModelClient:
         except EngineError as error:
             session.calls += 1
             session.failed_calls += 1
+            if session.watch is not None:
+                session.watch(None, 0.0)
             most = session.suite.profile.limits.stop_on_error_rate
             check_error_rate(session.calls, session.failed_calls, most, str(error))
-            return None
+            raise
         session.calls += 1
+        if session.watch is not None:
+            session.watch(answer, calls_cost(self.price, [answer]))
         return answer
 
     async def retried(self, function: Callable[[], Awaitable[ResultT]]) -> ResultT:
@@ -492,6 +501,8 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="event-loop", daemon=True)
+        self._guard = threading.Lock()
+        self._ending = False
 
     def __enter__(self) -> LoopThread:
         self._thread.start()
@@ -500,7 +511,8 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
+        self._end_calls()
+        self._submit(self._loop.shutdown_default_executor()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -508,33 +520,48 @@ class LoopThread:
     def call(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine and wait for what it returns or raises.
 
-        Safe to call from any thread but the loop's own; an interrupt cancels the coroutine.
+        Safe to call from any thread but the loop's own; an interrupt cancels the coroutine. Raises ``CancelledError``
+        where the loop is ending: a thread that comes too late must not wait for ever.
         """
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        with self._guard:
+            if self._ending:
+                coroutine.close()
+                raise CancelledError
+            future = self._submit(coroutine)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
+    def _submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _end_calls(self) -> None:
+        """Take no more calls, and cancel those that other threads still wait for."""
+        with self._guard:
+            self._ending = True
+        self._submit(self._cancel_all()).result()
+
     async def _cancel_all(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._loop.shutdown_default_executor()
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[ResultT]) -> Iterator[ResultT]:
         """An asynchronous context as an ordinary one: entered and left in the loop's thread.
 
-        What the body raises is given to the context, which may swallow it.
+        What the body raises is given to the context, which may swallow it; calls that other threads still wait for are
+        cancelled before, so that nothing goes on with what the context closes.
         """
         value = self.call(_entering(manager))
         try:
             yield value
         except BaseException as error:
-            if not self.call(_leaving(manager, error)):
+            self._end_calls()
+            if not self._submit(_leaving(manager, error)).result():
                 raise
         else:
             self.call(_leaving(manager, None))

@@ -7,7 +7,7 @@ import re
 import string
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
-from pcsuite._util.text import check_depth, describe
+from pcsuite._util.text import DEEPEST, describe
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
@@ -199,12 +199,32 @@ def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation
     parsed, metrics = evaluation.parsed, evaluation.metrics
     if "task_score" in metrics:
         metrics.setdefault("lenient_score", metrics["task_score"])
-    try:
-        check_depth(answer.text, parsed.fields)
-    except ValueError as error:
+    # A text with fewer brackets cannot be nested so deep; what is read by parse_object never is.
+    if answer.text.count("{") + answer.text.count("[") > DEEPEST and depth_of(parsed.fields) > DEEPEST:
         parsed.fields = {}
-        parsed.parse_errors.append(f"fields left out: {error}")
+        parsed.parse_errors.append(f"fields left out: nested more than {DEEPEST} levels deep")
     return evaluation
+
+
+def depth_of(value: object) -> int:
+    """How many objects and arrays stand in one another in a value, at most; walked without recursion.
+
+    >>> depth_of({"a": [1, {}]}), depth_of(1)
+    (3, 0)
+    """
+    deepest = 0
+    stack: list[tuple[object, int]] = [(value, 1)]
+    while stack:
+        current, level = stack.pop()
+        if isinstance(current, dict):
+            children: Iterator[object] = iter(current.values())
+        elif isinstance(current, list):
+            children = iter(current)
+        else:
+            continue
+        deepest = max(deepest, level)
+        stack.extend((child, level + 1) for child in children)
+    return deepest
 
 
 def conclude(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pcsuite.evaluation.base import JsonMode, Parsed, required_fields, storable
+from pcsuite.evaluation.base import JsonMode, Parsed, depth_of, required_fields, storable
 from pcsuite.evaluation.schema_check import schema_error
 
 MAX_DEPTH = 64
@@ -164,28 +164,11 @@ def _load(text: str) -> tuple[Any, list[str]]:
         value = decoder.decode(text)
     except RecursionError:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from None
-    if text.count("{") + text.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if text.count("{") + text.count("[") > MAX_DEPTH and depth_of(value) > MAX_DEPTH:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if _SURROGATE_ESCAPE.search(text):
         value = _without_surrogates(value)
     return value, [f"repeated key '{storable(key)[:80]}'" for key in repeated[:5]]
-
-
-def _depth(value: object) -> int:
-    """Nesting of a value, without recursion."""
-    deepest = 0
-    stack: list[tuple[object, int]] = [(value, 1)]
-    while stack:
-        current, level = stack.pop()
-        if isinstance(current, dict):
-            children: Iterator[object] = iter(current.values())
-        elif isinstance(current, list):
-            children = iter(current)
-        else:
-            continue
-        deepest = max(deepest, level)
-        stack.extend((child, level + 1) for child in children)
-    return deepest
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -16,9 +16,9 @@ from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, closed_answers, task_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
-from pcsuite.engines.limits import Budget, RetryPolicy
+from pcsuite.engines.limits import Budget, RetryPolicy, check_error_rate
 from pcsuite.engines.session import LoopThread, ModelClient, check_model
-from pcsuite.errors import DataError, ErrorRateError, PromptError
+from pcsuite.errors import DataError, EngineError, ErrorRateError, PromptError, UnansweredError
 from pcsuite.optimization.journal import CandidateLog, Journal
 from pcsuite.optimization.problem import Candidate, CandidateScore
 from pcsuite.prompts.compiled import CompiledPrompt
@@ -30,6 +30,7 @@ from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.executors.local import LocalExecutor
 from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import CLEAN, Cell, Plan, Scope, plan_cell, why_not_applicable
+from pcsuite.runners.progress import Progress
 from pcsuite.runners.run_suite import LOCAL, run_into
 from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task
 from pcsuite.stats.objective import Objective, Replicate, item_parts
@@ -128,6 +129,7 @@ class DevProblem:
         *,
         seed: int,
         policy: RetryPolicy | None,
+        progress: Progress,
         use_cache: bool = True,
         executor: ExecutorChoice = LOCAL,
     ) -> None:
@@ -147,7 +149,7 @@ class DevProblem:
         """Told of every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._journal, self._thread = log, journal, thread
-        self._seed, self._policy = seed, policy
+        self._seed, self._policy, self._progress = seed, policy, progress
         self._use_cache, self._choice = use_cache, executor
         self._commit = git_commit(dev.suite.path.resolve().parent)
         self._cluster: Executor | None = None
@@ -253,7 +255,7 @@ class DevProblem:
         """A text from the proposing model; asked once, then read back from the journal.
 
         ``temperature`` and ``max_tokens`` (of the answer) are part of what is remembered: another value is another
-        question.
+        question. Raises :class:`~pcsuite.errors.UnansweredError` where the call failed: there is nothing to try then.
         """
         model = self._proposer.model_id
         key = digest([model, self._proposer.identity, prompt, seed, role, temperature, max_tokens])
@@ -269,14 +271,20 @@ class DevProblem:
         )
         request = Request(prompt, decoding, seed, context=context)
         facts = {"role": role, "model": model, "seed": seed, "temperature": temperature}
-        return self._asked_once(key, self._proposer, lambda: request, facts)
+        try:
+            return self._asked_once(key, self._proposer, lambda: request, facts)
+        except EngineError as error:
+            raise UnansweredError(
+                f"model '{model}' made no proposal: {error.message}",
+                hint="candidates and answers are kept; the same command goes on",
+            ) from error
 
     def _asked_once(
         self, key: str, client: ModelClient, request: Callable[[], Request], facts: dict[str, Any]
     ) -> str:
         text = self._journal.answer(key)
         if text is None:
-            text = str(self._thread.call(client.ask(request()))["text"])
+            text = str(self._thread.call(client.ask_counted(request()))["text"])
             self._journal.add_answer(key, text, facts)
         return text
 
@@ -309,7 +317,7 @@ class DevProblem:
 
                 async def carry_out() -> None:
                     async with local:
-                        await run_into(self._log, plan, local, quiet=True)
+                        await run_into(self._log, plan, local, quiet=True, progress=self._progress)
 
                 self._thread.call(carry_out())
             else:
@@ -317,10 +325,21 @@ class DevProblem:
                     if self._cluster is None:
                         executor = EXECUTORS.get(self._choice.name)(work, self._choice, quiet=True)
                         self._cluster = self._thread.call(executor.__aenter__())
-                    self._thread.call(run_into(self._log, plan, self._cluster, quiet=True))
+                    running = run_into(self._log, plan, self._cluster, quiet=True, progress=self._progress)
+                    self._thread.call(running)
         except ErrorRateError as error:
+            self._check_server(error.message)
             return str(error)
+        self._check_server("see the log of candidates")
         return None
+
+    def _check_server(self, error: str) -> None:
+        """End the search where too many of all its rows failed by the server: no prompt is to blame for those.
+
+        A prompt that fails by itself, one that is too long say, is a candidate that crashed, and the search goes on.
+        """
+        tally = self._progress.tally
+        check_error_rate(tally.done, tally.lost, self._dev.suite.profile.limits.stop_on_error_rate, error)
 
     def close(self) -> None:
         """Give back the workers, where there are any."""

@@ -16,7 +16,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from pcsuite.data.items import Item
-from pcsuite.errors import BudgetExceededError, EngineError, ServerDownError
+from pcsuite.errors import EngineError, PcsuiteError
 from pcsuite.evaluation.base import Answer
 from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, signature_template, task_signature
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem
@@ -98,12 +98,12 @@ class Trials:
     def ask(self, prompt: str, *, seed: int, temperature: float, max_tokens: int) -> str:
         """A text from the proposing model; what is tried next is made from it, and it saw the best so far.
 
-        Raises :class:`SearchEnded` where the budget is spent.
+        Raises :class:`SearchEnded` where the call failed or the budget is spent: DSPy would go on without it.
         """
         self.basis = self._best.candidate.id
         try:
             return self.problem.ask(prompt, seed=seed, temperature=temperature, max_tokens=max_tokens)
-        except (BudgetExceededError, ServerDownError) as error:
+        except PcsuiteError as error:
             raise SearchEnded(error) from error
 
     def score(self, candidate: Candidate, item: Item) -> float:
@@ -179,10 +179,10 @@ class Examples:
         candidate, input_text = _ASKING.get()
         try:
             return self.problem.answer(candidate, self._items[input_text])
-        except (BudgetExceededError, ServerDownError) as error:
-            raise SearchEnded(error) from error
         except EngineError:
             return ""  # a missing answer scores 0, here as everywhere
+        except PcsuiteError as error:  # the budget, the error rate, a server that is down
+            raise SearchEnded(error) from error
 
     def _examples(self, items: Sequence[Item]) -> list[dspy.Example]:
         made = []

@@ -26,6 +26,7 @@ from pcsuite.optimization.winner import Winner, freeze, frozen_document, judge_w
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.pipeline import METRIC_CACHE
+from pcsuite.runners.progress import Progress
 from pcsuite.runners.run_suite import LOCAL
 
 DEFAULT_DEV_ITEMS = {"conll03_ner_json": 500, "agnews_json": 500, "gsm8k": 300, "fever_json": 300}
@@ -120,11 +121,13 @@ def optimize(
     *,
     on_score: OnScore = lambda problem, score, seconds: None,
     policy: RetryPolicy | None = None,
+    quiet: bool = True,
 ) -> OptimizeOutcome:
     """Search, or go on with a search, and freeze its winner where condition C8 finds it.
 
-    ``on_score`` is called with the problem, each score and the seconds it took. Raises a
-    :class:`~pcsuite.errors.PcsuiteError` for unknown names, a spent budget, or a model that does not answer.
+    ``on_score`` is called with the problem, each score and the seconds it took; unless ``quiet`` the rows are shown as
+    those of a run are. Raises a :class:`~pcsuite.errors.PcsuiteError` for unknown names, a spent budget, a model that
+    does not answer, and where the server failed more of the search's rows than ``stop_on_error_rate`` allows.
 
         outcome = optimize(load_suite("quickstart"), OptimizeSettings("agnews_json", "smollm2-135m", "blocks"))
     """
@@ -132,7 +135,8 @@ def optimize(
     task_id, model_id = settings.task_id, settings.model_id
     seed = suite.profile.repro.global_seed if settings.seed is None else settings.seed
     dev = _planned(suite, settings)
-    with open_problem(suite, settings, dev, seed=seed, on_score=on_score, policy=policy) as problem:
+    opened = open_problem(suite, settings, dev, seed=seed, on_score=on_score, policy=policy, quiet=quiet)
+    with opened as problem:
         METHODS.get(settings.method).search(problem, seed=seed, candidates=settings.candidates)
         rng: np.random.Generator = named_rng("optimize", task_id, model_id, str(seed))
         scores = dict(problem.scores)
@@ -178,6 +182,7 @@ def open_problem(
     seed: int,
     on_score: OnScore = lambda problem, score, seconds: None,
     policy: RetryPolicy | None = None,
+    quiet: bool = True,
 ) -> Iterator[DevProblem]:
     """A problem with its model, log, journal and caches open; everything is closed when the block ends.
 
@@ -196,7 +201,7 @@ def open_problem(
                 opened = open_models(
                     suite, wanted, policy=policy, use_cache=settings.use_cache, budget=budget
                 )
-                with thread.entered(opened) as session:
+                with thread.entered(opened) as session, Progress(None, quiet=quiet) as progress:
                     problem = DevProblem(
                         dev,
                         session.clients[wanted[0]],
@@ -206,6 +211,7 @@ def open_problem(
                         thread,
                         seed=seed,
                         policy=policy,
+                        progress=progress,
                         use_cache=settings.use_cache,
                         executor=settings.executor,
                     )

@@ -29,9 +29,11 @@ ContextOf = Callable[[JudgeQuestion], CallContext]
 class Judge:
     """A task's judge, opened."""
 
-    def __init__(self, spec: JudgeSpec, client: ModelClient) -> None:
+    def __init__(self, spec: JudgeSpec, client: ModelClient, *, counted: bool = False) -> None:
+        """``counted`` judges the calls' error rate by the session, for whoever writes no rows."""
         self.spec = spec
         self.client = client
+        self._ask = client.ask_counted if counted else client.ask
         self.decoding = Decoding("judge", temperature=0.0, top_p=1.0, max_tokens=reply_tokens(spec))
         self._constraint: Constraint | None = None
         self._proved = False
@@ -66,7 +68,7 @@ class Judge:
         failed for good.
         """
         constraint = await self._enforced()
-        made = await self.client.ask(Request(question.prompt, self.decoding, seed, constraint, context))
+        made = await self._ask(Request(question.prompt, self.decoding, seed, constraint, context))
         usage = made["usage"]
         return read_reply(
             self.spec,

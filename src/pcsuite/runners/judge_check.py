@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pcsuite._util.loops import run_blocking, together
 from pcsuite.analysis.judging import EVERY_CONDITION, agreements, judges_of
 from pcsuite.analysis.tables.judges import CheckedJudge, JudgeCheck, judge_record, write_check
 from pcsuite.config.load import Suite
 from pcsuite.data.items import load_items
 from pcsuite.engines.session import open_models
-from pcsuite.errors import AnalysisError, LogError
+from pcsuite.errors import AnalysisError, EngineError, LogError
 from pcsuite.evaluation.base import Answer, JudgeCall, JudgeQuestion
 from pcsuite.logging.labels import JudgeSample, Labels, read_sample, read_sheet
 from pcsuite.logging.log import RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.programs.judging import Judge
+from pcsuite.runners.progress import Progress
 from pcsuite.runners.row_judges import judge_context
 from pcsuite.runners.task_plan import build_evaluator
 from pcsuite.stats.estimate import Estimate
@@ -37,17 +38,26 @@ class CheckResult:
     check: JudgeCheck
     imported: int
     """Labels that were read from the table."""
+    unanswered: int = 0
+    """Questions that were asked again and failed; the same check asks for them once more."""
 
 
 def check_judge(
-    suite: Suite, *, labels: Path | None = None, again: int = 30, log: Path | None = None
+    suite: Suite,
+    *,
+    labels: Path | None = None,
+    again: int = 30,
+    log: Path | None = None,
+    use_cache: bool = True,
+    quiet: bool = True,
 ) -> CheckResult:
     """Hold the judges of a run against its gold labels, and save what is found beside the run.
 
     ``labels`` is a filled-in table of ``pcsuite judge sample``, whose labels are taken over into the run's own file;
     without it those of the labelling page count. ``again`` verdicts of each task are asked for anew, at the judge's
     price, for self-consistency. Raises :class:`LogError` where there is no run, :class:`AnalysisError` where nothing
-    was drawn or labelled, :class:`~pcsuite.errors.DataError` for a wrong table.
+    was drawn or labelled, :class:`~pcsuite.errors.DataError` for a wrong table, and what ends a run: a used-up budget,
+    too many errors. Single questions that fail are left out of self-consistency.
     """
     run = suite.profile.run
     log = log or RunPaths.of(run.output_dir, run.name).log
@@ -75,7 +85,12 @@ def check_judge(
             f"{log.stem}: none of the {len(sample.units)} drawn answers is labelled",
             hint="label them in pcsuite view, or fill in the table and give it with --labels",
         )
-    repeated = asyncio.run(_ask_again(suite, log, sample, again)) if again else {}
+    repeated: Mapping[tuple[str, str], tuple[Estimate, int]] = {}
+    unanswered = 0
+    if again:
+        with Progress(None, unit="calls", quiet=quiet) as progress:
+            repeated = run_blocking(_ask_again(suite, log, sample, again, progress, use_cache=use_cache))
+        unanswered = progress.tally.failed
     records = [
         judge_record(
             agreed,
@@ -90,11 +105,11 @@ def check_judge(
         {task: CheckedJudge(judges[task].model, judges[task].prompt_hash, counts[task]) for task in counts},
         records,
     )
-    return CheckResult(write_check(log, check), check, len(given))
+    return CheckResult(write_check(log, check), check, len(given), unanswered)
 
 
 async def _ask_again(
-    suite: Suite, log: Path, sample: JudgeSample, most: int
+    suite: Suite, log: Path, sample: JudgeSample, most: int, progress: Progress, *, use_cache: bool
 ) -> Mapping[tuple[str, str], tuple[Estimate, int]]:
     """The share of verdicts that stay when asked for again, by task and condition (and all together)."""
     wanted: dict[str, str] = {}
@@ -104,19 +119,15 @@ async def _ask_again(
     rows = [row for row in iter_newest_rows(log) if row.run_id in wanted and row.task.id in suite.tasks]
     tasks = {row.task.id for row in rows if suite.tasks[row.task.id].judge is not None}
     same: dict[tuple[str, str], list[bool]] = {}
-    async with open_models(suite, suite.judges(tasks)) as session:
+    async with open_models(suite, suite.judges(tasks), use_cache=use_cache) as session:
+        session.watch = progress.count_call
         for task in sorted(tasks):
             spec = suite.tasks[task].judge
             assert spec is not None
-            judge = Judge(spec, session.clients[spec.model])
+            judge = Judge(spec, session.clients[spec.model], counted=True)
             own = [row for row in rows if row.task.id == task]
-            gate = asyncio.Semaphore(judge.client.concurrency)
-
-            async def stays(row: RunRow, judge: Judge = judge, gate: asyncio.Semaphore = gate) -> list[bool]:
-                async with gate:
-                    return await _verdicts_again(suite, judge, row)
-
-            for row, kept in zip(own, await asyncio.gather(*map(stays, own)), strict=True):
+            answered = await together(_verdicts_again(suite, judge, row) for row in own)
+            for row, kept in zip(own, answered, strict=True):
                 for condition in (EVERY_CONDITION, row.condition.id):
                     same.setdefault((task, condition), []).extend(kept)
     return {key: (wilson(sum(kept), len(kept)), len(kept)) for key, kept in same.items() if kept}
@@ -151,6 +162,9 @@ async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]
                 control,
                 AGAIN_SEED,
             )
-            call = await judge.ask(question, context(question), AGAIN_SEED)
+            try:
+                call = await judge.ask(question, context(question), AGAIN_SEED)
+            except EngineError:
+                continue
             kept.append(call.verdict == first[question.order].verdict)
     return kept

@@ -17,11 +17,12 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.loops import together
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import describe, shorten
 from pcsuite.engines.adapters.base import Constraint, Generation, Request
-from pcsuite.engines.limits import RetryPolicy, calls_cost
+from pcsuite.engines.limits import RetriesExhaustedError, RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
     BudgetExceededError,
@@ -100,9 +101,11 @@ class FinishedRow:
     cost_usd: float | None
     """What is paid now in US dollars; ``None`` where the model's price is not known."""
     cache_hit: bool
+    lost: bool = False
+    """Whether the model's server failed it, whatever was asked."""
 
     @classmethod
-    def of(cls, row: RunRow, prompt: str) -> FinishedRow:
+    def of(cls, row: RunRow, prompt: str, *, lost: bool = False) -> FinishedRow:
         """A row with the prompt that was sent for it.
 
         Tokens and cost are what is paid now: nothing for a stored answer or a failed call.
@@ -122,6 +125,7 @@ class FinishedRow:
             + sum(call.prompt_tokens + call.completion_tokens for call in judged),
             cost_usd=sum(known) if len(known) == len(costs) else None,
             cache_hit=made is not None and made.cache_hit,
+            lost=lost,
         )
 
 
@@ -188,7 +192,7 @@ class Pipeline:
         metrics: dict[str, object] = {}
         errors: list[str] = []
         judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
-        stage = PREPARING
+        stage, lost = PREPARING, False
         try:
             ready = await self._ready(unit, client)
             prompt, record = ready.prompt.text, ready.record
@@ -230,6 +234,7 @@ class Pipeline:
         except EngineError as error:
             where = f"{stage}: " if stage == JUDGING else ""
             errors.append(where + shorten(str(error), _LONGEST_ERROR))
+            lost = isinstance(error, RetriesExhaustedError) and error.lost
         except Exception as error:
             errors.append(unforeseen(stage, error))
         model, decoding = client.spec, cell.decoding
@@ -256,7 +261,7 @@ class Pipeline:
             judge=judged,
         )
         try:
-            finished = FinishedRow.of(row, prompt)
+            finished = FinishedRow.of(row, prompt, lost=lost)
             decode_row(finished.line)  # what an adapter or a scorer put in must come back, or the row is lost
             return finished
         except Exception as error:
@@ -453,11 +458,4 @@ async def in_lanes(
             # Rows are written between turns of the loop, which some models never yield to.
             await asyncio.sleep(0)
 
-    tasks = [asyncio.create_task(lane(source)) for source, lanes in sources for _ in range(lanes)]
-    try:
-        await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+    await together(lane(source) for source, lanes in sources for _ in range(lanes))

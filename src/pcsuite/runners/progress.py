@@ -1,4 +1,4 @@
-"""Live progress of a run, and where its finished rows go."""
+"""Live progress of whatever asks a model, and where finished rows go."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from pcsuite._util.text import behind
+from pcsuite.engines.adapters.base import Generation
 from pcsuite.engines.limits import check_error_rate
 from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
@@ -24,9 +25,12 @@ _PLAIN_EVERY_S = 10.0
 class Tally:
     """What a run has done so far."""
 
-    total: int
+    total: int | None
+    """``None`` where nobody can say how much there is to do, as in a search."""
     done: int = 0
     failed: int = 0
+    lost: int = 0
+    """Those of the failed that the model's server failed, whatever was asked."""
     cache_hits: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
@@ -35,10 +39,16 @@ class Tally:
 
 
 class Progress:
-    """Shows a tally; ``quiet`` shows nothing."""
+    """Shows a tally: a bar on a terminal and in a notebook, lines elsewhere; ``quiet`` shows nothing.
 
-    def __init__(self, total: int, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+    ``unit`` is what is counted: rows, or the calls of whoever writes no rows.
+    """
+
+    def __init__(
+        self, total: int | None, *, unit: str = "rows", quiet: bool = False, stream: TextIO | None = None
+    ) -> None:
         self.tally = Tally(total)
+        self._unit = unit
         self._stream = stream or sys.stderr
         self._started = time.monotonic()
         self._shown = self._started
@@ -68,9 +78,9 @@ class Progress:
             self._task = self._bar.add_task("running", total=self.tally.total, facts="")
         elif not self.quiet and (display := _notebook_display()) is not None:
             self._handle = display(_NotebookBar(self), display_id=True)
-        elif not self.quiet and self.tally.total:
+        elif not self.quiet and self.tally.total != 0:
             # The first row of a local model may take minutes; silence would look like a standstill.
-            print(f"0/{self.tally.total} rows, running", file=self._stream, flush=True)
+            print(f"{self._count()}, running", file=self._stream, flush=True)
         return self
 
     def __exit__(
@@ -99,6 +109,23 @@ class Progress:
             self._plain()
             self._shown = now
 
+    def count_call(self, answer: Generation | None, cost_usd: float | None) -> None:
+        """Count a call that makes no row; ``answer`` is ``None`` where it failed.
+
+        A stored answer costs nothing now. Give it to a session as its ``watch``.
+        """
+        tally = self.tally
+        tally.done += 1
+        tally.failed += answer is None
+        if answer is not None and answer.get("cache_hit", False):
+            tally.cache_hits += 1
+        elif answer is not None:
+            tally.tokens += answer["usage"]["total_tokens"]
+            tally.cost_usd += cost_usd or 0.0
+            tally.unpriced += cost_usd is None
+        if not self.quiet:
+            self.refresh()
+
     def facts(self) -> str:
         """Rate, tokens, cost and failures in words.
 
@@ -106,7 +133,7 @@ class Progress:
         """
         tally = self.tally
         seconds = max(time.monotonic() - self._started, 1e-9)
-        parts = [_pace(tally.done / seconds), f"{_short(tally.tokens)} tokens"]
+        parts = [_pace(tally.done / seconds, self._unit), f"{_short(tally.tokens)} tokens"]
         if tally.cost_usd:
             parts.append(f"${tally.cost_usd:.4f}")
         if tally.unpriced:
@@ -120,10 +147,10 @@ class Progress:
     def eta_seconds(self) -> float | None:
         """Seconds left at the pace so far.
 
-        ``None`` before the first row.
+        ``None`` before the first row, and where the total is not known.
         """
         tally = self.tally
-        if not tally.done:
+        if not tally.done or tally.total is None:
             return None
         return (time.monotonic() - self._started) / tally.done * (tally.total - tally.done)
 
@@ -139,7 +166,11 @@ class Progress:
             left = (
                 f", about {f'{hours} h {rest:02d} min' if hours else f'{minutes} min {seconds:02d} s'} left"
             )
-        return f"{self.tally.done}/{self.tally.total} rows, {self.facts()}{left}"
+        return f"{self._count()}, {self.facts()}{left}"
+
+    def _count(self) -> str:
+        tally = self.tally
+        return f"{tally.done}{'' if tally.total is None else f'/{tally.total}'} {self._unit}"
 
     def _plain(self) -> None:
         print(self.line(), file=self._stream, flush=True)
@@ -150,7 +181,9 @@ class _NotebookBar:
 
     def __init__(self, progress: Progress) -> None:
         self._line = progress.line()
-        self._value, self._most = progress.tally.done, max(progress.tally.total, 1)
+        total = progress.tally.total
+        self._value = progress.tally.done
+        self._most = max(progress.tally.done + 1 if total is None else total, 1)
 
     def __repr__(self) -> str:
         return self._line
@@ -166,12 +199,12 @@ def _notebook_display() -> Any:
     return ipython.display.display if ipython is not None and hasattr(shell, "kernel") else None
 
 
-def _pace(rows_per_second: float) -> str:
-    """A rate in the unit that makes it readable."""
-    for unit, seconds in (("s", 1), ("min", 60)):
-        if rows_per_second * seconds >= 1:
-            return f"{rows_per_second * seconds:.1f} rows/{unit}"
-    return f"{rows_per_second * 3600:.1f} rows/h"
+def _pace(per_second: float, unit: str) -> str:
+    """A rate by the span of time that makes it readable."""
+    for span, seconds in (("s", 1), ("min", 60)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.1f} {unit}/{span}"
+    return f"{per_second * 3600:.1f} {unit}/h"
 
 
 def _short(number: int) -> str:
@@ -184,7 +217,8 @@ def _short(number: int) -> str:
 class RowSink:
     """Where finished rows go: into the log, onto the progress display, into the judgement whether to go on.
 
-    Once ``stop`` is set no further row should be begun.
+    Once ``stop`` is set no further row should be begun. The progress may go on from what came before; the error rate is
+    that of this sink's own rows.
     """
 
     def __init__(self, log: RunLog, progress: Progress, stop_on_error_rate: float) -> None:
@@ -192,6 +226,7 @@ class RowSink:
         self.stop: PcsuiteError | None = None
         self._log = log
         self._most_failed = stop_on_error_rate
+        self.done = self.failed = 0
         self.watch: Callable[[bytes], None] | None = None
         """Is given every row's line as it is logged."""
 
@@ -207,9 +242,12 @@ class RowSink:
         self._log.append_line(row.run_id, row.line, done=not failed, prompt=prompt)
         if self.watch is not None:
             self.watch(row.line)
+        self.done += 1
+        self.failed += failed
         tally = self.progress.tally
         tally.done += 1
         tally.failed += failed
+        tally.lost += row.lost
         tally.cache_hits += row.cache_hit
         tally.tokens += row.tokens
         tally.cost_usd += row.cost_usd or 0.0
@@ -218,7 +256,7 @@ class RowSink:
             self.progress.refresh()
         if row.error is not None:
             try:
-                check_error_rate(tally.done, tally.failed, self._most_failed, row.error)
+                check_error_rate(self.done, self.failed, self._most_failed, row.error)
             except ErrorRateError as error:
                 self.halt(error)
 

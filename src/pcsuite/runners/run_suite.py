@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -285,11 +286,18 @@ async def _run(
 
 
 async def run_into(
-    log: RunLog, plan: Plan, executor: Executor, *, quiet: bool, registered: RegisteredPlan | None = None
+    log: RunLog,
+    plan: Plan,
+    executor: Executor,
+    *,
+    quiet: bool,
+    registered: RegisteredPlan | None = None,
+    progress: Progress | None = None,
 ) -> RunSummary:
     """Run everything of a plan that an open log does not have, with an open executor.
 
-    A plan that is ``registered`` with a stopping rule is run only until its contrasts are decided.
+    A plan that is ``registered`` with a stopping rule is run only until its contrasts are decided. ``progress`` is one
+    that goes on over several plans; without it the plan gets its own, which ``quiet`` hides.
 
     Constraints are proved and retrievers opened first; the plan's manifest is written beside the log. Raises what
     ended the run early: :class:`BudgetExceededError` or :class:`ErrorRateError`.
@@ -315,7 +323,7 @@ async def run_into(
     until = None
     if registered is not None and section is not None and section.stopping.rule != "all_items":
         until = UntilDecided(plan, log, section)
-    with Progress(total, quiet=quiet) as progress:
+    with nullcontext(progress) if progress is not None else Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
         if until is not None:

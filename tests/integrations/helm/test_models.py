@@ -10,7 +10,7 @@ import yaml
 from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters.base import ModelAdapter
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.errors import EngineError
+from pcsuite.errors import EngineError, ErrorRateError
 from pcsuite.integrations.helm.models import HelmModel, ModelServer, cut_at_stop, helm_name, write_model_files
 from support.profiles import write_profile
 
@@ -104,6 +104,17 @@ def test_what_cannot_be_honoured_is_refused(served, body, told):
 def test_a_failed_call_is_told(served):
     status, reply = post(served[0], message("fail"))
     assert (status, reply["error"]["message"]) == (500, "the engine is gone")
+
+
+def test_too_many_failures_end_the_answers(served):
+    server, _ = served
+    for number in range(50):
+        assert server.stopped is None
+        assert post(server, message("fail"))[0] == (500 if number < 49 else 402)
+    assert isinstance(server.stopped, ErrorRateError)
+    status, reply = post(server, message("hi"))
+    assert status == 402
+    assert "50 of 50 calls failed" in reply["error"]["message"]
 
 
 def test_the_earliest_stop_sequence_counts():

@@ -1,6 +1,7 @@
 """How HELM is sent to the models: directly where its client can ask, through our adapter where a key is needed."""
 
 import json
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import yaml
 
 from pcsuite.config.load import load_suite
-from pcsuite.errors import IntegrationError
+from pcsuite.errors import BudgetExceededError, IntegrationError
 from pcsuite.integrations.helm import run as module
 from pcsuite.integrations.helm.run import plan_helm, run_helm
 from support.helm_folder import write_run
@@ -48,7 +49,7 @@ def test_keys_stay_out_of_helms_files_and_requests_stay_ours(plan, monkeypatch):
     chosen, server = plan
     commands = []
 
-    def stand_in(command, arguments, log, feed):
+    def stand_in(command, arguments, log, feed, stop=None):
         commands.append((command, arguments))
         if command == "helm-run":
             files = yaml.safe_load((chosen.local_path / "model_deployments.yaml").read_text())
@@ -82,7 +83,7 @@ def test_keys_stay_out_of_helms_files_and_requests_stay_ours(plan, monkeypatch):
 
 
 def test_a_run_that_never_began_is_one_line_with_helms_reason(plan, monkeypatch):
-    def stand_in(command, arguments, log, feed):
+    def stand_in(command, arguments, log, feed, stop=None):
         for line in (
             "Traceback (most recent call last):",
             '  File "run.py", line 1',
@@ -96,6 +97,39 @@ def test_a_run_that_never_began_is_one_line_with_helms_reason(plan, monkeypatch)
         IntegrationError, match="helm-run failed: ValueError: Unknown run spec .its words are in"
     ):
         run_helm(plan[0], print)
+
+
+def test_a_used_up_budget_ends_helm_and_is_raised_as_it_is_of_a_run(plan, monkeypatch):
+    """Also for a server that HELM could ask by itself: then nobody would keep to the budget."""
+    chosen, server = plan
+    suite = load_suite(
+        chosen.suite.path,
+        {
+            "limits.max_tokens_overall": 200,
+            "integrations.helm.data_dir": str(chosen.suite.path.parent),
+        },
+    )
+    chosen = plan_helm(suite, ["plain"])
+
+    def stand_in(command, arguments, log, feed, stop=None):
+        assert command == "helm-run"
+        files = yaml.safe_load((chosen.local_path / "model_deployments.yaml").read_text())
+        served = files["model_deployments"][0]["client_spec"]["args"]
+        assert served["base_url"] != server.base_url
+        refused = []
+        while not stop.is_set():
+            try:
+                ask(served["base_url"], served["vllm_model_name"])
+            except urllib.error.HTTPError as error:
+                refused.append(error.code)
+                error.close()
+        assert refused == [402]
+        return -15
+
+    monkeypatch.setattr(module, "run_tool", stand_in)
+    with pytest.raises(BudgetExceededError, match="budget is used up"):
+        run_helm(chosen, print)
+    assert 0 < len(server.bodies) * 18 <= 200
 
 
 def test_another_limit_is_another_suite(plan):

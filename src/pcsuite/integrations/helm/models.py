@@ -6,7 +6,6 @@ limit, ``n``, ``stop`` and a seed. Anything else that would change the answer is
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 import time
@@ -18,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.loops import together
 from pcsuite._util.text import read_json, shorten
 from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, Session
 from pcsuite.errors import (
-    BudgetExceededError,
     EngineError,
     IntegrationError,
     PcsuiteError,
@@ -205,8 +204,13 @@ class ModelServer:
         adapters: Mapping[str, ModelAdapter],
         *,
         on_answer: Callable[[str], None] = lambda model_id: None,
+        on_stop: Callable[[], None] = lambda: None,
         policy: RetryPolicy | None = None,
     ) -> None:
+        """``on_answer`` is told the model of each answer, ``on_stop`` that there will be no more: see ``stopped``."""
+        self.stopped: PcsuiteError | None = None
+        """What ended the answers for good: a used-up budget, too many errors, a server that is down."""
+        self._on_stop = on_stop
         self._suite, self._adapters, self._on_answer, self._policy = suite, dict(adapters), on_answer, policy
         self._session: Session | None = None
         self._clients: dict[str, ModelClient] = {}
@@ -274,18 +278,25 @@ class ModelServer:
             count, seed = int(_number(body, "n", 1)), int(_number(body, "seed", 0))
             if not 1 <= count <= MOST_SAMPLES:
                 raise BadRequestError(f"'n' must be 1 to {MOST_SAMPLES}")
+            if self.stopped is not None:
+                raise self.stopped
             requests = [Request(prompt, decoding, seed + index) for index in range(count)]
-            replies = await asyncio.gather(*map(self._clients[name].ask, requests))
+            replies = await together(map(self._clients[name].ask_counted, requests))
             self._on_answer(name)
             return web.json_response(_completion(name, replies, stops))
         except ValueError as error:  # no JSON, no text, or nested without end
             status, kind, message = 400, "bad_request", f"the request is not JSON: {shorten(str(error))}"
         except BadRequestError as error:
             status, kind, message = 400, "bad_request", str(error)
-        except BudgetExceededError as error:
-            status, kind, message = 402, "budget", str(error)
         except EngineError as error:
             status, kind, message = 500, "engine", str(error)
+        except (
+            PcsuiteError
+        ) as error:  # the asking tool would only go on, and every question would end like this
+            status, kind, message = 402, "stopped", str(error)
+            if self.stopped is None:
+                self.stopped = error
+                self._on_stop()
         return web.json_response({"error": {"message": message, "type": kind}}, status=status)
 
 

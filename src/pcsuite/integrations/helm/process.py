@@ -222,10 +222,17 @@ def reason_of(text: str) -> str:
     return shown if len(shown) <= _LONGEST_REASON else shown[: _LONGEST_REASON - 1] + "…"
 
 
-def run_tool(command: str, arguments: Sequence[str], log: Path, feed: Callable[[str], None]) -> int:
+def run_tool(
+    command: str,
+    arguments: Sequence[str],
+    log: Path,
+    feed: Callable[[str], None],
+    stop: threading.Event | None = None,
+) -> int:
     """Run one of HELM's commands to its end, its output into ``log`` and to ``feed``; returns its status.
 
-    ``command`` is a script of HELM's environment; ``feed`` gets every line without its end. Whatever ends the wait, an
+    ``command`` is a script of HELM's environment; ``feed`` gets every line without its end. Once ``stop`` is set, by
+    another thread, the process is ended. Whatever ends the wait, an
     interrupt included, the process and its children are gone afterwards. Raises
     :class:`~pcsuite.errors.IntegrationError` where it cannot be started or its log not be written.
     """
@@ -253,12 +260,23 @@ def run_tool(command: str, arguments: Sequence[str], log: Path, feed: Callable[[
             ) as process,
         ):
             assert process.stdout is not None
+            if stop is not None:
+                threading.Thread(target=_end_when, args=(stop, process), daemon=True).start()
             for line in process.stdout:
                 kept.write(line)
                 feed(line.rstrip("\n"))
             return process.wait()
     except OSError as error:
         raise IntegrationError(f"{command} cannot be run: {error.strerror or error}") from error
+
+
+def _end_when(stop: threading.Event, process: subprocess.Popen[str]) -> None:
+    """Ask a process and its children to end as soon as ``stop`` is set, while it runs."""
+    while process.poll() is None:
+        if stop.wait(0.2):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            return
 
 
 @contextlib.contextmanager

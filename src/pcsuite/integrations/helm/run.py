@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -104,9 +105,11 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
     """Run HELM to its end, then import; what was finished before an interrupt is imported too.
 
     Scenarios that failed are unfinished runs of the import, with their reasons. Raises
-    :class:`~pcsuite.errors.IntegrationError` where HELM ended before it began any.
+    :class:`~pcsuite.errors.IntegrationError` where HELM ended before it began any, and what ends a run of the suite (a
+    used-up budget, too many errors): HELM is then ended, and what it finished imported.
     """
     progress = HelmProgress(report)
+    stop = threading.Event()
     tables = Path(plan.suite.profile.run.output_dir) / "tables"
     folders = ["--output-path", str(plan.output), "--local-path", str(plan.local_path)]
     try:
@@ -114,7 +117,7 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
             for scenario in plan.scenarios:
                 if not data_files(scenario):
                     report(f"HELM fetches the data of {scenario.entry} itself")
-            models, threads = _offer(plan, stack, progress.count_answer)
+            models, threads, server = _offer(plan, stack, progress.count_answer, stop.set)
             write_model_files(models, plan.local_path)
             names = {model.id: (model.name, model.deployment) for model in models}
             pairs = [names.get(model_id, (BUILT_IN, BUILT_IN)) for model_id in plan.model_ids]
@@ -122,12 +125,17 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
             arguments = ["--run-entries", *entries, "--suite", plan.name, *folders, "--skip-completed-runs"]
             arguments += ["--max-eval-instances", str(plan.limit), "--num-train-trials", "1"]
             arguments += ["--num-threads", str(threads)]
-            status = run_tool("helm-run", arguments, plan.log, progress.feed)
+            status = run_tool("helm-run", arguments, plan.log, progress.feed, stop)
     except (KeyboardInterrupt, SystemExit):
         _keep_reasons(plan, progress, "interrupted")
         with suppress(AnalysisError):  # where it came too early to leave anything
             import_helm(plan.suite, plan.output, tables)
         raise
+    if server is not None and server.stopped is not None:
+        _keep_reasons(plan, progress, server.stopped.message)
+        with suppress(AnalysisError):
+            import_helm(plan.suite, plan.output, tables)
+        raise server.stopped
     if status != 0:
         _keep_reasons(plan, progress, f"helm-run ended with status {status}")
         if not progress.failures:
@@ -157,8 +165,10 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
     return HelmImport(runs, tables, written)
 
 
-def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -> tuple[list[HelmModel], int]:
-    """The models as HELM reaches them, served on loopback where they have no server, and how many calls at once."""
+def _offer(
+    plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None], on_stop: Callable[[], None]
+) -> tuple[list[HelmModel], int, ModelServer | None]:
+    """The models as HELM reaches them, how many calls at once, and the server on loopback where one is needed."""
 
     def reached(adapter: ModelAdapter, base_url: str, remote_name: str) -> HelmModel:
         window = getattr(adapter.options, "context_tokens", None)
@@ -186,13 +196,16 @@ def _offer(plan: HelmPlan, stack: ExitStack, on_answer: Callable[[str], None]) -
             # would have to be written into HELM's files.
             options = adapter.options
             own = options.api_key_env or options.extra_body or options.system_prompt is not None
-            if not own and options.max_tokens_field == "max_tokens":
+            limits = plan.suite.profile.limits  # a budget holds only for calls that are ours
+            budgeted = limits.max_tokens_overall is not None or limits.max_cost_usd is not None
+            if not own and not budgeted and options.max_tokens_field == "max_tokens":
                 offered.append(reached(adapter, options.base_url, options.model or model_id))
                 del served[model_id]
+    server = None
     if served:
-        server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer))
+        server = stack.enter_context(ModelServer(plan.suite, served, on_answer=on_answer, on_stop=on_stop))
         offered += [reached(adapter, server.base_url, model_id) for model_id, adapter in served.items()]
-    return offered, threads
+    return offered, threads, server
 
 
 def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:

@@ -7,17 +7,16 @@ Paraphrases are kept beside the log like attacked prompts.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pcsuite._util.hashing import digest
-from pcsuite._util.loops import run_blocking
+from pcsuite._util.loops import run_blocking, together
 from pcsuite.config.load import Suite
 from pcsuite.config.spellings import regime_id
-from pcsuite.engines.adapters.base import Decoding, Request
+from pcsuite.engines.adapters.base import Decoding, Generation, Request
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.errors import ConfigError, EngineError, UnansweredError, did_you_mean
 from pcsuite.integrations.promptbench.attacks import (
     ATTACKS,
     PREFIX,
@@ -41,6 +40,7 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.runners.edits import perturbation_refs
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.plan import Cell, Plan, Scope, build_plan
+from pcsuite.runners.progress import Progress
 from pcsuite.runners.run_suite import LOCAL, RunSummary, run_plan
 
 BLOCK = "promptbench"
@@ -72,8 +72,8 @@ def run_promptbench(
     for name in suite.profile.integrations.promptbench.tasks or ():
         if name not in suite.profile.selection.tasks:
             report(f"{name}: named in integrations.{BLOCK}.tasks, but not selected: left out")
-    records = find_attacks(plan, attacks, report, use_cache=use_cache)
-    records += find_paraphrases(plan, report, use_cache=use_cache)
+    records = find_attacks(plan, attacks, report, use_cache=use_cache, quiet=quiet)
+    records += find_paraphrases(plan, report, use_cache=use_cache, quiet=quiet)
     plan, perturber = with_attacks(plan, records), attacked_perturber(records)
     return run_plan(plan, quiet=quiet, use_cache=use_cache, perturber=perturber, executor=executor)
 
@@ -130,10 +130,13 @@ def _problem(suite: Suite, key: str, said: str) -> ConfigError:
     return ConfigError(suite.sources["profile"].problem(["integrations", BLOCK, key], said))
 
 
-def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> list[AttackRecord]:
+def find_paraphrases(
+    plan: Plan, report: Report, *, use_cache: bool = True, quiet: bool = True
+) -> list[AttackRecord]:
     """Paraphrases of every prompt of a plan by the profile's ``paraphrase_model``; none where it names none.
 
     ``variants`` of each are asked for, and taken from the run's ``.attacks.json`` where they were written before.
+    Raises :class:`~pcsuite.errors.UnansweredError` where calls failed, after all were tried.
     """
     writer = plan.suite.profile.integrations.promptbench.paraphrase_model
     if writer is None:
@@ -142,16 +145,28 @@ def find_paraphrases(plan: Plan, report: Report, *, use_cache: bool = True) -> l
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
 
-    async def write_all() -> list[AttackRecord]:
+    async def write_all(progress: Progress) -> list[AttackRecord]:
         found: list[AttackRecord] = []
+        unwritten: list[EngineError] = []
         async with open_models(suite, [writer], use_cache=use_cache) as session:
+            session.watch = progress.count_call
             for _, cell in sorted(cells.items()):
                 for number in range(1, suite.profile.integrations.promptbench.variants + 1):
-                    record = await _write(cell, number, session.clients[writer], store, report)
-                    found += [record] if record is not None else []
+                    try:
+                        record = await _write(cell, number, session.clients[writer], store, report)
+                    except EngineError as error:
+                        unwritten.append(error)
+                    else:
+                        found += [record] if record is not None else []
+        if unwritten:
+            raise UnansweredError(
+                f"{len(unwritten)} paraphrases were not written, the last one because: {unwritten[-1].message}",
+                hint="the others are kept; the same command asks for these again",
+            )
         return found
 
-    return run_blocking(write_all())
+    with Progress(None, unit="calls", quiet=quiet) as progress:
+        return run_blocking(write_all(progress))
 
 
 async def _write(
@@ -164,12 +179,20 @@ async def _write(
     key = digest([kind, number, parts, protected, dict(client.identity), list(target_of(cell))])
     if key in store.records:
         return store.records[key]
-    asked = (Request(_REQUEST.format(text=part), DECODING, number) for part in parts)
-    replies = await asyncio.gather(*map(client.ask_if_possible, asked))
+
+    async def reworded(part: str) -> Generation | EngineError:
+        try:
+            return await client.ask_counted(Request(_REQUEST.format(text=part), DECODING, number))
+        except EngineError as error:  # the other parts are asked to their end: their answers are paid for
+            return error
+
+    replies = await together(map(reworded, parts))
     kept = []
     for old, reply in zip(parts, replies, strict=True):
-        whole = reply is not None and reply["finish_reason"] == "stop"
-        new = reply["text"].strip().strip("-").strip() if reply is not None and whole else old
+        if isinstance(reply, EngineError):
+            raise reply
+        whole = reply["finish_reason"] == "stop"
+        new = reply["text"].strip().strip("-").strip() if whole else old
         fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
         kept.append(new if new and fits and keeps_literals(old, new, protected) else old)
     changed = sum(new != old for old, new in zip(parts, kept, strict=True))

@@ -6,19 +6,18 @@ worse than it is, because it was chosen for being bad on them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pcsuite._util.hashing import digest
-from pcsuite._util.loops import run_blocking
+from pcsuite._util.loops import run_blocking, together
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, sample_items, task_items
 from pcsuite.engines.adapters.base import Request
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import DataError
+from pcsuite.errors import DataError, EngineError, UnansweredError
 from pcsuite.evaluation.base import Answer
 from pcsuite.integrations.environments import PROMPTBENCH, environment_python
 from pcsuite.integrations.promptbench.attacks import (
@@ -40,6 +39,7 @@ from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.prompts.prompt import fit
 from pcsuite.runners.edits import Edit, Perturber, registered_perturbation
 from pcsuite.runners.plan import Cell, Plan, Unit, refuse_judges
+from pcsuite.runners.progress import Progress
 
 Report = Callable[[str], None]
 
@@ -53,12 +53,14 @@ class Target(NamedTuple):
 
 
 def find_attacks(
-    plan: Plan, attacks: Sequence[str], report: Report, *, use_cache: bool = True
+    plan: Plan, attacks: Sequence[str], report: Report, *, use_cache: bool = True, quiet: bool = True
 ) -> list[AttackRecord]:
     """An attacked prompt for each attack and prompt of a plan; those not stored yet are searched.
 
-    ``report`` gets one line for each search and for each attack that does not apply. Raises
-    :class:`~pcsuite.errors.IntegrationError` where PromptBench is not installed.
+    ``report`` gets one line for each search and for each attack that does not apply; unless ``quiet`` the calls are
+    shown as those of a run are. Raises :class:`~pcsuite.errors.IntegrationError` where PromptBench is not installed,
+    and what ends a run: a used-up budget, too many errors, and :class:`~pcsuite.errors.UnansweredError` for a prompt
+    that no item was answered under.
     """
     if not attacks:
         return []
@@ -67,16 +69,17 @@ def find_attacks(
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
 
-    async def search_all() -> list[AttackRecord]:
-        refuse_judges(plan, "attacks that are searched for")
+    refuse_judges(plan, "attacks that are searched for")
+
+    async def search_all(progress: Progress) -> list[AttackRecord]:
         found: list[AttackRecord] = []
         worker = PromptBenchWorker()
         try:
-            for (
-                model_id
-            ) in plan.scope.models:  # one after the other: a local model may need the whole machine
+            # One model after the other: a local one may need the whole machine.
+            for model_id in plan.scope.models:
                 own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
                 async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
+                    session.watch = progress.count_call
                     search = ModelSearch(plan.suite, session.clients[model_id], store, worker)
                     for cell in own:
                         for attack in attacks:
@@ -86,7 +89,8 @@ def find_attacks(
             await worker.aclose()
         return found
 
-    return run_blocking(search_all())
+    with Progress(None, unit="calls", quiet=quiet) as progress:
+        return run_blocking(search_all(progress))
 
 
 def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
@@ -175,13 +179,19 @@ class ModelSearch:
             return self._store.records[key]
 
         async def score(text: str) -> float:
-            """Mean score over the items that were answered; a prompt that none was answered for is no gain."""
+            """Mean score over the items that were answered."""
             split = text.split(SEPARATOR)
             # A text that lost a part would not be the same prompt: no gain for the attack.
             tried = split if len(split) == len(parts) else parts
-            asked = await asyncio.gather(*(self._item_score(cell, attack, tried, item) for item in items))
+            asked = await together(self._item_score(cell, attack, tried, item) for item in items)
             scores = [score for score in asked if score is not None]
-            return sum(scores) / len(scores) if scores else 1.0
+            if not scores:
+                # A guess would be kept with the record, and the search not made again.
+                raise UnansweredError(
+                    f"{where}: none of {len(items)} development items was answered",
+                    hint="finished searches are kept; the same command goes on",
+                )
+            return sum(scores) / len(scores)
 
         try:
             result = await self._worker.attack(request, score)
@@ -223,8 +233,9 @@ class ModelSearch:
         text = fit(condition.tree, cell.task.band, control, self._client.adapter.count_tokens).text
         context = cell.context(item, f"{PREFIX}{attack}")
         request = Request(text, cell.decoding, cell.seeds[0], cell.constraint, context)
-        reply = await self._client.ask_if_possible(request)
-        if reply is None:
+        try:
+            reply = await self._client.ask_counted(request)
+        except EngineError:  # the others have a mean; the error rate says when there are too few of them
             return None
         evaluation = cell.task.evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
         return float(evaluation.metrics["task_score"] or 0.0)

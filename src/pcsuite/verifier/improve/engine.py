@@ -26,6 +26,7 @@ from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_conditi
 from pcsuite.prompts.operators import render_text
 from pcsuite.prompts.prompt import LengthControl, fit
 from pcsuite.runners.plan import why_not_applicable
+from pcsuite.runners.progress import Progress
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
@@ -87,13 +88,14 @@ class ImproveOutcome(NamedTuple):
 
 
 def run_improvement(
-    suite: Suite, settings: ImproveSettings, policy: RetryPolicy | None = None
+    suite: Suite, settings: ImproveSettings, policy: RetryPolicy | None = None, *, quiet: bool = True
 ) -> ImproveOutcome:
     """Run a loop, or go on with it; everything is on disk before the next step begins.
 
     A model of the suite extracts under a condition, instructed by the prompt version, or the command of
-    ``settings.extractor`` does. Raises ``ConfigError`` for an unknown name, ``PromptError`` where the condition does
-    not apply and ``DataError`` for evals that cannot be used.
+    ``settings.extractor`` does. Unless ``quiet`` the calls are shown as those of a run are. Raises ``ConfigError`` for
+    an unknown name, ``PromptError`` where the condition does not apply, ``DataError`` for evals that cannot be used,
+    and what ends a run: a used-up budget, too many errors, ``UnansweredError`` for documents whose calls failed.
     """
     evals = find_evals(settings.evals_dir)
     task = plan_task(suite, _known(settings.task, suite.tasks, "task"))
@@ -138,7 +140,9 @@ def run_improvement(
         extract = RecordExtractor(setup, client, thread)
         workers = client.concurrency
         improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
-        result = improvement.run(first, propose_only=settings.propose_only)
+        with Progress(None, unit="calls", quiet=quiet) as progress:
+            session.watch = progress.count_call
+            result = improvement.run(first, propose_only=settings.propose_only)
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
     return outcome
@@ -224,7 +228,7 @@ class RecordExtractor:
         program = PROGRAMS.get("single" if operator is None else operator.spec.engine or operator.name)()
         steps = 1 if operator is None else operator.spec.max_steps or 1
         job = Job(setup.task.id, item, request, evaluator, steps)
-        outcome = self.thread.call(program.run(job, self.client.ask))
+        outcome = self.thread.call(program.run(job, self.client.ask_counted))
         parsed = parse_object(clean_text(outcome.text), prompting.schema)
         if parsed.json_valid and parsed.fields and outcome.finish_reason != "length":
             return parsed.fields
@@ -261,7 +265,7 @@ class ModelProposer:
             wrong=lambda rng: prompt,
         )
         seed = derived_seed(self.setup.seed, f"redraft {drafts}")
-        reply = self.thread.call(self.client.ask(Request(text, REDRAFT, seed, context=context)))
+        reply = self.thread.call(self.client.ask_counted(Request(text, REDRAFT, seed, context=context)))
         draft = clean_text(reply["text"]).strip()
         fenced = _FENCE.match(draft)
         draft = fenced.group(1).strip() if fenced else draft

@@ -19,7 +19,7 @@ from pydantic import Field
 from pcsuite._util.files import folder_lock
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.config.definitions import Definition
-from pcsuite.errors import DataError, did_you_mean
+from pcsuite.errors import DataError, EngineError, UnansweredError, did_you_mean
 from pcsuite.verifier.cells import read_text
 from pcsuite.verifier.compare import Rules, Scored, read_rules, score_bytes
 from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval
@@ -173,7 +173,13 @@ class ImprovementLoop:
                     training = [case for case in self._cases if case.name not in self._config.held_out]
                     scored = [(case.name, self._score(prompt, case)) for case in training]
                     failures = state.summarise_failures(scored)[: self._config.failures_shown]
-                    text = self._propose(failures, prompt.text)
+                    try:
+                        text = self._propose(failures, prompt.text)
+                    except EngineError as error:
+                        raise UnansweredError(
+                            f"the next prompt was not drafted: {error.message}",
+                            hint="finished steps are kept; the same command goes on",
+                        ) from error
                     self._state.save_failures(len(steps), [asdict(failure) for failure in failures])
                     candidate = self._state.save_prompt(len(steps), text)
                 if propose_only:
@@ -234,12 +240,35 @@ class ImprovementLoop:
         )
 
     def _scores(self, prompt: state.PromptVersion) -> dict[str, float]:
+        """F1 of every eval under a prompt; what one call failed for, the others are still asked for.
+
+        Raises ``UnansweredError`` after that, since a step is judged on all of them.
+        """
+        failed: list[EngineError] = []
+
+        def score(case: _Case) -> float:
+            try:
+                return self._score(prompt, case).comparison.counts.f1
+            except EngineError as error:
+                failed.append(error)
+                return 0.0  # never judged: the step is not finished
+
         if self._workers == 1:
-            scored = [self._score(prompt, case) for case in self._cases]
+            scored = [score(case) for case in self._cases]
         else:
-            with ThreadPoolExecutor(self._workers) as pool:
-                scored = list(pool.map(lambda case: self._score(prompt, case), self._cases))
-        return {case.name: one.comparison.counts.f1 for case, one in zip(self._cases, scored, strict=True)}
+            pool = ThreadPoolExecutor(self._workers)
+            try:
+                scored = list(pool.map(score, self._cases))
+            finally:
+                # After an interrupt the calls in flight are cancelled by whoever made them, not waited for.
+                pool.shutdown(wait=False, cancel_futures=True)
+        if failed:
+            raise UnansweredError(
+                f"{len(failed)} of {len(self._cases)} documents were not answered, the last one because: "
+                f"{failed[-1].message}",
+                hint="the other answers are kept; the same command asks for these again",
+            )
+        return dict(zip((case.name for case in self._cases), scored, strict=True))
 
     def _score(self, prompt: state.PromptVersion, case: _Case) -> Scored:
         """Score an eval under a prompt, extracting only what is not on disk yet."""
