@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
 from pcsuite._util.loops import together
 from pcsuite._util.text import read_json, shorten
@@ -163,7 +164,7 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
                 found = {}  # not there, or not a file of ours
             found |= {entry["name"]: entry for entry in entries}
             text = yaml.safe_dump({key: list(found.values())}, sort_keys=False)
-            (folder / name).write_text(text, encoding="utf-8")
+            replace_atomically(folder / name, text)
     except OSError as error:
         why = error.strerror or error
         raise IntegrationError(f"{folder}: HELM's files cannot be written ({why})") from error

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import Table
 from pcsuite.config.load import Suite
@@ -216,4 +217,4 @@ def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
     folder = plan.output / "runs" / plan.name
     if reasons and folder.is_dir():
         kept = failure_reasons(folder) | reasons
-        (folder / FAILURES).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        replace_atomically(folder / FAILURES, json.dumps(kept, indent=1) + "\n")
