@@ -197,7 +197,10 @@ def test_the_steps_of_the_workflow_run_in_a_repository(desk, tmp_path):
         return ran.stdout
 
     base = shell("git init -q && git add -A && git commit -qm base && git rev-parse HEAD").strip()
-    shell("sed -i 's/One word/A single word/' triage.md operators.yaml && git commit -qam change")
+    renew = (repository / "README.md").read_text(encoding="utf-8").splitlines()[-2]  # as the page says
+    assert renew.startswith("pcsuite init . ")
+    shell(f"sed -i 's/One word/A single word/' triage.md && {renew} && git commit -qam change")
+    assert "operators.yaml" in shell("git diff --stat HEAD~1")
     done = []
     for step in workflow["jobs"]["compare"]["steps"]:
         script = step.get("run", "").replace("${{ github.event.pull_request.base.sha }}", base)

@@ -183,7 +183,8 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        return f"{where}{error.strerror} (finished work is kept; the same command goes on)", Exit.BAD_INPUT
+        told = "once that is mended, the same command goes on; finished work is kept"
+        return f"{where}{error.strerror} ({told})", Exit.BAD_INPUT
     if type(error).__name__ in _DISK_ERRORS:  # of the databases, which are not imported for a name
         return (
             f"{shorten(str(error))} (see to space and permissions, then run the same command)",

@@ -6,8 +6,16 @@ import os
 
 import pytest
 
-from pcsuite._util.files import building_folder, file_lock, replace_atomically, replacing, sha256_file
-from pcsuite.errors import RunLockedError
+from pcsuite._util.files import (
+    building_folder,
+    file_lock,
+    replace_atomically,
+    replacing,
+    sha256_file,
+    unreadable_text,
+)
+from pcsuite.data.init_task import read_table
+from pcsuite.errors import DataError, RunLockedError
 
 
 def half_written(path):
@@ -103,3 +111,16 @@ def test_a_held_lock_names_its_holder(tmp_path):
         pass
     with file_lock(lock, timeout=0):
         pass
+
+
+def test_text_that_is_not_utf8_is_told_by_its_line_however_far_it_stands(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"text,label\n" + b"a ticket,billing\n" * 9998 + b"M\xfcnchen,login\n")
+    with pytest.raises(
+        DataError, match=r"table\.csv: line 10000: byte 0xfc is not UTF-8 \(save the file as UTF-8\)$"
+    ):
+        read_table(path)
+    assert (
+        unreadable_text(path, PermissionError(13, "Permission denied"))
+        == "cannot be read (Permission denied)"
+    )

@@ -14,7 +14,7 @@ import pytest
 from pcsuite.ablation import ablate, preview
 from pcsuite.ablation.ablate import _alarms, simulated_flips
 from pcsuite.engines.adapters.simulated import SimulatedOptions
-from pcsuite.errors import ConfigError
+from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows
 from pcsuite.runners.executors import ExecutorChoice
 from support.ablating import PROMPT, QUEUES, request_in, words_of
@@ -140,6 +140,24 @@ def test_a_prompt_that_scores_nothing_is_not_tested(tmp_path):
     assert {entry.verdict for entry in made.verdicts} == {"not tested"}
     assert made.trimmed == PROMPT
     assert made.alarms
+
+
+def test_an_ablation_that_nobody_answered_does_not_stand_in_the_way(tmp_path):
+    with LoopbackServer(faults=["401"] * 500) as server:
+        request = request_in(
+            tmp_path, items=40, model="openai/parrot", base_url=server.base_url, effects={}, name="mine"
+        )
+        with pytest.raises(ErrorRateError, match="api_key_env=VARIABLE"):
+            ablate(request, quiet=True)
+    with LoopbackServer(answer=lambda body: "no idea") as server:
+        made = ablate(
+            replace(request, base_url=server.base_url), quiet=True
+        )  # the address was wrong: another model
+    assert made.tally["rows"] == len(list(iter_rows(made.log))) > 0
+    assert not any(row.errors for row in iter_rows(made.log))
+    assert list(made.log.parent.glob("mine.old-*")), "the failed rows are set aside, not lost"
+    with pytest.raises(ConfigError, match="another prompt"):
+        ablate(replace(request, base_url="http://127.0.0.1:9/v1"), quiet=True)
 
 
 def test_an_arm_that_always_says_the_same_is_told(result):

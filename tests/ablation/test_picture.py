@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -59,6 +60,19 @@ def test_the_terminal_shows_every_block_with_its_verdict(result):
     assert "no effect shown" in text
     assert "per 1,000 calls" in text
     assert "Simulated" in text
+
+
+def test_an_undecided_block_whose_interval_excludes_0_says_why(result):
+    entry = next(entry for entry in result.verdicts if entry.block == "rules")
+    effect = replace(entry.effect, low=0.01, value=0.09, high=0.18)
+    odd = replace(entry, verdict="undecided", effect=effect, p_value=0.25, more_items=115, note="")
+    plain = replace(odd, effect=replace(effect, low=-0.01))
+    for given, told in (
+        (odd, "rules: its interval by itself excludes 0, but its test corrected over all blocks does not reject (p 0.250);"
+              " about 115 more items would decide it"),
+        (plain, "rules: about 115 more items would decide it"),
+    ):  # fmt: skip
+        assert told in shown(print_result, replace(result, verdicts=(given,)))
 
 
 def test_show_names_blocks_arms_rows_tokens_cost_and_reach(tmp_path):

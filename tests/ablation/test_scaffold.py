@@ -61,3 +61,44 @@ def test_a_prompt_without_a_place_for_the_item_is_refused_before_anything_is_wri
 def test_numbers_that_mean_nothing(table, tmp_path, key, value):
     with pytest.raises(ConfigError, match="give a number above 0"):
         scaffold(ScaffoldRequest(tmp_path / "sums", table, model="simulated", **{key: value}))
+
+
+def test_a_prompt_edited_after_the_folder_was_made_is_not_asked_as_it_was(table, tmp_path):
+    prompt = tmp_path / "sum.md"
+    prompt.write_text("Be exact.\n\nAdd up.\n\n{{ question }}\n", encoding="utf-8")
+    made = scaffold(ScaffoldRequest(tmp_path / "blocks", table, prompt, model="simulated"))
+    before = load_suite(made.profile)
+    assert set(before.profile.run.made_from) == {"sum.md", "sums.csv"}
+    own = made.folder / "sum.md"
+    own.write_text("Be quick.\n\nAdd up.\n\n{{ question }}\n", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"sum\.md has changed since profile\.yaml was made from it.*README"
+    ):
+        build_plan(load_suite(made.profile))
+    again = ScaffoldRequest(made.folder, made.folder / "sums.csv", own, model="simulated", overwrite=True)
+    assert scaffold(again).reading.endswith("blocks: be_quick, add_up")
+    assert build_plan(load_suite(made.profile)).calls > 0
+    own.unlink()  # a file that is gone cannot have changed
+    assert load_suite(made.profile).config_hash != before.config_hash
+    assert build_plan(load_suite(made.profile)).calls > 0
+
+
+def test_a_table_edited_after_the_folder_was_made(table, tmp_path):
+    made = scaffold(ScaffoldRequest(tmp_path / "sums", table, id_column="id", model="simulated"))
+    with (made.folder / "sums.csv").open("a", encoding="utf-8") as file:
+        file.write("What is 50 plus 50?,100,r50\n")
+    with pytest.raises(ConfigError, match=r"sums\.csv has changed since"):
+        build_plan(load_suite(made.profile))
+
+
+@pytest.mark.parametrize("with_prompt", [False, True])
+def test_a_mistyped_scorer_leaves_nothing_behind(table, tmp_path, with_prompt):
+    prompt = tmp_path / "sum.md"
+    prompt.write_text("Be exact.\n\nAdd up.\n\n{{ question }}\n", encoding="utf-8")
+    scorer = tmp_path / "mine.py"
+    scorer.write_text("def score(answer, item):\n    return item['answer'] in answer\n")
+    told = {"model": "simulated", "answer": "answer", "prompt": prompt if with_prompt else None}
+    with pytest.raises(ConfigError, match=r"mine\.py: no function 'scor' \(it has score\)"):
+        scaffold(ScaffoldRequest(tmp_path / "sums", table, scorer=f"{scorer}:scor", **told))
+    assert not (tmp_path / "sums").exists()
+    assert scaffold(ScaffoldRequest(tmp_path / "sums", table, scorer=f"{scorer}:score", **told)).rows > 0

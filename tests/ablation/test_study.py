@@ -111,6 +111,31 @@ def test_models_by_id_and_by_provider(tmp_path, model, provider, options):
     assert options.items() <= study.model.provider_options().items()
 
 
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("Prüfung 2.md", "Pr-fung-2"), ("_draft.md", "draft"), ("提示.md", "prompt"), ("v1.2.md", "v1.2")],
+)
+def test_a_run_takes_its_name_from_any_file(tmp_path, file, name):
+    request = request_in(tmp_path)
+    own = request.prompt.with_name(file)
+    own.write_bytes(request.prompt.read_bytes())
+    assert prepare(replace(request, prompt=own)).folder.name == name
+
+
+def test_keys_of_the_models_entry_can_be_given(tmp_path):
+    given = {"api_key_env": "MY_KEY", "price_in": 2.5, "price_out": 10}
+    address = "http://127.0.0.1:9/v1"
+    request = request_in(
+        tmp_path, model="openai/some-model", base_url=address, effects={}, model_options=given
+    )
+    model = prepare(request).model
+    assert (model.price_in, model.price_out) == (2.5, 10)
+    told = model.provider_options()
+    assert (told["base_url"], told["api_key_env"]) == (address, "MY_KEY")
+    without = prepare(replace(request, model_options={})).model.provider_options()
+    assert without.get("api_key_env") is None, "the key of another host goes nowhere"
+
+
 WRONG = {
     "no placeholder": ({"prompt": "# A\na\n\n# B\nb\n"}, PromptError, "no placeholder.*--append-input"),
     "an unknown placeholder": (
@@ -146,6 +171,12 @@ WRONG = {
     "a margin of nothing": ({"margin": 0.0}, ConfigError, "--margin 0"),
     "an unknown regime": ({"regime": "d2"}, ConfigError, "unknown regime 'd2'"),
     "two designs": ({"until": "decided", "design": "factorial"}, ConfigError, "one block at a time"),
+    "a name that is a path": ({"name": "a/b"}, ConfigError, "^--name a/b: use letters, digits"),
+    "an address of a model that runs here": (
+        {"model": "smollm2-135m", "base_url": "http://127.0.0.1:9/v1"},
+        ConfigError,
+        "--base-url: model 'smollm2-135m' .provider llamacpp. is not asked at an address",
+    ),
     "no seeds": ({"seeds": 0}, ConfigError, "--seeds 0"),
     "a prompt longer than the context": (
         {

@@ -30,6 +30,24 @@ def test_show_stops_before_anything_is_asked(tmp_path, capsys):
     assert not list(tmp_path.rglob("*.jsonl.lock"))
 
 
+def test_a_price_can_be_given_and_a_wrong_option_is_told(tmp_path, capsys):
+    request = request_in(tmp_path, model="openai/some-model", effects={})
+    words = ["--show", "--base-url", "https://models.example/v1"]
+
+    def said(*more):
+        assert main(words_of(request, *words, *more)) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "an unknown cost (price unknown: set price_in and price_out)" in said()
+    assert "an unknown cost" not in said("--model-option", "price_in=2.5", "--model-option", "price_out=10")
+    for wrong, told in (
+        ("price_in", "--model-option price_in: expected KEY=VALUE, for example price_in=2.5"),
+        ("price_in=1", "give both price_in and price_out, or neither"),
+    ):
+        assert main(words_of(request, *words, "--model-option", wrong)) == 2
+        assert told in capsys.readouterr().err
+
+
 def test_blocks_are_kept_renamed_and_split(tmp_path, capsys):
     request = request_in(tmp_path)
     more = ["--show", "--keep", "1", "--rename", "tone=manner", "--design", "leave-one-out", "--no-controls"]

@@ -74,10 +74,14 @@ def test_the_commands_of_its_readme_run_inside_it(here, monkeypatch, capsys):
         line.split()[1:] for line in Path("README.md").read_text().splitlines() if line.startswith("pcsuite ")
     ]
     assert [words[0] for words in commands] == ["run", "report", "view", "ablate", "init"]
-    Path("triage.md").write_text(PROMPT.replace("{{ text }}", "{{ text }} (as it came)"), encoding="utf-8")
-    for words in commands:
+    for words in commands[:-1]:
         extra = {"view": ["--bundle", "pages"], "ablate": ["--show"], "report": ["--no-plots"]}
         assert main([*words, *extra.get(words[0], [])]) == 0
+    Path("triage.md").write_text(PROMPT.replace("{{ text }}", "{{ text }} (as it came)"), encoding="utf-8")
+    assert main(commands[0]) == 2, "it would ask the prompt as it was"
+    assert "triage.md has changed since profile.yaml was made from it" in capsys.readouterr().err
+    assert main(commands[1]) == 0, "what was asked can be reported on"
+    assert main(commands[-1]) == 0
     assert Path("pages/index.html").is_file()
     assert main(["prompt", "tickets", "full", "--config", "profile.yaml"]) == 0
     assert "(as it came)" in capsys.readouterr().out, "what init --overwrite renews"

@@ -203,10 +203,14 @@ def test_nothing_is_overwritten_unasked(tmp_path):
             {"columns": Columns(inputs=("text",), answer="queue", labels=("billing", "logins", "refund"))},
             "tickets.csv line 3: label 'login' is not one of the labels (did you mean 'logins'?)",
         ),
-        ("classification", {"text": TICKETS.replace(",refund", ",")}, "line 5: column 'queue' is empty"),
+        (
+            "classification",
+            {"text": TICKETS.replace(",refund", ",")},
+            "line 5: column 'queue' is empty (fill it in, or take the row out of the table)",
+        ),
         ("classification", {"text": TICKETS + "T9,x\n"}, "line 22: expected 3 columns, found 2"),
         ("classification", {"text": "a,a\n1,2\n"}, "line 1: column names must be there and differ"),
-        ("classification", {"text": "id,text,queue\n1,t,q\n"}, "has 1 rows: too few to part"),
+        ("classification", {"text": "id,text,queue\n1,t,q\n"}, "has 1 row: too few to part"),
         ("classification", {"id_column": "queue"}, "line 4: id 'billing' was already used"),
         (
             "classification",

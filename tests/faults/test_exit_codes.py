@@ -144,7 +144,7 @@ def test_an_interrupt(tmp_path, monkeypatch, capsys):
         (
             OSError(errno.ENOSPC, "No space left on device", "some/file"),
             Exit.BAD_INPUT,
-            "some/file: No space left",
+            "some/file: No space left on device (once that is mended, the same command goes on; finished work is kept)",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "some/file"),

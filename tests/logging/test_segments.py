@@ -291,3 +291,12 @@ def test_a_folder_of_the_runs_name_is_not_the_run(tmp_path, monkeypatch):
     for folder in (".", "outputs/runs", "outputs"):
         with pytest.raises(ConfigError, match=r"is a folder, not the log of a run \(name a run: mine\)"):
             find_log(folder)
+
+
+@pytest.mark.parametrize("name", ["mine.yaml", "mine.YML"])
+def test_a_profile_is_not_taken_for_a_log(tmp_path, name):
+    profile = tmp_path / name
+    profile.write_text('version: "1.0"\n')
+    with pytest.raises(ConfigError, match=r"is not the log of a run \(a profile goes with --config"):
+        find_log(profile, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -50,6 +50,30 @@ def test_effects_intervals_verdicts_and_tokens(tmp_path):
     assert [rows[name]["tokens"] for name in ("C0", "C1", "C2")] == [120, 150, 170]
 
 
+def test_a_condition_with_fewer_items_says_so(tmp_path):
+    def printed(result):
+        out = io.StringIO()
+        print_result(result, Console(file=out, width=120))
+        return out.getvalue()
+
+    levels = {"C0": (10, 100), "C1": (20, 100)}
+    even = printed(answer(written(tmp_path / "even", levels, items=20), tmp_path / "even"))
+    assert "Not every condition" not in even
+    rows = [
+        make_row(item=f"i{k:02}", answer=str(k), condition=name, score=float(k < right))
+        for name, right, items in (("C0", 10, 20), ("C1", 20, 20), ("C2", 10, 10))
+        for k in range(items)
+    ]
+    told = printed(answer(write_log(tmp_path / "runs" / "a.jsonl", rows), tmp_path))
+    (line,) = [line.split() for line in told.splitlines() if line.startswith("C2 ")]
+    assert (line[1], line[2], line[-1]) == (
+        "1.00",
+        "+0.00",
+        "10",
+    )  # both right on those ten; C0 has 0.50 of all
+    assert "Not every condition has all items" in told
+
+
 def test_a_gain_and_a_loss_are_one_true_sentence(tmp_path):
     log = written(tmp_path, {"C0": (10, 100), "C1": (20, 100), "C2": (0, 100)}, items=20)
     assert re.fullmatch(

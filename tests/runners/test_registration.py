@@ -1,5 +1,6 @@
 """What a study is about is spelled out, hashed before the first call, and cannot change unnoticed."""
 
+import csv
 import json
 
 import pytest
@@ -87,9 +88,28 @@ def test_conditions_of_a_design_are_known_when_they_are_made(tmp_path):
     plan = build_plan(load_suite(path))
     with pytest.raises(ConfigError, match="unknown selected condition 'nowhere'"):
         registered_plan(plan)
+    design = profile(tmp_path, {"primary": ["loo"]}, conditions=("C0", "loo"), suite=where)
+    with pytest.raises(ConfigError, match="unknown selected condition 'loo'"):  # a design is no condition
+        registered_plan(build_plan(load_suite(design)))
     members = [cell.condition.id for cell in plan.cells if cell.condition.id != "C0"]
     path = profile(tmp_path, {"primary": [members[0]]}, conditions=("C0", "loo"), suite=where)
     assert {arm[3] for arm in contrasts(path)} == {members[0]}
+
+
+def test_no_command_calls_a_profile_fine_whose_registered_condition_nothing_makes(tmp_path, capsys):
+    (tmp_path / "conditions.yaml").write_text(
+        'version: "1.0"\nconditions:\n  C0: []\n  fac: {design: factorial, operators: [ROLE, SCHEMA]}\n'
+    )
+    where = {"models_ref": "models.yaml", "conditions_ref": "conditions.yaml"}
+    path = profile(tmp_path, {"primary": ["fac:+ROLE"]}, conditions=("C0", "fac"), suite=where)
+    for words in (["config", "check", str(path)], ["plan", "--config", str(path)]):
+        assert main(words) == 2
+        told = capsys.readouterr()
+        assert told.out == ""  # nothing is said before the mistake is
+        assert "unknown selected condition 'fac:+ROLE' (did you mean 'fac:ROLE'?)" in told.err
+    path = profile(tmp_path, {"primary": ["fac:ROLE"]}, conditions=("C0", "fac"), suite=where)
+    assert main(["config", "check", str(path)]) == 0
+    assert "2 models, 5 conditions, 1 regime" in capsys.readouterr().out
 
 
 def test_the_plan_is_in_the_manifest_before_the_first_call(tmp_path, monkeypatch):
@@ -183,3 +203,36 @@ def test_the_report_tells_planned_from_explored(tmp_path):
     assert "Planned: 2 primary contrasts" in text
     manifest = json.loads((tmp_path / "outputs" / "runs" / "t.manifest.json").read_text())
     assert manifest["preregistration"]["hash"][:12] in text
+
+
+def test_what_came_of_the_plan_is_the_same_everywhere(tmp_path, capsys):
+    path = profile(tmp_path, {"primary": ["C3 - C2"]}, items=20)
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    ran = " ".join(capsys.readouterr().out.split())
+    assert main(["report", "--config", str(path), "--format", "md", "--format", "latex"]) == 0
+    reported = " ".join(capsys.readouterr().out.split())
+    folder = tmp_path / "outputs"
+    with (folder / "tables" / "t" / "registration.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["model"], row["condition"], row["baseline"]) for row in rows] == [
+        ("one", "C3", "C2"),
+        ("two", "C3", "C2"),
+    ]
+    planned = json.loads((folder / "reports" / "t" / "result.json").read_text())["planned"]
+    text = (folder / "reports" / "t" / "report.md").read_text().replace("\\", "")
+    latex = (folder / "reports" / "t" / "latex" / "registration.tex").read_text().replace("$-$", "-")
+    for row, entry in zip(rows, planned, strict=True):
+        figures = {name: float(row[name]) for name in ("delta", "delta_low", "delta_high", "p_holm")}
+        assert {name: pytest.approx(entry[name]) for name in figures} == figures
+        change = f"{figures['delta']:+.2f} [{figures['delta_low']:+.2f}, {figures['delta_high']:+.2f}]"
+        p = "< 0.001" if figures["p_holm"] < 0.001 else f"{figures['p_holm']:.3f}"
+        line = f"C3 − C2 on agnews_json × {row['model']} × D0: {change.replace('-0.00', '0.00')}, 20 items, p (Holm) {p}"
+        for told in (ran, reported, text):
+            assert f"{line}: {row['outcome']}" in told
+        shown = [
+            cell.strip()
+            for cell in next(one for one in latex.splitlines() if f"& {row['model']} &" in one).split("&")
+        ]
+        assert shown[3:6] == ["C3", "C2", "20"]
+        assert shown[6].startswith(f"{figures['delta']:+.2f} [".replace("-0.00", "0.00"))
+        assert shown[8].removesuffix(r"\\").strip() == row["outcome"]

@@ -1,6 +1,7 @@
 """A run: complete, resumable, within its limits."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +10,8 @@ from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ErrorRateError
 from pcsuite.logging.log import RunPaths, iter_rows, newest_rows, read_prompts
 from pcsuite.logging.manifest import manifest_path
-from pcsuite.runners.plan import build_plan
-from pcsuite.runners.run_suite import run_suite
+from pcsuite.runners.plan import Scope, build_plan
+from pcsuite.runners.run_suite import run_plan, run_suite
 from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 
@@ -73,6 +74,19 @@ def test_prompts_are_kept_and_the_manifest_written(tmp_path):
     manifest = json.loads(manifest_path(summary.paths.log).read_text())
     assert manifest["tasks"]["agnews_json"]["source"] == "bundled sample"
     assert manifest["planned_rows"] == len(rows)
+
+
+def test_a_further_block_plans_the_rows_it_adds_and_no_row_twice(tmp_path):
+    path = write_profile(tmp_path, items=4)
+    summary = run(path)
+    suite = load_suite(path, {"limits.max_items_per_task": 6})
+    scope = replace(Scope.of_selection(suite), block="more")
+    for _ in range(2):  # begun, and gone on with
+        run_plan(build_plan(suite, scope=scope), quiet=True)
+    manifest = json.loads(manifest_path(summary.paths.log).read_text())
+    assert manifest["planned_rows"] == 4 * 3 * 3
+    assert manifest["blocks"] == {"more": {"planned_rows": 2 * 3 * 3, "shared_rows": 4 * 3 * 3}}
+    assert len(rows_of(summary)) == 6 * 3 * 3
 
 
 def test_not_applicable_is_reported_with_its_reason(tmp_path):

@@ -475,3 +475,9 @@ def test_right_fields_are_there_to_unfold():
     card = next(card for card in comparison.cards if card.path == "windows[name=101]")
     assert card.matches == len(right_fields(card)) == 8
     assert ("u_factor", 0.29, 0.29) in right_fields(card)
+
+
+@pytest.mark.parametrize("data", [b'{"a": 1}\n{"a": 2}\n', b"number,total\n1,2\n"], ids=["JSON lines", "CSV"])
+def test_an_extraction_of_another_form_is_told_what_one_is(data):
+    with pytest.raises(DataError, match=r"not JSON: .*\(a file holds one record, as a JSON object\)"):
+        parse_extraction(data, "given")

@@ -196,3 +196,28 @@ def test_tasks_come_in_the_order_of_the_manifest(tmp_path):
     opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
     assert list(opened.values) == ["c", "b", "a", "d"]
     opened.close()
+
+
+def test_an_ablation_shows_the_inputs_and_truths_of_its_own_table(tmp_path, monkeypatch):
+    from pathlib import Path
+
+    from pcsuite.ablation import AblationRequest, ablate
+
+    monkeypatch.chdir(tmp_path)
+    prompt, table = Path("triage.md"), Path("tickets.csv")
+    prompt.write_text("Be brief.\n\nChoose billing or login.\n\nTicket: {{ text }}\n", encoding="utf-8")
+    rows = "".join(f"text {n},{('billing', 'login')[n % 2]}\n" for n in range(40))
+    table.write_text(f"text,queue\n{rows}", encoding="utf-8")
+    ablate(AblationRequest(prompt, str(table), answer="queue", model="simulated"), quiet=True)
+    (entry,) = list_runs(Path("outputs"))
+    opened = OpenRun(
+        entry, Path("outputs/view/data-test")
+    )  # as pcsuite view NAME opens it, without a profile
+    try:
+        assert opened.inputs("tickets")["tickets-000001"] == "text 0"
+        assert opened.truths("tickets")["tickets-000001"] == "billing"
+        assert (
+            opened.summary().state(entry._replace(modified=entry.modified.replace(year=2020))) == "finished"
+        )
+    finally:
+        opened.close()

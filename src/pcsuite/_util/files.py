@@ -108,6 +108,23 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def unreadable_text(path: Path, error: OSError | UnicodeError) -> str:
+    """Why a text file could not be read, in words: the line whose bytes are not UTF-8, or what the disk said.
+
+    The file is read again for the line: what a decoder that reads in chunks counts from is the chunk.
+    """
+    if isinstance(error, OSError):
+        return f"cannot be read ({error.strerror or error})"
+    try:
+        path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as found:
+        line = found.object.count(b"\n", 0, found.start) + 1
+        return f"line {line}: byte 0x{found.object[found.start]:02x} is not UTF-8 (save the file as UTF-8)"
+    except OSError as gone:
+        return f"cannot be read ({gone.strerror or gone})"
+    return "is not UTF-8 (save the file as UTF-8)"
+
+
 def sha256_file(path: Path, progress: Callable[[int, int], None] | None = None) -> str:
     """The sha256 (hex) of a file's bytes, read in chunks.
 

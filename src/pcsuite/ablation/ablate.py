@@ -35,10 +35,11 @@ from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import BudgetExceededError, ConfigError
-from pcsuite.logging.log import RunLog, iter_newest_rows
+from pcsuite.logging.log import RunLog, iter_newest_rows, iter_rows
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
+from pcsuite.logging.segments import log_exists
 from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
@@ -216,10 +217,13 @@ def ablate(
     study = prepare(request)
     note, mine = study.folder / FINGERPRINT, study.fingerprint()
     if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not request.overwrite:
-        raise ConfigError(
-            f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
-            hint="give this one a name of its own with --name, or start anew with --overwrite",
-        )
+        # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
+        if log_exists(study.log) and any(not row.errors for row in iter_rows(study.log)):
+            raise ConfigError(
+                f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
+                hint="give this one a name of its own with --name, or start anew with --overwrite",
+            )
+        study = replace(study, request=replace(request, overwrite=True))
     study.folder.mkdir(parents=True, exist_ok=True)
     note.write_text(mine + "\n", encoding="utf-8")
     suite = study.write(study.design.first)

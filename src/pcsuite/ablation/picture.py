@@ -159,9 +159,13 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
 def _undecided(entry: BlockVerdict) -> str:
     if entry.note:
         return entry.note
-    if entry.more_items is None:
-        return "no number of items would decide it: its effect is about the margin"
-    return f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
+    said = "no number of items would decide it: its effect is about the margin"
+    if entry.more_items is not None:
+        said = f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
+    if entry.effect.excludes(0):
+        told = "its interval by itself excludes 0, but its test corrected over all blocks does not reject"
+        return f"{told} (p {p_text(entry.p_value)}); {said}"
+    return said
 
 
 def _item_names(names: Sequence[str]) -> str:

@@ -11,7 +11,10 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pcsuite.ablation.study import AblationRequest, prepare
+import yaml
+
+from pcsuite._util.files import sha256_file
+from pcsuite.ablation.study import AblationRequest, as_yaml, prepare
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import check_run_name
 from pcsuite.data.init_task import (
@@ -25,6 +28,7 @@ from pcsuite.data.init_task import (
     task_name,
 )
 from pcsuite.errors import ConfigError
+from pcsuite.evaluation.own_scorer import check_scorer
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan
 
@@ -88,6 +92,7 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
         raise ConfigError(f"{request.folder} is a file", hint="name a new folder")
     if request.folder.is_dir() and any(request.folder.iterdir()) and not request.overwrite:
         raise ConfigError(f"{request.folder} is not empty", hint="name a new folder, or say --overwrite")
+    check_scorer(request.scorer)
     if request.prompt is None:
         suite, reading = _ladder(request)
     else:
@@ -124,8 +129,8 @@ def _readme(request: ScaffoldRequest, reading: str) -> str:
     renew = ["pcsuite", "init", ".", "--data", request.data.name]
     renew += ["--prompt", request.prompt.name] if request.prompt is not None else []
     parts += [
-        f"The profile asks what was read from {' and '.join(sources)} when this folder was made. After a change of"
-        f" {'one of them' if len(sources) > 1 else 'it'}, in this folder:",
+        f"The profile asks what was read from {' and '.join(sources)} when this folder was made, and is refused after a"
+        f" change of {'one of them' if len(sources) > 1 else 'it'} until this reads it anew, in this folder:",
         "\n".join(["```", shlex.join([*renew, *flags, "--overwrite"]), "```"]),
     ]
     return "\n\n".join(parts) + "\n"
@@ -199,6 +204,16 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
 
 
 def _copy(request: ScaffoldRequest, prompt: Path | None) -> None:
-    for path in (request.data, prompt):
-        if path is not None and path.resolve() != (target := request.folder / path.name).resolve():
+    """Copy table and prompt into the folder, and note in its profile what they were when it was made."""
+    made_from = {}
+    for path in filter(None, (prompt, request.data)):
+        target = request.folder / path.name
+        if path.resolve() != target.resolve():
             shutil.copyfile(path, target)
+        made_from[path.name] = sha256_file(target)
+    profile = request.folder / PROFILE
+    written = profile.read_text(encoding="utf-8")
+    content = yaml.safe_load(written)
+    content["run"]["made_from"] = made_from
+    comment = "".join(line for line in written.splitlines(keepends=True) if line.startswith("#"))
+    profile.write_text(comment + as_yaml(content), encoding="utf-8")

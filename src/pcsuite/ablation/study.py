@@ -35,6 +35,7 @@ from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import changed_entry
 from pcsuite.config.prices import price_of
+from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.init_task import (
     TableRequest,
@@ -69,6 +70,8 @@ class AblationRequest(TableRequest):
     data: str
     """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
     base_url: str | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
     effects: Mapping[str, float] = field(default_factory=dict)
     """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
     split: SplitMethod = "auto"
@@ -101,9 +104,9 @@ class AblationRequest(TableRequest):
     def run_name(self) -> str:
         """The run's name: as given, else the prompt file's.
 
-        Characters that no file name should have become hyphens.
+        Characters that no run's name has (``ü``, a blank) become hyphens.
         """
-        return self.name or "".join(c if c.isalnum() or c in "._-" else "-" for c in self.prompt.stem)
+        return self.name or re.sub(r"[^A-Za-z0-9._-]", "-", self.prompt.stem).lstrip("._-") or "prompt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +344,10 @@ def prepare(request: AblationRequest) -> Study:
 
 def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
     """The prompt, its task and its model with the full prompt as the only arm, and the items."""
+    try:
+        check_run_name(request.run_name)
+    except ValueError as error:
+        raise ConfigError(f"--name {request.run_name}: {error}") from None
     base = load_suite(request.config, {"run.cache_dir": request.cache_dir} if request.cache_dir else None)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
@@ -393,8 +400,13 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
         raise ConfigError(f"--model: no model '{given}'", hint=base.models.hint(given))
     else:
         spec = base.models[given]
-        if request.base_url and "base_url" in spec.provider_options():
-            spec = changed_entry(given, spec, {"base_url": request.base_url})
+        changes = dict(request.model_options)
+        if request.base_url:
+            if "base_url" not in spec.provider_options():
+                problem = f"--base-url: model '{given}' (provider {spec.provider}) is not asked at an address"
+                raise ConfigError(problem, hint="name it by its server: --model openai/NAME")
+            changes["base_url"] = request.base_url
+        spec = changed_entry(given, spec, changes) if changes else spec
     if request.effects:
         if spec.provider != SIMULATED:
             raise ConfigError(f"--effect: model '{given}' is not simulated, its effects cannot be set")

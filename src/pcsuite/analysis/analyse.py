@@ -164,20 +164,21 @@ def analyse(
 
 @one_blas_thread()
 def analyse_scores(tables: RunTables) -> Analysis:
-    """Levels, effects and alarms alone: what a run says at its end, in a fraction of the time of :func:`analyse`.
+    """Levels, effects, planned contrasts and alarms alone, in a fraction of the time of :func:`analyse`.
 
-    The numbers are those of the whole analysis; every other table is missing.
+    It is what a run says at its end. The numbers are those of the whole analysis; every other table is missing.
     """
     scores, manifest = item_scores(tables), read_manifests(tables.logs)
     metrics = metrics_of(manifest.metrics)
     registered = registration.Registered.of(manifest, tables.logs)
     gold = read_gold(tables.logs, manifest)
     status = judge_status(tables.logs, gold.judges)
+    levels = summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks)
+    compared = effects.effects(scores, metrics, registered, gold, status)
     made = (
-        summary.with_gold(
-            summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks), gold, status
-        ),
-        effects.effects(scores, metrics, registered, gold, status),
+        summary.with_gold(levels, gold, status),
+        compared,
+        *registration.registration_tables(registered, compared.records()),
     )
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     return Analysis(
@@ -189,6 +190,6 @@ def analyse_scores(tables: RunTables) -> Analysis:
         total_tokens,
         [],
         registered,
-        find_alarms(tables, scores, manifest, made[1].records()),
+        find_alarms(tables, scores, manifest, compared.records()),
         status,
     )

@@ -30,6 +30,10 @@ _FLAGS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
             "address of an OpenAI-compatible server, with --model openai/NAME",
             {"metavar": "URL"},
         ),
+        "--model-option": (
+            "override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE with --base-url",
+            _several("KEY=VALUE"),
+        ),
         "--effect": (
             "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
             _several("BLOCK=X"),
@@ -164,6 +168,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         prompt=prompt,
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | given,
         effects=effects,
+        model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
         rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from pcsuite._util.files import unreadable_text
 from pcsuite._util.json_schema import misspelt_keywords, schema_problem
 from pcsuite._util.patterns import PatternError, read_pattern
 from pcsuite.commands import options
@@ -137,7 +138,7 @@ def read_constraint(given: str, kind: ConstraintKind | None = None) -> tuple[Con
     try:
         text = path.read_text(encoding="utf-8") if is_file else given
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{given}: cannot be read ({error})") from error
+        raise ConfigError(f"{given}: {unreadable_text(path, error)}") from error
     if kind is None:
         if path.suffix.casefold() in GRAMMAR_ENDINGS:
             kind = "cfg"

@@ -158,7 +158,9 @@ def execute_init_task(args: argparse.Namespace) -> int:
     What the flags leave open is asked for on a terminal; elsewhere it is a ``DataError`` that names the flag.
     """
     from pcsuite.data.init_task import TaskRequest, init_task, read_table
+    from pcsuite.evaluation.own_scorer import check_scorer
 
+    check_scorer(args.scorer)
     known = list(read_table(args.data)[0].values)
     settings = table_from(args)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))

@@ -161,13 +161,9 @@ def suite_from(
         ("model_option", "model_options.*.", "logprobs=true"),
         ("set", "", "limits.max_cost_usd=5"),
     ):
-        for entry in given.get(flag) or ():
-            key, sep, value = entry.partition("=")
-            key, shown = key.strip(), f"--{flag.replace('_', '-')}"
-            if not sep or not key:
-                raise ConfigError(f"{shown} {entry}: expected KEY=VALUE, for example {example}")
-            overrides[prefix + key] = load_yaml(value, f"{shown} {key}")
-            flags[prefix + key] = f"{shown} {key}"
+        shown = f"--{flag.replace('_', '-')}"
+        for key, value in key_values(given.get(flag) or (), shown, example).items():
+            overrides[prefix + key], flags[prefix + key] = value, f"{shown} {key}"
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
     if not str(args.config).strip():
@@ -181,6 +177,17 @@ def suite_from(
     for line in suite.schema_warnings():
         logger.warning("pcsuite: warning: %s", line)
     return suite
+
+
+def key_values(entries: Iterable[str], flag: str, example: str) -> dict[str, Any]:
+    """What ``KEY=VALUE`` words set, the values read as YAML; raises ``ConfigError`` for a word of another form."""
+    found = {}
+    for entry in entries:
+        key, sep, value = entry.partition("=")
+        if not sep or not key.strip():
+            raise ConfigError(f"{flag} {entry}: expected KEY=VALUE, for example {example}")
+        found[key.strip()] = load_yaml(value, f"{flag} {key.strip()}")
+    return found
 
 
 def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:

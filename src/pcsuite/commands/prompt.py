@@ -17,13 +17,14 @@ from pcsuite.config.prices import price_words
 from pcsuite.config.profile import Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
 from pcsuite.report.wording import counted
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
 from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
-from pcsuite.runners.registration import registered_plan
+from pcsuite.runners.registration import check_contrast_names, registered_plan
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric
 
@@ -142,11 +143,16 @@ def execute_config(args: argparse.Namespace) -> int:
         for line in suite.schema_warnings():
             print(f"warning: {line}")
         check_components(suite)
+        suite.check_made_from()
         chosen = suite.profile.selection
+        conditions = [
+            one.id for one in expand_conditions(chosen.conditions, suite.conditions, suite.operators)
+        ]
+        check_contrast_names(suite, conditions)
         sizes = {
             "task": chosen.tasks,
             "model": chosen.models,
-            "condition": chosen.conditions,
+            "condition": conditions,
             "regime": chosen.decoding_regimes,
         }
         words = ", ".join(counted(len(names), noun) for noun, names in sizes.items())
@@ -218,16 +224,17 @@ def execute_plan(args: argparse.Namespace) -> int:
 
     planned = plan_of(options.suite_from(args, options.stopping_overrides(args)))
     plan, estimates = planned.plan, planned.estimates
+    registered = registered_plan(plan)  # so is one in what is registered
     settings = options.settings_from(PowerSettings, args, power=args.target)
     if args.json:
         powers = plan_power(plan, settings, args.pilot) if asks_power else None
-        options.print_json(_plan_document(plan, estimates, powers))
+        options.print_json(_plan_document(plan, estimates, powers, registered))
         return 0
     console = options.output_console()
     run = plan.suite.profile.run
     console.print(f"{run.name}  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
-        console.print(f"  {task.id}: {len(task.items)} items ({task.source.describe()})")
+        console.print(f"  {task.id}: {counted(len(task.items), 'item')} ({task.source.describe()})")
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
     table = Table("task", "model", *names, title="cells" if args.cells else "by task and model")
     for column in ("rows", "done", "tokens a prompt ≈", "tokens left ≈", "USD left ≈"):
@@ -273,7 +280,7 @@ def execute_plan(args: argparse.Namespace) -> int:
         console.print("not applicable", style="bold")
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
-    _print_registered(console, plan)
+    _print_registered(console, plan, registered)
     if asks_power:
         _print_power(console, plan_power(plan, settings, args.pilot), settings)
     return 0
@@ -295,10 +302,12 @@ def _checked_power(args: argparse.Namespace) -> Path | None:
 
 
 def _plan_document(
-    plan: Plan, estimates: list[CellEstimate], powers: list[DesignPower] | None
+    plan: Plan,
+    estimates: list[CellEstimate],
+    powers: list[DesignPower] | None,
+    registered: RegisteredPlan | None,
 ) -> dict[str, Any]:
     """What ``plan --json`` prints; ``power`` is null where it was not asked for."""
-    registered = registered_plan(plan)
     return {
         "run": plan.suite.profile.run.name,
         "profile": plan.suite.path,
@@ -346,9 +355,9 @@ def _plan_document(
     }
 
 
-def _print_registered(console: Console, plan: Plan) -> None:
+def _print_registered(console: Console, plan: Plan, registered: RegisteredPlan | None) -> None:
     """Say what the profile registers: the primary contrasts, what they share, and when the run stops."""
-    registered, section = registered_plan(plan), plan.suite.profile.preregistration
+    section = plan.suite.profile.preregistration
     if registered is None or section is None:
         return
     console.print("registered", style="bold", end="")
@@ -356,7 +365,8 @@ def _print_registered(console: Console, plan: Plan) -> None:
     names = dict.fromkeys(f"{condition} − {baseline}" for *_, condition, baseline in registered.contrasts)
     together = "of a task" if section.family == "task" else "of all tasks"
     console.print(
-        f"  {len(registered.contrasts)} primary contrasts ({', '.join(names)}), those {together} corrected together"
+        f"  {counted(len(registered.contrasts), 'primary contrast')} ({', '.join(names)}),"
+        f" those {together} corrected together"
     )
     margin = "" if section.margin is None else f", margin {section.margin:g}"
     rule = section.stopping.rule

@@ -57,6 +57,7 @@ def execute_report(args: argparse.Namespace) -> int:
     from pcsuite.logging.log import RunPaths
     from pcsuite.logging.segments import find_log
     from pcsuite.report.results import Result, print_result
+    from pcsuite.report.wording import counted
 
     suite = suite_from(args) if args.config else None
     logs = [find_log(given, args.output_dir or "outputs") for given in args.runs]
@@ -84,13 +85,13 @@ def execute_report(args: argparse.Namespace) -> int:
         print_json(result.document(files={"runs": str(files.runs), "index": str(files.index), **written}))
         return 0
     print_result(result, output_console())
-    print(f"\ntables  {files.tables[0].parent} ({len(files.tables)} files)")
+    print(f"\ntables  {files.tables[0].parent} ({counted(len(files.tables), 'file')})")
     if all(table.name != "runs.csv" for table in files.tables):
         print(
             "        rows in runs.parquet alone: too many for a spreadsheet (--runs-csv writes runs.csv too)"
         )
     if files.plots:
-        print(f"plots   {files.plots[0].parent} ({len(files.plots)} files)")
+        print(f"plots   {files.plots[0].parent} ({counted(len(files.plots), 'file')})")
     print(f"report  {files.index}")
     print(f"runs    {files.runs}")
     if len(logs) == 1 and folder.name == "runs":

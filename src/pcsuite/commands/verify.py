@@ -333,7 +333,7 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: Pooled, best: dict[str, f
                 *(_score(value) for value in (counts.f1, counts.precision, counts.recall)),
                 *_error_cells(counts.errors_by_type()),
                 _score(best[entry.eval.eval_id]),
-                "could not be parsed" if entry.scored.parse_error else "",
+                "no readable JSON object" if entry.scored.parse_error else "",
             ]
         )
     headings = ["eval", "F1", "precision", "recall", *_ERRORS.values(), "best before", ""]

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from pcsuite._util.files import sha256_file, unreadable_text
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite._util.json_schema import misspelt_keywords, schema_problem
 from pcsuite._util.mappings import flatten
@@ -147,7 +148,7 @@ class ScorerFile(NamedTuple):
         try:
             return cls(found, function, found.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{found}: cannot be read as UTF-8 text ({error})") from error
+            raise ConfigError(f"{found}: {unreadable_text(found, error)}") from error
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,19 @@ class Suite:
             "conditions": dict(self.conditions),
             "regimes": {name: self.regimes[name] for name in selection.decoding_regimes},
         }
+
+    def check_made_from(self) -> None:
+        """Refuse a profile that was made from a prompt or table which was edited since: it would ask the old one.
+
+        A file that is gone says nothing. Raises :class:`ConfigError`.
+        """
+        for name, known in self.profile.run.made_from.items():
+            path = self.path.parent / name
+            if path.is_file() and sha256_file(path) != known:
+                raise ConfigError(
+                    f"{path} has changed since {self.path.name} was made from it: a run would ask what it said before",
+                    hint="the last command of the README.md beside it reads it anew",
+                )
 
     def judges(self, tasks: Iterable[str]) -> list[str]:
         """Ids of the models that judge answers of some tasks, each once.

@@ -80,6 +80,9 @@ class RunSection(Definition):
     relative_to: Literal["working_folder", "profile"] = Field(default="working_folder", exclude=True)
     """What ``output_dir`` and ``cache_dir`` start from; ``profile`` is the folder of this file, so that a profile with
     its own data runs from anywhere. Folders given on the command line start from the working folder."""
+    made_from: dict[str, str] = Field(default_factory=dict, exclude=True)
+    """Files beside the profile that it was made from (``pcsuite init`` notes them), each with its sha256: one that has
+    changed since is an error, for a run would ask what the file said before."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least grave messages that commands write to standard error; progress is shown up to ``INFO``."""
     rotate_log_mb: float | None = Field(default=None, gt=0, le=4000)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.files import unreadable_text
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, did_you_mean
 
@@ -149,7 +150,7 @@ class YamlSource:
         except FileNotFoundError:
             raise ConfigError(f"{path}: no such file") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read as UTF-8 text ({error})") from error
+            raise ConfigError(f"{path}: {unreadable_text(path, error)}") from error
         return cls(path, text, load_yaml(text, str(path)))
 
     @classmethod

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from pcsuite._util.files import unreadable_text
 from pcsuite._util.text import read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
@@ -79,8 +80,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
         hint = "a quote is never closed, or the file was cut off" if cut else None
         raise DataError(f"{path} after line {line}: {error}", hint=hint) from error
     except UnicodeDecodeError as error:
-        problem = f"{path}: byte {error.start + 1} is not utf-8"
-        raise DataError(problem, hint="save the table as UTF-8") from error
+        raise DataError(f"{path}: {unreadable_text(path, error)}") from error
 
 
 SPLITS = ("train", "dev", "test")
@@ -372,7 +372,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
                 hint = did_you_mean(name, list(rows[0].values))
                 raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < least:
-        few = f"{request.data} has {len(rows)} rows: too few to part"
+        few = f"{request.data} has {len(rows)} row{'s' if len(rows) != 1 else ''}: too few to part"
         raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
     seen: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}

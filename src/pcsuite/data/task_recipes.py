@@ -69,6 +69,9 @@ class Recipe(NamedTuple):
     describe: Callable[[Sequence[Item], Columns], Wording]
 
 
+FILL_IT_IN = "fill it in, or take the row out of the table"
+
+
 def cell_text(row: Row, name: str) -> str:
     """A cell as text without blanks at its ends; other values than text as JSON.
 
@@ -77,7 +80,7 @@ def cell_text(row: Row, name: str) -> str:
     value = row.get(name)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if value is None or not text.strip():
-        raise row.error(f"column '{name}' is empty")
+        raise row.error(f"column '{name}' is empty", FILL_IT_IN)
     return text.strip()
 
 
@@ -93,7 +96,7 @@ def _several(row: Row, name: str) -> list[str]:
     parts = [str(part) for part in value] if isinstance(value, list) else cell_text(row, name).split("|")
     texts = [part.strip() for part in parts if part.strip()]
     if not texts:
-        raise row.error(f"column '{name}' is empty")
+        raise row.error(f"column '{name}' is empty", FILL_IT_IN)
     return texts
 
 
@@ -281,7 +284,7 @@ def _read_assertions(row: Row, columns: Columns) -> Reading:
                 value = json.loads(value)
         found += value if isinstance(value, list) else [value] if str(value or "").strip() else []
     if not found:
-        raise row.error(f"column '{names[0]}' is empty")
+        raise row.error(f"column '{names[0]}' is empty", FILL_IT_IN)
     return Reading(_input_text(row, columns), {"assert": found})
 
 

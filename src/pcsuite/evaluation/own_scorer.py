@@ -366,6 +366,17 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
 
 
+def check_scorer(reference: str | None) -> None:
+    """Refuse a function of one's own that cannot be loaded, before a task file names it.
+
+    ``reference`` is ``FILE.py:FUNCTION`` from the working folder; another name, or none, is nobody's function. Raises
+    :class:`ConfigError` as :func:`load_scorer` does.
+    """
+    own = ScorerFile.read(reference, [Path()]) if reference else None
+    if own is not None:
+        load_scorer(own, {})
+
+
 def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[..., Any]:
     """The function of a scorer's file, its own folder on the path while it is loaded.
 

@@ -463,6 +463,9 @@ def find_log(given: str | Path, output_dir: str | Path = "outputs") -> Path:
     run that may be meant, or those there are.
     """
     path, runs = Path(given), Path(output_dir) / "runs"
+    if path.is_file() and path.suffix.lower() in (".yaml", ".yml"):
+        hint = "a profile goes with --config (profile= in Python), its run by its name"
+        raise ConfigError(f"{path} is not the log of a run", hint=hint)
     if path.is_file() or log_exists(path):
         return path
     if path.name and log_exists(named := runs / f"{given}.jsonl"):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import yaml
 
+from pcsuite._util.files import unreadable_text
 from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.splitting import Piece, SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.verbatim import INPUT_NAMES, ROLES, chat_piece, decode_chat, placeholders
@@ -213,7 +214,7 @@ def read_prompt(path: Path, how: SplitMethod = "auto", *, append_input: bool = F
     except IsADirectoryError:
         raise PromptError(f"{path} is a folder", hint="name the prompt's file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"{path}: cannot be read as UTF-8 text ({error})") from error
+        raise PromptError(f"{path}: {unreadable_text(path, error)}") from error
     form = _FORMS.get(path.suffix.lower(), "text")
     try:
         return split_prompt(text, how, form=form, append_input=append_input)

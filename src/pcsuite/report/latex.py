@@ -11,6 +11,7 @@ from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.effects import EFFECTS
+from pcsuite.analysis.tables.registration import REGISTRATION
 from pcsuite.analysis.tables.summary import SUMMARY
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.report.wording import figure_text, p_text, signed
@@ -89,7 +90,7 @@ WIDEST_MATRIX = 3
 
 
 def latex_tables(analysis: Analysis) -> dict[str, str]:
-    """File names (without ending) and contents: levels, effects on the score, hypotheses.
+    """File names (without ending) and contents: levels, effects on the score, hypotheses, planned contrasts if any.
 
     The columns are those whose specs have a heading for LaTeX.
     """
@@ -103,6 +104,8 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
         "effects": _matrix(scores, conditions) if wide else _record_table(EFFECTS, scores, "effects"),
         "hypotheses": _record_table(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
     }
+    if planned := list(tables["registration"].records()):
+        made["registration"] = _record_table(REGISTRATION, planned, "registration")
     judged = escape_latex(analysis.judges.note())
     if judged:
         for name in ("levels", "effects"):
@@ -170,7 +173,9 @@ def _table(
 def _effect(row: Mapping[str, Any] | None) -> str:
     if row is None or row["delta"] is None:
         return "--"
-    stars = f"$^{{{row['stars']}}}$" if row["stars"] else ""
+    stars = (
+        f"$^{{{row['stars']}}}$" if row.get("stars") else ""
+    )  # a planned contrast says its outcome in words
     interval = f"[{_minus(figure_text(row['delta_low']))}, {_minus(figure_text(row['delta_high']))}]"
     return f"{_minus(signed(row['delta']))}{stars} {interval}"
 

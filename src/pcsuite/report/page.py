@@ -24,7 +24,7 @@ from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
-from pcsuite.report.wording import MOST_ALARMS, counted, join_words
+from pcsuite.report.wording import MOST_ALARMS, counted, join_words, planned_lines
 
 _MOST_SETTINGS = 6
 """Settings named where rows were written under several configurations."""
@@ -186,7 +186,10 @@ def _notices(analysis: Analysis) -> list[str]:
         )
     if len(health.config_hashes) > 1:
         notices.append(_configurations(health.config_hashes, manifest))
-    return notices + registration_notices(analysis.registered) + manifest.problems
+    notices += registration_notices(analysis.registered)
+    if planned := planned_lines(list(analysis.tables["registration"].records())):
+        notices.append(f"What came of it: {'; '.join(planned)}.")
+    return notices + manifest.problems
 
 
 def _configurations(hashes: list[str], manifest: MergedManifest) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from pcsuite.analysis.table import number
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.folders import record_owner, report_folders
 from pcsuite.report.verdicts import TOKENS, headline, is_significant
-from pcsuite.report.wording import MOST_ALARMS, counted, figure_text, signed
+from pcsuite.report.wording import MOST_ALARMS, counted, figure_text, planned_lines, signed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,6 +46,8 @@ class Result:
     """One for each cell of clean prompts: its level, its effect against the control, the verdict, its tokens."""
     facts: dict[str, Any]
     """Answers, items, tasks, models, conditions, tokens, failed calls and the time of the last row."""
+    planned: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of ``registration.csv``: what came of each contrast that was registered."""
 
     @classmethod
     def read(cls, path: Path) -> Result:
@@ -53,8 +55,9 @@ class Result:
         found = json.loads(path.read_text(encoding="utf-8"))
         alarms = [Alarm(**alarm) for alarm in found.pop("alarms")]
         run, logs, sentence, rows = (found.pop(name) for name in ("run", "logs", "sentence", "results"))
+        planned = found.pop("planned", [])  # not there in what was written before it was
         facts = {name: value for name, value in found.items() if name not in ("format", "pcsuite_version")}
-        return cls(run, logs, sentence, alarms, rows, facts)
+        return cls(run, logs, sentence, alarms, rows, facts, planned)
 
     def document(self, **more: Any) -> dict[str, Any]:
         """The result as JSON values; ``more`` are further keys."""
@@ -67,12 +70,13 @@ class Result:
             "sentence": self.sentence,
             "alarms": [alarm._asdict() for alarm in self.alarms],
             "results": self.rows,
+            "planned": self.planned,
             **more,
         }
 
 
 def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
-    """The answer of an analysis that has the tables ``summary_by_condition`` and ``effects``."""
+    """The answer of an analysis that has the tables ``summary_by_condition``, ``effects`` and ``registration``."""
     effects = [record for record in analysis.tables["effects"].records() if record["kind"] == CONTROL]
     by_cell: dict[tuple[str, ...], dict[str, Row]] = {}
     for record in effects:
@@ -100,6 +104,7 @@ def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
             "last_row": health.last,
             "simulated": bool(health.simulated_models),
         },
+        planned=[dict(record) for record in analysis.tables["registration"].records()],
     )
 
 
@@ -149,7 +154,7 @@ def results_at_end(log: Path, output_dir: Path) -> Result | None:
 
 
 def print_result(result: Result, console: Console) -> None:
-    """Print alarms, the table of each group, and the sentence."""
+    """Print alarms, the table of each group, what came of planned contrasts, and the sentence."""
     from rich.table import Table
 
     for alarm in result.alarms[:MOST_ALARMS]:
@@ -168,6 +173,9 @@ def print_result(result: Result, console: Console) -> None:
             table.add_column(heading, justify="left" if heading == "condition" else "right", overflow="fold")
         table.add_column("verdict")
         table.add_column("tokens", justify="right")
+        uneven = len({row["n_items"] for row in rows}) > 1
+        if uneven:
+            table.add_column("items", justify="right")
         for row in sorted(rows, key=lambda row: row["verdict"] != "control"):
             interval = f"{signed(row['effect_low'])} to {signed(row['effect_high'])}"
             table.add_row(
@@ -177,11 +185,18 @@ def print_result(result: Result, console: Console) -> None:
                 "" if row["effect_low"] is None else interval,
                 row["verdict"],
                 figure_text(row["tokens"], 0),
+                *([f"{row['n_items']:,}"] if uneven else []),
                 style={"better": "green", "worse": "red"}.get(row["verdict"], ""),
             )
         if rows[0]["majority_class"] is not None:
             table.add_row("(majority class)", figure_text(rows[0]["majority_class"]), style="dim")
         console.print(table)
+        if uneven and against:
+            console.print(
+                "Not every condition has all items: an effect is that on the items both sides have, and need not be the"
+                " difference of the two scores.",
+                soft_wrap=True,
+            )
         if labelled := max((row.get("labelled_items") or 0 for row in rows), default=0):
             console.print(
                 f"A judge's scores and effects, corrected by labels of {counted(labelled, 'item')}, each by itself:"
@@ -190,4 +205,8 @@ def print_result(result: Result, console: Console) -> None:
             )
     if len(groups) > MOST_GROUPS:
         console.print(f"… and {len(groups) - MOST_GROUPS} more groups of task, model and regime")
+    if planned := planned_lines(result.planned):
+        console.print("\nplanned (registration.csv)", style="bold")
+        for line in planned:
+            console.print(f"  {line}", soft_wrap=True, highlight=False)
     console.print(f"\n{result.sentence}", style="bold", soft_wrap=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MOST_ALARMS = 6
@@ -54,3 +55,33 @@ def join_words(words: Sequence[str]) -> str:
 def counted(count: int, noun: str) -> str:
     """``1 task``, ``2 tasks``."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+MOST_PLANNED = 8
+"""Planned contrasts that are told one by one; of more it is told how many came out how, and the table has them."""
+
+
+def planned_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What came of the contrasts that were registered: rows of ``registration.csv`` as a line each, or counted.
+
+    >>> arm = {"task": "t", "model": "m", "decoding": "D0", "condition": "C3", "baseline": "C0"}
+    >>> found = {"n_items": 40, "delta": 0.08, "delta_low": -0.03, "delta_high": 0.2, "p_holm": 0.177}
+    >>> planned_lines([arm | found | {"outcome": "not shown"}])
+    ['C3 − C0 on t × m × D0: +0.08 [-0.03, +0.20], 40 items, p (Holm) 0.177: not shown']
+    """
+    if len(records) > MOST_PLANNED:
+        ways = Counter(str(record["outcome"]) for record in records)
+        counts = [f"{count} {'hold' if way == 'holds' and count > 1 else way}" for way, count in ways.items()]
+        return [f"of {len(records):,} planned contrasts {join_words(counts)}"]
+    lines = []
+    for record in records:
+        figures = []
+        if record["delta"] is not None:
+            low, high = signed(record["delta_low"]), signed(record["delta_high"])
+            figures.append(f"{signed(record['delta'])} [{low}, {high}], {counted(record['n_items'], 'item')}")
+        if record["p_holm"] is not None:
+            figures.append(f"p (Holm) {p_text(record['p_holm'])}")
+        where = " × ".join(record[name] for name in ("task", "model", "decoding"))
+        said = "".join(f": {part}" for part in (", ".join(figures), record["outcome"]) if part)
+        lines.append(f"{record['condition']} − {record['baseline']} on {where}{said}")
+    return lines

@@ -232,8 +232,10 @@ def build_plan(
     Covers the profile's selection, or ``scope``; every cell gets the given perturbations. A condition that has no
     meaning on a task, or cannot be enforced on a model, becomes an entry of ``not_applicable`` with the reason.
 
-    Raises :class:`DataError` for missing items and :class:`ConfigError` for wrong options.
+    Raises :class:`DataError` for missing items and :class:`ConfigError` for wrong options, and where the profile's own
+    prompt or table was edited after it was made from them.
     """
+    suite.check_made_from()
     scope = scope or Scope.of_selection(suite)
     retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 import msgspec
 
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.load.item_scores import control_among
+from pcsuite.config.load import Suite
 from pcsuite.config.profile import PreregistrationSection, PrimaryContrast
 from pcsuite.errors import ConfigError, LogError, did_you_mean
 from pcsuite.logging.log import RunLog
@@ -31,26 +33,33 @@ def cells_by_group(plan: Plan) -> dict[GroupKey, dict[str, Cell]]:
     return groups
 
 
+def check_contrast_names(suite: Suite, members: Iterable[str]) -> None:
+    """Refuse a registered contrast of a condition that nothing defines; a design is named by its ``members``.
+
+    One that is left out of this part of the study is known, and has no contrast in it. Raises :class:`ConfigError`.
+    """
+    section = suite.profile.preregistration
+    known = dict.fromkeys([*members, *(name for name, spec in suite.conditions.items() if not spec.design)])
+    for contrast in section.primary if section is not None else ():
+        for name in filter(None, (contrast.condition, contrast.baseline)):
+            if name not in known:
+                problem = f"unknown selected condition '{name}' ({did_you_mean(name, known)})"
+                raise ConfigError(suite.sources["profile"].problem(["preregistration", "primary"], problem))
+
+
 def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKey]:
     """Every primary contrast of a plan, one for each task, model and regime that it is about and applies to.
 
     Raises :class:`ConfigError` for a condition that the plan has nowhere.
     """
     groups = cells_by_group(plan)
-    known = list(dict.fromkeys(name for cells in groups.values() for name in cells))
-    known += [entry.condition_id for entry in plan.not_applicable]
-    known += plan.suite.conditions  # one that is left out of this part of the study has no contrast in it
+    known = [name for cells in groups.values() for name in cells]
+    check_contrast_names(plan.suite, [*known, *(entry.condition_id for entry in plan.not_applicable)])
     found: dict[ArmKey, None] = {}
     for (task, model, decoding), cells in groups.items():
         control = control_among({name: cell.operators for name, cell in cells.items()})
         every = [PrimaryContrast(condition=name) for name in cells if name != control]
         for contrast in section.primary or every:
-            for name in filter(None, (contrast.condition, contrast.baseline)):
-                if name not in known:
-                    problem = f"unknown selected condition '{name}' ({did_you_mean(name, known)})"
-                    raise ConfigError(
-                        plan.suite.sources["profile"].problem(["preregistration", "primary"], problem)
-                    )
             baseline = contrast.baseline or control
             about = (
                 (contrast.tasks, task), (contrast.models, model), (contrast.regimes, decoding)

@@ -116,10 +116,12 @@ def _model_note(spec: ModelSpec) -> ModelNote:
     )
 
 
-def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> None:
+def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None, logged: int = 0) -> None:
     """Write the plan's manifest; a further block of the same log is added to the one that is there.
 
-    ``registered`` is what was written down before the first row. Raises :class:`LogError` where it cannot be written.
+    ``registered`` is what was written down before the first row. ``logged`` rows of the plan are in the log already:
+    where a block begins they are those of other blocks, and not its own. Raises :class:`LogError` where the manifest
+    cannot be written.
     """
     manifest = plan_manifest(plan)
     manifest.preregistration = registered
@@ -129,7 +131,10 @@ def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None) -> Non
         known = main.not_applicable
         main.not_applicable = known + [note for note in manifest.not_applicable if note not in known]
         earlier = main.blocks or {}
-        main.blocks = {**earlier, plan.scope.block: {"planned_rows": manifest.planned_rows}}
+        begun = earlier.get(plan.scope.block)
+        shared = int(begun.get("shared_rows") or 0) if begun is not None else logged
+        block = {"planned_rows": manifest.planned_rows - shared} | ({"shared_rows": shared} if shared else {})
+        main.blocks = {**earlier, plan.scope.block: block}
         manifest = main
     elif (earlier_plan := _readable_manifest(log)) is not None:
         manifest.configurations = earlier_plan.configurations
@@ -318,7 +323,7 @@ async def run_into(
     total = sum(pending.values())
     if total and not executor.work.batch:
         _refuse_open_batches(log.paths.log)
-    record_plan(plan, log.paths.log, registered)
+    record_plan(plan, log.paths.log, registered, plan.calls - total)
     section = plan.suite.profile.preregistration
     until = None
     if registered is not None and section is not None and section.stopping.rule != "all_items":

@@ -61,7 +61,7 @@ def parse_extraction(
         value = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=make_object)
     except json.JSONDecodeError as error:
         where = f"row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
-        raise DataError(f"{source}: {where}") from None
+        raise DataError(f"{source}: {where}", hint="a file holds one record, as a JSON object") from None
     except ValueError as error:
         if long := _LONG_NUMBER.search(text):
             row, digits = text.count("\n", 0, long.start()) + 1, len(long.group())

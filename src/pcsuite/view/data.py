@@ -439,25 +439,30 @@ class OpenRun:
 
     @cached_property
     def _items(self) -> dict[str, dict[str, Item]]:
-        """Items by task and id, of the profile that was given or else of the bundled tasks."""
+        """Items by task and id, of the profile that was given, of an ablation's own, or else of the bundled tasks."""
         found: dict[str, dict[str, Item]] = {}
-        suite = self._suite
-        try:
-            suite = suite or load_suite("quickstart")
-        except PcsuiteError:
-            return found
+        suites = [] if self._suite is None else [self._suite]
+        own = self.log.parent.parent / "profile.yaml"  # an ablation has its profile beside it
+        for path in ([own] if own.is_file() else []) + ([] if suites else ["quickstart"]):
+            with suppress(PcsuiteError):
+                suites.append(load_suite(path))
         for task in self.values:
-            spec = suite.tasks.get(task)
-            if spec is not None:
+            for suite in suites:
+                spec = suite.tasks.get(task)
                 try:
-                    items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
+                    items = (
+                        task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items if spec else ()
+                    )
                 except PcsuiteError:
+                    continue
+                if not items:
                     continue
                 asked = {
                     name
                     for (name,) in self.query("SELECT DISTINCT item_id FROM cells WHERE task_id = ?", [task])
                 }
                 found[task] = {item.item_id: item for item in items if item.item_id in asked}
+                break
         return found
 
     def item(self, task: str, item: str) -> Item | None:

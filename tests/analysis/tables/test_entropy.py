@@ -97,6 +97,21 @@ def test_the_manifest_says_which_answers_are_closed(tmp_path):
     assert objective["entropy"] == pytest.approx(entropy["entropy_normalised"])
 
 
+def test_no_interval_reaches_past_the_largest_entropy_there_can_be(tmp_path):
+    """Three labels: nothing is above log 3, however few the items, and the share says the same in 0..1."""
+    rows = [
+        row
+        for k in range(6)
+        for row in replicates(f"i{k}", "C0", ["x", "y", "z"] if k % 3 else ["x", "x", "x"])
+    ]
+    _, (record,) = compute(tmp_path, rows)
+    assert record["answers"] == "3 choices"
+    assert record["entropy_nats"] < record["entropy_nats_high"] <= math.log(3)
+    for end in ("", "_low", "_high"):
+        share = record[f"entropy_normalised{end}"]
+        assert record[f"entropy_nats{end}"] == pytest.approx(share * math.log(3))
+
+
 def test_a_task_the_manifest_calls_open_stays_open(tmp_path):
     log = write_log(tmp_path / "a.jsonl", replicates("a", "C0", ["x", "y", "x"]))
     log.with_suffix(".manifest.json").write_text(json.dumps({"tasks": {"agnews_json": {"answers": None}}}))

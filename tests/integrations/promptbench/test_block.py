@@ -148,7 +148,7 @@ def test_the_block_joins_the_log_of_the_run_and_repeats_no_clean_row(tmp_path):
     assert {row.config_hash for row in rows_of(tmp_path)} == {added[0].config_hash}
     manifest = json.loads((tmp_path / "outputs" / "runs" / "t.manifest.json").read_text())
     assert manifest["planned_rows"] == before
-    assert manifest["blocks"] == {"promptbench": {"planned_rows": ITEMS * 3}}
+    assert manifest["blocks"] == {"promptbench": {"planned_rows": ITEMS * 2, "shared_rows": ITEMS}}
     assert set(manifest["conditions"]) == {"C0", "C2"}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -232,14 +232,20 @@ def entropy_tables(
                     meaning and meaning.clusters, meaning and number(meaning.entropy),
                 )
             )  # fmt: skip
-        columns = np.column_stack([nats, share, differing])
+        # Of a closed set nats are resampled as shares of the largest there can be, which bounds the interval as well.
+        top = 1.0 if cell.categories is None else math.log(max(cell.categories, *distinct.tolist()))
+        columns = np.column_stack([nats / top, share, differing])
         estimates = bootstrap_means(columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES)
+        of_shares = estimates[0]
+        in_nats = replace(
+            of_shares, value=of_shares.value * top, low=of_shares.low * top, high=of_shares.high * top
+        )
         record: dict[str, Any] = {
             **names,
             "n_items": len(columns),
             "replicates": float(cell.counts.sum(axis=1).mean()),
             "answers": "open" if cell.categories is None else f"{cell.categories} choices",
-            **estimate_columns("entropy_nats", estimates[0]),
+            **estimate_columns("entropy_nats", in_nats),
             **estimate_columns("entropy_normalised", estimates[1]),
             **estimate_columns("disagreement", estimates[2]),
             "readable": float(legible.sum() / totals.sum()),

@@ -22,11 +22,11 @@ from pcsuite.logging.manifest import RegisteredPlan, RunManifest
 ITEM_MEANS = "mean over items"
 """The measure of a difference that rests on one score an item, each weighing the same."""
 _ARM = (
-    Column("task", "task id"),
-    Column("model", "model id"),
-    Column("decoding", "decoding regime", label="regime"),
-    Column("condition", "condition id"),
-    Column("baseline", "what it is compared with", label="against", form="text"),
+    Column("task", "task id", paper="Task"),
+    Column("model", "model id", paper="Model"),
+    Column("decoding", "decoding regime", label="regime", paper="Regime"),
+    Column("condition", "condition id", paper="Condition"),
+    Column("baseline", "what it is compared with", label="against", form="text", paper="Against"),
     Column("metric", "name of the metric", form="text"),
 )
 REGISTRATION = TableSpec(
@@ -35,11 +35,15 @@ REGISTRATION = TableSpec(
     "primary contrast on a task, model and regime",
     (
         *_ARM,
-        Column("n_items", "items that both conditions have", label="items", form="number"),
-        *interval("delta", "condition less baseline", label="difference", form="difference"),
+        Column("n_items", "items that both conditions have", label="items", form="number", paper="Items"),
+        *interval("delta", "condition less baseline", label="difference", form="difference", paper="Change"),
         Column("p_value", "two-sided p-value; anytime-valid where looks were taken", label="p", form="p"),
         Column(
-            "p_holm", "the same adjusted after Holm over the registered family", label="p (Holm)", form="p"
+            "p_holm",
+            "the same adjusted after Holm over the registered family",
+            label="p (Holm)",
+            form="p",
+            paper="$p$ (Holm)",
         ),
         Column("looks", "looks that were taken", form="number"),
         Column("stopped", "whether the arm was stopped before its items ran out", form="text"),
@@ -48,9 +52,14 @@ REGISTRATION = TableSpec(
             "holds or not shown, by p_holm and the registered level; where looks were taken, what the last one decided;"
             " not run where there are no rows",
             form="text",
+            paper="Outcome",
         ),
     ),
     note="Primary contrasts as they were hashed into the manifest before the first call; everything else explores.",
+    caption=(
+        "Primary contrasts as they were registered before the first call, with 95\\,\\% intervals over items;"
+        " $p$ after Holm within the registered family."
+    ),
     folded=True,
 )
 LOOKS = TableSpec(

@@ -327,7 +327,10 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     retryable = is_retryable(status) and said.get("code") != "insufficient_quota"
     hint = None
     if status in (401, 403):
-        hint = f"check the key in ${key_env}" if key_env else "this server wants a key: set api_key_env"
+        wanted = (
+            "this server wants a key: name the variable that holds it (--model-option api_key_env=VARIABLE)"
+        )
+        hint = f"check the key in ${key_env}" if key_env else wanted
     elif status == 404:
         hint = "check base_url and model"
     elif 300 <= status < 400:
