@@ -72,7 +72,7 @@ def test_an_undecided_block_whose_interval_excludes_0_says_why(result):
               " about 115 more items would decide it"),
         (plain, "rules: about 115 more items would decide it"),
     ):  # fmt: skip
-        assert told in shown(print_result, replace(result, verdicts=(given,)))
+        assert told in shown(print_ablation, replace(result, verdicts=(given,)))
 
 
 def test_show_names_blocks_arms_rows_tokens_cost_and_reach(tmp_path):
