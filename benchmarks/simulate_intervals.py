@@ -16,7 +16,9 @@ from simulation_cells import Cell, family
 
 from pcsuite.analysis.tables.effects import paired_change
 from pcsuite.stats.answer_variation import mean_disagreement
+from pcsuite.stats.attribution import attribute
 from pcsuite.stats.bootstrap import (
+    UNBOUNDED,
     bootstrap_mean,
     bootstrap_micro_f1,
     bootstrap_micro_f1_difference,
@@ -289,3 +291,105 @@ def rates_and_information() -> Iterator[Cell]:
         for agreement in (0.7, 0.99):
             name = f"n {n}, R 3, usual answer {agreement:g}, disagreement"
             yield Cell(name, "coverage", partial(differing, n=n, agreement=agreement), 0.93)
+
+
+AMOUNTS: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], float]] = {
+    # A retry now and then costs a second call of 400 tokens; all other answers cost the same.
+    "tokens, 5 % retried": (lambda rng, n: 400.0 * (rng.random(n) < 0.05), 20.0),
+    "tokens, 20 % retried": (lambda rng, n: 400.0 * (rng.random(n) < 0.2), 80.0),
+    # Retries of very unequal length: few items carry most of the sum.
+    "tokens, 20 % retried, lognormal": (
+        lambda rng, n: (rng.random(n) < 0.2) * rng.lognormal(5, 1, n),
+        0.2 * float(np.exp(5.5)),
+    ),
+    "tokens, block of 85 and answers ± 10": (
+        lambda rng, n: 85 + rng.poisson(40, n) - rng.poisson(40, n) * 1.0,
+        85.0,
+    ),
+    "calls, 0.05 more": (lambda rng, n: rng.poisson(0.05, n) * 1.0, 0.05),
+    "calls, 0.5 more": (lambda rng, n: rng.poisson(0.5, n) * 1.0, 0.5),
+    "dollars, 20 % retried": (lambda rng, n: 2e-5 * (rng.random(n) < 0.2), 4e-6),
+    "milliseconds, lognormal": (
+        lambda rng, n: rng.lognormal(6.2, 0.6, n) - rng.lognormal(6, 0.6, n),
+        float(np.exp(6.38) - np.exp(6.18)),
+    ),
+}
+"""Differences of amounts that have no bounds, and their true means."""
+
+
+@family("amounts without bounds")
+def amounts() -> Iterator[Cell]:
+    """95 % intervals of differences in tokens, calls, dollars and milliseconds; an open interval claims nothing."""
+
+    def study(rng, n, draw, truth):
+        estimate = paired_bootstrap(draw(rng, n), rng=rng, resamples=RESAMPLES, bounds=UNBOUNDED)
+        return None if np.isnan(estimate.low) else covers(estimate, truth)
+
+    for n in SIZES:
+        for name, (draw, truth) in AMOUNTS.items():
+            yield Cell(f"n {n}, {name}", "coverage", partial(study, n=n, draw=draw, truth=truth), 0.93)
+
+
+@family("many items")
+def many_items() -> Iterator[Cell]:
+    """What begins at 1,000 to 4,000 items: limits in closed form, signs by their saddlepoint, normal totals."""
+    bundles = [(), ("A",), ("A", "B"), ("A", "B", "C")]
+
+    def difference(rng, n, rates, replicates):
+        control, treated = scores(rng, n, rates, (replicates, replicates), 1.0)
+        return covers(paired_bootstrap(treated, control, rng=rng, resamples=RESAMPLES), rates[1] - rates[0])
+
+    def rejects(rng, n, rate, replicates):
+        control, treated = scores(rng, n, (rate, rate), (replicates, replicates), None)
+        return sign_flip_test(treated - control, rng=rng, permutations=999).p_value <= 0.05
+
+    def f1_difference(rng, n, found, spurious):
+        control, treated = counts(rng, n, found, spurious)
+        truth = true_micro_f1(found[1], spurious[1]) - true_micro_f1(found[0], spurious[0])
+        return covers(bootstrap_micro_f1_difference(treated, control, rng=rng, resamples=RESAMPLES), truth)
+
+    def f1_rejects(rng, n):
+        control, treated = counts(rng, n, (0.7, 0.7), (0.4, 0.4))
+        return micro_f1_permutation_test(treated, control, rng=rng, permutations=999).p_value <= 0.05
+
+    def per_correct(rng, n, rate):
+        tokens, right = rng.lognormal(5, 0.4, n), rng.random(n) < rate
+        return covers(cost_per_correct(tokens, right, rng=rng, resamples=RESAMPLES), np.exp(5.08) / rate)
+
+    def gap(rng, n, excess):
+        stated = excess + (1 - excess) * rng.beta(4, 1.5, n)
+        return covers(ece_interval(stated, rng.random(n) < stated - excess, rng=rng, resamples=300), excess)
+
+    def attributed(rng, n, counted):
+        table = np.column_stack(scores(rng, n, (0.5, 0.5, 0.6, 0.6), (1, 1, 1, 1), 1.0))
+        found = {
+            one.operator: one for one in attribute(table, bundles, rng=rng) if one.method == "least squares"
+        }
+        if counted == "coverage":
+            return covers(found["B"].effect, 0.1)
+        return found["A"].test.p_value <= 0.05
+
+    for n in (2_500, 5_000):
+        for before, after in ((0.02, 0.02), (0.5, 0.5), (0.5, 0.55), (0.95, 0.999)):
+            for replicates in (1, 3):
+                call = partial(difference, n=n, rates=(before, after), replicates=replicates)
+                name = f"n {n:,}, R {replicates}, {before:g} → {after:g}"
+                yield Cell(name, "coverage", call, 0.93, 0.98)
+        for rate in (0.4, 0.5):  # over 2,000 items differ
+            call = partial(rejects, n=n, rate=rate, replicates=10)
+            yield Cell(f"n {n:,}, R 10, {rate:g}, sign flips", "false positives", call, None, 0.05)
+        for name in ("0.5 → 0.7", "0.97 → 0.97"):
+            found, spurious = F1_WORLDS[name]
+            call = partial(f1_difference, n=n, found=found, spurious=spurious)
+            yield Cell(f"n {n:,}, micro-F1 {name}", "coverage", call, 0.93, 0.98)
+        yield Cell(
+            f"n {n:,}, micro-F1, no difference", "false positives", partial(f1_rejects, n=n), None, 0.05
+        )
+        call = partial(per_correct, n=n, rate=0.5)
+        yield Cell(f"n {n:,}, 0.5 right, tokens per right answer", "coverage", call, 0.93, 0.98)
+        for excess in (0.0, 0.1):
+            name = f"n {n:,}, confidence {excess:g} too high, ECE"
+            yield Cell(name, "coverage", partial(gap, n=n, excess=excess), 0.93)
+        for counted, least, most in (("coverage", 0.93, 0.98), ("false positives", None, 0.05)):
+            call = partial(attributed, n=n, counted=counted)
+            yield Cell(f"n {n:,}, attribution by least squares", counted, call, least, most)

@@ -32,6 +32,15 @@ def test_helm_names_a_run_first_and_then_its_report(tmp_path, capsys):
     assert main([*words, "--no-plots", "--format", "md"]) == 0
 
 
+def test_helm_tells_a_single_instance_without_limits(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
+    write_run(tmp_path / "left", {"a": [1.0]})
+    assert main(["helm", "--config", str(path), "--import-only", str(tmp_path / "left")]) == 0
+    shown = capsys.readouterr().out
+    assert ", 1 instances" in shown
+    assert "[" not in shown.splitlines()[0]
+
+
 def test_promptbench_flags_change_its_block_and_next_names_the_run(tmp_path, capsys):
     pytest.importorskip("duckdb")
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=3)

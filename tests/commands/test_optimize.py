@@ -41,3 +41,13 @@ def test_several_pairs_are_never_compiled_by_mistake(tmp_path, capsys):
     assert "name one pair with --task and --model" in capsys.readouterr().err
     assert main(["optimize", "--config", str(path), "--tasks", ""]) == 2
     assert "--tasks: no name is given" in capsys.readouterr().err
+
+
+def test_one_development_item_gives_figures_without_limits(tmp_path, capsys):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
+    words = ["optimize", "--config", str(path), "--method", "blocks", "--candidates", "3", "--limit", "1"]
+    assert main([*words, "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "on 1 development items" in shown
+    assert "nan" not in shown
+    assert ", earns its tokens: unclear" in shown

@@ -10,6 +10,8 @@ import yaml
 from pcsuite.cli import COMMANDS, command_parser, main
 from pcsuite.commands.options import listed, next_line, not_applicable_lines
 from pcsuite.runners.plan import NotApplicable
+from support.ablating import request_in, words_of
+from support.profiles import SIMULATED, write_profile
 
 
 def test_tasks_that_share_a_reason_share_a_line():
@@ -131,3 +133,50 @@ def test_where_one_is_wanted_two_are_refused(profile, capsys):
     assert "one model is taken here, not 2" in capsys.readouterr().err
     assert main(["prompt", "agnews_json", "C0", "--config", str(profile), "--models", "sim"]) == 0
     assert main(["run", "--config", str(profile), "--model", "sim", "--task", "agnews_json", "-q"]) == 0
+
+
+SELECTING = {
+    "run": ["run", "--models", "sim", "--quiet"],
+    "run-task": ["run-task", "agnews_json", "--model", "sim", "--quiet"],
+    "plan": ["plan", "--models", "sim"],
+    "verifier-pass": ["verifier-pass", "--models", "sim", "--quiet"],
+    "optimize": ["optimize", "--models", "sim", "--method", "blocks", "--dry-run"],
+    "promptbench": ["promptbench", "--models", "sim", "--attacks", "reorder", "--tasks", "agnews_json"],
+    "prompt": ["prompt", "agnews_json", "C0", "--model", "sim"],
+    "helm": ["helm", "--models", "simple/model1", "--import-only", "HERE"],
+    "judge": ["judge", "sample", "--models", "sim"],
+}
+"""Commands that take models, naming one that the models file has."""
+
+
+@pytest.mark.parametrize("command", SELECTING)
+def test_models_that_a_command_names_take_the_place_of_those_the_profile_selects(tmp_path, capsys, command):
+    path = write_profile(tmp_path, conditions=("C0", "C3"), regimes=("D0",), items=2)
+    content = yaml.safe_load(path.read_text())
+    content["selection"]["models"] = ["not-pulled-yet", "sim"]
+    path.write_text(yaml.safe_dump(content))
+    words = [str(tmp_path) if word == "HERE" else word for word in SELECTING[command]]
+    if command == "verifier-pass":
+        assert main(["run", "--models", "sim", "--quiet", "--config", str(path)]) == 0
+    main([*words, "--config", str(path)])
+    assert "not-pulled-yet" not in capsys.readouterr().err
+    # without the flag the profile's own list is what is meant, and its mistake is told
+    main(["plan", "--config", str(path)])
+    assert "unknown model 'not-pulled-yet'" in capsys.readouterr().err
+
+
+def test_ablate_and_improve_take_their_own_model_whatever_the_profile_selects(tmp_path, capsys):
+    path = write_profile(tmp_path, {"sim": SIMULATED}, conditions=("C0",))
+    content = yaml.safe_load(path.read_text())
+    content["selection"] |= {"models": ["not-pulled-yet"], "tasks": ["not-written-yet"]}
+    path.write_text(yaml.safe_dump(content))
+    assert main(words_of(request_in(tmp_path, config=str(path)), "--show")) == 0
+    assert main(["improve", str(tmp_path / "none"), "--config", str(path), "--model", "sim"]) == 2
+    assert "not-" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "optimize", "promptbench"])
+def test_a_model_that_is_not_there_is_told_by_the_flag_that_named_it(tmp_path, capsys, command):
+    path = write_profile(tmp_path, conditions=("C0",))
+    assert main([command, "--config", str(path), "--models", "simm"]) == 2
+    assert "--models: unknown model 'simm' (did you mean 'sim'?)" in capsys.readouterr().err

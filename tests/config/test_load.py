@@ -92,7 +92,7 @@ def test_profile_b_takes_every_item_and_ten_replicates():
         ({"selection__conditions": ["c4"]}, "unknown condition 'c4' (did you mean 'C4'?)"),
         ({"selection__decoding_regimes": ["d0"]}, "unknown regime 'd0'"),
         ({"repro__seeds_per_task": {"gsm8": 2}}, "unknown task 'gsm8' (did you mean 'gsm8k'?)"),
-        ({"repro__max_inflight": "many"}, "repro.max_inflight: Input should be a valid integer"),
+        ({"repro__max_inflight": "many"}, "repro.max_inflight: a whole number is wanted (got 'many')"),
         ({"run__name": "a/b"}, "run.name: use letters, digits"),
         ({"version": "2.0"}, "profile format '2.0' is not '1.0'"),
     ],
@@ -193,7 +193,10 @@ def test_what_a_clean_prompt_does_not_show_is_no_part_of_an_operators_dump():
     ("changes", "expected"),
     [
         ({"cues": ["(open"]}, "operators.TONE: the cue '(open' is no regular expression"),
-        ({"paraphrases": ["one", "two"]}, "operators.TONE.paraphrases: Tuple should have at least 3 items"),
+        (
+            {"paraphrases": ["one", "two"]},
+            "operators.TONE.paraphrases: a list of 3 or more entries is wanted",
+        ),
         ({"template": None, "type": "program"}, "operators.TONE: 'paraphrases' reword a 'template'"),
         (
             {"simulated": {"effects": 1}},
@@ -268,13 +271,13 @@ def test_a_file_named_on_the_command_line_lies_in_the_working_folder(tmp_path, m
             {"selection.tasks": ["gsm8k", "agnews"]},
             "--tasks: unknown task 'agnews' (did you mean 'agnews_json'?)",
         ),
-        ({"limits.max_items_per_task": 0}, "--limit: Input should be greater than 0 (got 0)"),
+        ({"limits.max_items_per_task": 0}, "--limit: a number above 0 is wanted (got 0)"),
         ({"run.name": "a b"}, "--name: use letters, digits"),
         ({"limts.max_cost_usd": 1}, "limts.max_cost_usd: limts: unknown key (did you mean 'limits'?)"),
         ({"limits.max_cost": 1}, "limits.max_cost: unknown key (did you mean 'max_cost_usd'?)"),
         ({"run.name.x": 1}, "run.name.x: run.name has no keys below it"),
         ({"limits..x": 1}, "limits..x: 'limits..x' names no key of the profile"),
-        ({"limits": {"max_cost_usd": "much"}}, "limits: max_cost_usd: Input should be a valid number"),
+        ({"limits": {"max_cost_usd": "much"}}, "limits: max_cost_usd: a number is wanted (got 'much')"),
     ],
 )
 def test_an_error_of_an_override_names_where_it_came_from(overrides, said):
@@ -310,8 +313,11 @@ def test_folders_of_a_profile_that_says_so_lie_beside_it(tmp_path, monkeypatch):
         ({"repro__seeds": {"d0_greedy": []}}, "D0: no seed is given"),
         ({"repro__seeds": {"d0_greedy": ["5..1"]}}, "D0: no seed is given"),
         ({"repro__seeds": {"d0_greedy": [1, 2, 1]}}, "seed 1 is given twice"),
-        ({"repro__seeds_per_task": {"default": 0}}, "seeds_per_task.default: Input should be greater than 0"),
-        ({"limits__per_task_max_items": {"gsm8k": 0}}, "gsm8k: Input should be greater than 0"),
+        (
+            {"repro__seeds_per_task": {"default": 0}},
+            "seeds_per_task.default: a number above 0 is wanted (got 0)",
+        ),
+        ({"limits__per_task_max_items": {"gsm8k": 0}}, "gsm8k: a number above 0 is wanted (got 0)"),
         ({"limits__per_task_max_items": {"gsm9k": 5}}, "per_task_max_items.gsm9k: unknown task 'gsm9k'"),
     ],
 )

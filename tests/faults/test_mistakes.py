@@ -20,8 +20,8 @@ rnu                                                       | unknown command 'rnu
 run --tsks gsm8k                                          | unknown flag '--tsks' | did you mean '--tasks'? | pcsuite run --help
 run gsm8k                                                 | one word too many: 'gsm8k'
 run --limit many                                          | --limit | 'many'
-run --limit 0                                             | --limit | greater than 0
-run --limit -3                                            | --limit | greater than 0
+run --limit 0                                             | --limit | a number above 0 is wanted
+run --limit -3                                            | --limit | a number above 0 is wanted
 run --tasks ''                                            | --tasks: no name is given
 run --task ,                                              | --tasks: no name is given
 run --models ''                                           | --models: no name is given
@@ -46,8 +46,8 @@ run --set limits                                          | --set limits: expect
 run --set =3                                              | --set =3: expected KEY=VALUE
 run --set limts.max_cost_usd=1                            | --set limts.max_cost_usd | did you mean 'limits'?
 run --set limits.max_cost=1                               | --set limits.max_cost | did you mean 'max_cost_usd'?
-run --set limits.max_cost_usd=-1                          | --set limits.max_cost_usd | greater than 0
-run --set limits.max_cost_usd=cheap                       | --set limits.max_cost_usd | valid number
+run --set limits.max_cost_usd=-1                          | --set limits.max_cost_usd | a number above 0 is wanted
+run --set limits.max_cost_usd=cheap                       | --set limits.max_cost_usd | a number is wanted (got 'cheap')
 run --set 'limits.max_cost_usd=['                         | --set limits.max_cost_usd | not valid YAML
 run --set run.name.x=1                                    | --set run.name.x | run.name has no keys below it
 run --set length_control=padd                             | --set length_control | 'off', 'warn' or 'pad'
@@ -96,8 +96,8 @@ import --from inspect nothing.eval --name x               | nothing.eval: no suc
 import --from inspect tickets.csv --name x                | tickets.csv | is this a log?
 promptbench --model simulated --attacks shuffle           | --attacks: unknown kind of perturbation 'shuffle'
 promptbench --model simulated --task gsm9k                | --tasks: unknown task 'gsm9k'
-promptbench --model simulated --variants 0                | --variants | greater than 0
-optimize --task agnews --model simulated --method ape     | --task: unknown task 'agnews' | did you mean 'agnews_json'?
+promptbench --model simulated --variants 0                | --variants | a number above 0 is wanted
+optimize --task agnews --model simulated --method ape     | --tasks: unknown task 'agnews' | did you mean 'agnews_json'?
 optimize --method ap --model simulated                    | unknown method 'ap' | did you mean 'ape'?
 optimize --candidates 0                                   | --candidates 0: give a number of 1 or more
 helm --import-only nowhere                                | nowhere is not a folder

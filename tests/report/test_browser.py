@@ -133,3 +133,19 @@ def test_a_phone_scrolls_down_only(browser):
     assert browser.run("getComputedStyle(document.querySelector('.same-lines')).display") == "block"
     assert browser.run("document.documentElement.scrollWidth") <= 390
     browser.set_width(1280)
+
+
+def test_a_printed_page_cuts_no_table_and_repeats_its_headings(browser):
+    browser.set_width(957)  # A4 between its margins, at the three quarters to which browsers shrink a sheet
+    browser._call("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        # a sheet has no side to scroll to
+        wide = "[...document.querySelectorAll('main table')].map(t => t.getBoundingClientRect().right)"
+        assert browser.run(f"Math.max(...{wide})") <= 957
+        assert (
+            browser.run("getComputedStyle(document.querySelector('thead th button')).display") == "contents"
+        )
+        assert browser.run("getComputedStyle(document.querySelector('nav.bar')).display") == "none"
+    finally:
+        browser._call("Emulation.setEmulatedMedia", {"media": ""})
+        browser.set_width(1280)

@@ -1,5 +1,5 @@
 from pcsuite.report import drawing
-from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, interval_text, short
+from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, interval_text, short, short_all
 
 
 def test_names_fit_into_files_and_figures():
@@ -9,6 +9,20 @@ def test_names_fit_into_files_and_figures():
     assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
     assert interval_text(0.5, None, None) == "0.50"
     assert interval_text(None, None, None) == "n/a"
+
+
+def test_names_side_by_side_are_told_apart():
+    tail = "_that_goes_on_and_on_and_on"
+    assert short_all(["prompt_variant_a" + tail, "prompt_variant_b" + tail], 16) == [
+        "…a_that_goes_on…",
+        "…b_that_goes_on…",
+    ]
+    assert short_all(["C0", "C1"], 16) == ["C0", "C1"]
+    # what differs lies beyond what can be shown
+    far = ["x" * 40 + "1" + "y" * 40, "x" * 40 + "2" + "y" * 40]
+    first, second = short_all(far, 16)
+    assert first != second
+    assert max(map(len, (first, second))) <= 16
 
 
 def test_a_figure_carries_its_tooltips_and_takes_the_pages_ink(tmp_path):

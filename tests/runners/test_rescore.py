@@ -28,6 +28,11 @@ def test_rescore_changes_only_what_the_scorer_changed(tmp_path):
     assert (outcome.rows, outcome.changed) == (len(before), 1)
     after = {row.run_id: row for row in newest_rows(summary.paths.log)}
     assert after[damaged.run_id].metrics == damaged.metrics
+    # the answer was given when it was given; when it was scored anew stands beside it
+    assert after[damaged.run_id].timestamp_utc == damaged.timestamp_utc
+    assert after[damaged.run_id].rescored_utc > damaged.timestamp_utc
+    assert [row.run_id for row in after.values() if isinstance(row.rescored_utc, str)] == [damaged.run_id]
+    assert summary.paths.log.read_text(encoding="utf-8").count('"rescored_utc"') == 1
     assert len(list(iter_rows(summary.paths.log))) == len(before) + 1
 
 

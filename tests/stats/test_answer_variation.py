@@ -204,3 +204,13 @@ def test_steady_answers_are_no_certainty():
     ):
         assert estimate.low == 0
         assert estimate.high > 0.05
+
+
+def test_a_difference_that_was_never_negative_may_be_so_all_the_same():
+    loose, steady = np.tile([2.0, 1.0, 0.0], (8, 1)), np.tile([3.0, 0.0, 0.0], (8, 1))
+    loose[:5] = steady[:5]  # three of eight items vary more, none less
+    found = compare_entropy(loose, steady, rng=np.random.default_rng(0))
+    assert found.value == pytest.approx(0.25)
+    mirrored = compare_entropy(steady, loose, rng=np.random.default_rng(0))
+    assert (found.low, found.high) == pytest.approx((-mirrored.high, -mirrored.low))
+    assert found.low < 0

@@ -9,6 +9,7 @@ from scipy import stats
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.attribution import attribute, attribution_weights, unidentified, varied_operators
+from pcsuite.stats.permutation import sign_flip_test
 
 
 def factorial(names):
@@ -154,3 +155,30 @@ def test_wrong_arguments():
         attribute([[0.1, 0.2]], [()], rng=rng)
     with pytest.raises(AnalysisError, match="same operators"):
         attribution_weights([("A", "B"), ("B", "A")])
+
+
+def test_a_sham_gets_no_effect_from_blocks_that_work_against_each_other():
+    rng = np.random.default_rng(3)
+    n = 200
+    bundles = [(), ("A",), ("B",), ("A", "B"), ("A", "B", "SHAM"), ("A", "B", "C")]
+    # A and B each do the whole work, together no more: 0.2 -> 0.8; C adds 0.15; SHAM does nothing
+    rates = [0.2, 0.8, 0.8, 0.8, 0.8, 0.95]
+    values = np.column_stack([rng.random(n) < rate for rate in rates]).astype(float)
+    found = {
+        one.operator: one for one in attribute(values, bundles, rng=rng) if one.method == "least squares"
+    }
+    sham, paired = found["SHAM"], values[:, 4] - values[:, 3]
+    assert sham.pairs.value == pytest.approx(paired.mean())
+    assert sham.pairs.low < 0 < sham.pairs.high
+    # the sum of A and B leaves -0.15 over at A+B, and its two neighbours take it up
+    assert sham.effect.value == pytest.approx(-0.15, abs=0.1)
+    assert sham.effect.high < 0
+    assert sham.test.p_value == pytest.approx(sign_flip_test(paired, rng=rng).p_value)
+    assert sham.test.p_value > 0.05
+    assert sham.test.method.endswith("by pairs that differ in it alone")
+    assert found["C"].pairs.value == pytest.approx((values[:, 5] - values[:, 3]).mean())
+
+
+def test_ladders_and_factorials_have_pairs_that_say_the_same():
+    for bundles in ([(), ("A",), ("A", "B")], [(), ("A",), ("B",), ("A", "B")]):
+        assert [w.pairs for w in attribution_weights(bundles) if w.method == "least squares"] == [None, None]

@@ -9,6 +9,7 @@ from scipy import stats
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.permutation import sign_flip_test
 from pcsuite.stats.random_weights import (
+    ALL_EQUAL,
     WeightedMean,
     mean_interval,
     mean_test,
@@ -116,3 +117,31 @@ def test_refusals_and_one_value():
     single = mean_interval([0.5])
     assert single.value == 0.5
     assert np.isnan(single.low)
+
+
+def test_an_amount_without_bounds_has_no_unit_of_its_own():
+    rare = np.zeros(20)
+    rare[3] = 300.0
+    tokens = mean_interval(rare)
+    dollars = mean_interval(rare * 1e-6)
+    # the same figures in another unit: the unseen item is sized by those seen, not by 1
+    assert (dollars.low, dollars.high) == pytest.approx((tokens.low * 1e-6, tokens.high * 1e-6), rel=1e-6)
+    assert tokens.high < 300
+
+
+def test_equal_amounts_give_an_open_interval_and_equal_scores_a_closed_one():
+    for values in (np.zeros(20), np.full(20, 85.0)):
+        open_ended = mean_interval(values)
+        assert open_ended.value == values[0]
+        assert np.isnan([open_ended.low, open_ended.high]).all()
+        assert open_ended.method == ALL_EQUAL
+    # rule of three's neighbour: half an unseen item at distance 1
+    assert mean_interval(np.zeros(20), bounds=(-1, 1)).high == pytest.approx(0.137, abs=1e-3)
+    # grades of 1 to 5 can differ by 4: four times as wide, before Gaffke's limits below 30 items
+    grades, marks = mean_interval(np.zeros(40), bounds=(-4, 4)), mean_interval(np.zeros(40), bounds=(-1, 1))
+    assert grades.high == pytest.approx(4 * marks.high)
+
+
+def test_nothing_that_differs_is_no_evidence_whatever_the_bounds():
+    assert mean_test(np.zeros(12)).p_value == 1.0
+    assert mean_test(np.zeros(12), bounds=(-1, 1)).p_value == 1.0

@@ -245,6 +245,10 @@ def test_a_printed_page_has_all_rows_and_no_forms(browser, site):
     assert browser.run("getComputedStyle(document.querySelector('.scroll')).overflowY") == "visible"
     browser.goto(f"{site}/")
     assert browser.run("document.querySelector('tbody').getBoundingClientRect().height > 0")
+    browser.goto(f"{site}/run/first/figures")
+    # colours mean nothing without the names beside them, though these are buttons
+    assert browser.run("getComputedStyle(document.querySelector('.legend button')).display") != "none"
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     browser._call("Emulation.setEmulatedMedia", {"media": ""})
 
 

@@ -348,7 +348,8 @@ def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
         check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"--name {request.run_name}: {error}") from None
-    base = load_suite(request.config, {"run.cache_dir": request.cache_dir} if request.cache_dir else None)
+    cached = {"run.cache_dir": request.cache_dir} if request.cache_dir else None
+    base = load_suite(request.config, cached, check_selection=False)
     if request.regime not in base.regimes:
         hint = did_you_mean(request.regime, base.regimes)
         raise ConfigError(f"--regime: unknown regime '{request.regime}'", hint=hint)

@@ -166,7 +166,9 @@ def compare_runs(
             "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
         )
     compared = [
-        _compare(first, second, first.cells[matched[name]], second.cells[other[name]], metric, judged)
+        _compare(
+            first, second, first.cells[matched[name]], second.cells[other[name]], metric, metrics, judged
+        )
         for name in common
         for metric in metrics.compared_in("compare")
     ]
@@ -253,6 +255,7 @@ def _compare(
     left: CellScores,
     right: CellScores,
     metric: str,
+    metrics: Metrics,
     judged: tuple[JudgedSide | None, JudgedSide] | None,
 ) -> dict[str, Any] | None:
     paired = _paired(first, second, left, right, metric)
@@ -266,7 +269,8 @@ def _compare(
     )
     replicates = (right.replicates, left.replicates)
     rng = named_rng("compare", *left.key, *right.key, metric)
-    change = paired_change(after, before, rng, replicates=replicates)
+    bounds = metrics[metric].difference_bounds
+    change = paired_change(after, before, rng, replicates=replicates, bounds=bounds)
     record = {
         **right.key._asdict(),
         "metric": metric,

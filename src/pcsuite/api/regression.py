@@ -53,9 +53,11 @@ class RegressionCheck:
             "no worse": f"no worse than {self.baseline.name} (non-inferior at a margin of {margin:g})",
             "undecided": f"neither worse nor shown to be no worse than {self.baseline.name} by {margin:g}",
         }[self.standing]
+        low, high = worst["delta_low"], worst["delta_high"]
+        limits = "" if low is None else f" [{low:+.3f}, {high:+.3f}]"
         figures = (
             f"score {worst['first']:.3f} → {worst['second']:.3f},"
-            f" difference {worst['delta']:+.3f} [{worst['delta_low']:+.3f}, {worst['delta_high']:+.3f}]"
+            f" difference {worst['delta']:+.3f}{limits}"
             f" over {counted(worst['n_items'], 'item')}, {counted(moved, 'score')} moved"
         )
         left_out = (

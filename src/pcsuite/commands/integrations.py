@@ -24,6 +24,7 @@ from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
 from pcsuite.integrations.promptbench.block import run_promptbench
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.segments import log_exists
+from pcsuite.report.wording import limits_text
 
 
 def configure_helm(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +64,7 @@ def execute_helm(args: argparse.Namespace) -> int:
         "integrations.helm.data_dir": args.data or None,
     }
     given = {key: value for key, value in changes.items() if value is not None}
-    suite = suite_from(args, given, lists={})
+    suite = suite_from(args, given, lists={}, check_selection=model_ids != [BUILT_IN])
     run = suite.profile.run
     if args.import_only is not None:
         imported = import_helm(suite, args.import_only, Path(run.output_dir) / "tables")
@@ -73,9 +74,10 @@ def execute_helm(args: argparse.Namespace) -> int:
         imported = run_helm(plan, lambda line: None if args.quiet else print(f"  {line}", flush=True))
     for record in imported.tables[1].records():
         if record["main"]:
+            limits = limits_text(record["value_low"], record["value_high"], 3)
             print(
-                f"{record['scenario']} on {record['model']}: {record['metric']} {record['value']:.3f}"
-                f" [{record['value_low']:.3f}, {record['value_high']:.3f}], {record['n_instances']} instances"
+                f"{record['scenario']} on {record['model']}: {record['metric']} {record['value']:.3f}{limits},"
+                f" {record['n_instances']} instances"
             )
     for record in imported.tables[0].records():
         if record["status"] == "unfinished":

@@ -62,7 +62,7 @@ def _sample(args: argparse.Namespace) -> int:
     chosen = {
         name: options.listed(getattr(args, name), f"--{name}") for name in ("tasks", "models", "conditions")
     }
-    suite = options.suite_from(args, lists={})
+    suite = options.suite_from(args, lists={}, check_selection=False)  # the log is drawn from
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
     manifest = read_manifest(log)
     if manifest is None:

@@ -57,7 +57,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         value = getattr(args, flag)
         if value is not None and value < 1:
             raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
-    suite = options.suite_from(args, lists={})
+    suite = options.suite_from(args)
     section = suite.profile.optimization.dspy
     shared: dict[str, Any] = {
         "method": args.method or section.method,
@@ -67,8 +67,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         "use_cache": not args.no_cache,
         "executor": options.executor_from(args),
     }
-    tasks = options.listed(args.tasks, "--tasks") or list(suite.profile.selection.tasks)
-    models = options.listed(args.models, "--models") or list(suite.profile.selection.models)
+    tasks, models = suite.profile.selection.tasks, suite.profile.selection.models
     both_named = args.tasks is not None and args.models is not None
     count = len(tasks) * len(models)
     if not (section.enabled or both_named or args.dry_run or count == 1):
@@ -131,8 +130,9 @@ class _Progress:
 def _print_outcome(args: argparse.Namespace, outcome: search.OptimizeOutcome) -> None:
     document = outcome.document
     dev = document["dev"]
+    limits = "" if dev["J_low"] is None else f" [{dev['J_low']:.3f}, {dev['J_high']:.3f}]"
     print(
-        f"{document['task']} × {document['model']}: J {dev['J']:.3f} [{dev['J_low']:.3f}, {dev['J_high']:.3f}] on"
+        f"{document['task']} × {document['model']}: J {dev['J']:.3f}{limits} on"
         f" {dev['items']} development items, {dev['J_corrected']:.3f} less the optimism of the choice; bare"
         f" instruction {dev['baseline']['J']:.3f}; {document['candidates']} candidates, {outcome.spent_tokens:,} tokens"
         + (f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else "")
@@ -140,9 +140,11 @@ def _print_outcome(args: argparse.Namespace, outcome: search.OptimizeOutcome) ->
     judged = "is made of" if document["makeup_by"] == "operators" else "does by its cues the work of"
     print(f"  the prompt {judged} {', '.join(document['makeup']) or 'no operator'}")
     for entry in document["ledger"]:
+        low, high = entry["effect_J_low"], entry["effect_J_high"]
+        limits = "" if low is None else f" [{low:+.3f}, {high:+.3f}]"
         print(
-            f"    {entry['operator']}: J {entry['effect_J']:+.3f} [{entry['effect_J_low']:+.3f},"
-            f" {entry['effect_J_high']:+.3f}], earns its tokens: {entry['earns_its_tokens']}"
+            f"    {entry['operator']}: J {entry['effect_J']:+.3f}{limits},"
+            f" earns its tokens: {entry['earns_its_tokens']}"
         )
     if document["condition_yaml"]:
         print("  as a condition:")

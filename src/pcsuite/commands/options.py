@@ -134,13 +134,19 @@ def add_profile_arguments(
 
 
 def suite_from(
-    args: argparse.Namespace, more: Mapping[str, Any] | None = None, lists: Mapping[str, str] = SELECTION
+    args: argparse.Namespace,
+    more: Mapping[str, Any] | None = None,
+    lists: Mapping[str, str] = SELECTION,
+    *,
+    check_selection: bool = True,
 ) -> Suite:
     """Load the profile that ``--config`` names, with the command line's overrides applied.
 
     ``more`` are further overrides by dotted key, the weakest; ``lists`` says which flags hold lists of names, and the
-    keys they set. ``--set`` beats the other flags. Raises ``ConfigError`` for a profile or an override that is wrong.
-    From here on the command's messages go to standard error from the profile's ``run.log_level`` up.
+    keys they set: what a flag names takes the place of the profile's list before names are checked, so that other
+    entries of that list are nobody's concern. Without ``check_selection`` none is, for commands that take task, model
+    and condition otherwise. ``--set`` beats the other flags. Raises ``ConfigError`` for a profile or an override that
+    is wrong. From here on the command's messages go to standard error from the profile's ``run.log_level`` up.
     """
     given = vars(args)
     overrides: dict[str, Any] = dict(more or {})
@@ -170,7 +176,7 @@ def suite_from(
         raise ConfigError(
             "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"
         )
-    suite = load_suite(args.config, overrides, flags)
+    suite = load_suite(args.config, overrides, flags, check_selection=check_selection)
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]

@@ -55,7 +55,7 @@ def execute_prompt(args: argparse.Namespace) -> int:
 
     The prompt alone goes to standard output, what else the condition decides to standard error.
     """
-    suite = options.suite_from(args)
+    suite = options.suite_from(args, check_selection=args.model is None)
     if args.task not in suite.tasks:
         raise ConfigError(f"unknown task '{args.task}'", hint=did_you_mean(args.task, suite.tasks))
     task = plan_task(suite, args.task)

@@ -523,7 +523,7 @@ def execute_improve(args: argparse.Namespace) -> int:
         instruction=instruction,
         use_cache=not args.no_cache,
     )
-    outcome = run_improvement(suite_from(args), settings, quiet=args.quiet)
+    outcome = run_improvement(suite_from(args, check_selection=False), settings, quiet=args.quiet)
     if args.json:
         print(json.dumps(json.loads((outcome.folder / SUMMARY).read_text(encoding="utf-8")), indent=1))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -499,6 +500,30 @@ class MetricSpec(Definition):
         if isinstance(given, dict) and given.get("type") in ("hallucination", "entropy", "efficiency"):
             return {"higher_is_better": False, **given}
         return given
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """What its values can be, infinite where the range is open; ``None`` where none is declared.
+
+        >>> MetricSpec(range=(0, None)).bounds
+        (0.0, inf)
+        """
+        if self.range is None:
+            return None
+        low, high = self.range
+        return (-math.inf if low is None else low, math.inf if high is None else high)
+
+    @property
+    def difference_bounds(self) -> tuple[float, float] | None:
+        """What the difference of two values can be; ``None`` where no range is declared.
+
+        >>> MetricSpec(range=(1, 5)).difference_bounds
+        (-4.0, 4.0)
+        """
+        if self.bounds is None:
+            return None
+        width = self.bounds[1] - self.bounds[0]
+        return (-width, width)
 
 
 class _DefinitionsFile(Definition):

@@ -256,6 +256,7 @@ class Suite:
         return [
             f"{self._companion(task_id, 'schema_ref')}: {problem}"
             for task_id in self.profile.selection.tasks
+            if task_id in self.tasks  # a selection may be left unchecked
             for problem in misspelt_keywords(self.schema(task_id))
         ]
 
@@ -330,14 +331,16 @@ def load_suite(
     flags: Mapping[str, str] | None = None,
     *,
     check_names: bool = True,
+    check_selection: bool = True,
 ) -> Suite:
     """Read a profile and its definition files; any problem is one line with file, key and remedy.
 
     ``path`` is a profile file, the name of a bundled one, or a profile's content, whose files are then looked for from
     the working folder. ``overrides`` replaces profile values by dotted key, as the command line does; a definition file
     named there is looked for in the working folder first. ``flags`` says by key how the user gave an override, for
-    messages. Every mistake in the files is a ``ConfigError``; without ``check_names`` a profile may select what its
-    files do not define, for who only wants to know what they do.
+    messages. Every mistake in the files is a ``ConfigError``; without ``check_names`` a profile may name what its
+    files do not define, for who only wants to know what they do; without ``check_selection`` only its selection and
+    registered contrasts may, for who names tasks, models and conditions otherwise.
 
     >>> load_suite("quickstart", {"run.name": "mine"}).profile.run.name
     'mine'
@@ -378,7 +381,9 @@ def load_suite(
         metrics=parsed["metrics_ref"].metrics,
         sources=sources,
     )
-    problems = _unknown_names(suite, written if isinstance(written, dict) else {}) if check_names else []
+    problems = _unknown_names(suite) if check_names else []
+    if check_names and check_selection:
+        problems = _unknown_selected(suite, written if isinstance(written, dict) else {}) + problems
     if problems:
         raise ConfigError("\n".join(problems))
     return suite
@@ -522,72 +527,91 @@ def _with_operator_effects(
     return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
 
 
-def _unknown_names(suite: Suite, written: Mapping[str, Any]) -> list[str]:
-    """Problems with ids that a profile or a definition uses and nothing defines.
+def _unknown_selected(suite: Suite, written: Mapping[str, Any]) -> list[str]:
+    """Problems with ids that a profile selects, registers or has judge its tasks, and nothing defines.
 
     ``written`` is the selection as the profile's file has it: a part of a registered study may be run by itself.
     """
-    selection, repro = suite.profile.selection, suite.profile.repro
-    problems: list[str] = []
-
-    def check(names: Iterable[str], known: Collection[str], what: str, *keys: str) -> None:
-        choices = list(known)
-        named = {"conditions": "conditions_ref", "tasks": "tasks_ref"}
-        source = suite.sources[named.get(keys[0], "profile")]
-        for index, name in enumerate(names):
-            if name not in known:
-                # The sections of repro and limits are mappings by id, those of the selection are lists.
-                last: dict[str, list[str | int]] = {
-                    "repro": [name],
-                    "limits": [name],
-                    "model_options": [name],
-                    "selection": [index],
-                }
-                hint = suite.models.hint(name) if known is suite.models else did_you_mean(name, choices)
-                problem = f"unknown {what} '{name}' ({hint})"
-                problems.append(source.problem([*keys, *last.get(keys[0], [])], problem))
-
-    check(selection.tasks, suite.tasks, "task", "selection", "tasks")
-    check(selection.models, suite.models, "model", "selection", "models")
-    options = [name for name in suite.profile.model_options if name != "*"]
-    check(options, suite.models, "model", "model_options")
+    selection = suite.profile.selection
     designs = [name for name, condition in suite.conditions.items() if condition.design]
     # What a design's members are called is known when they are made.
     members = [name for name in selection.conditions if name.partition(":")[0] in designs]
-    check(selection.conditions, [*suite.conditions, *members], "condition", "selection", "conditions")
-    check(selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes")
+    problems = [
+        *_unknown(suite, selection.tasks, suite.tasks, "task", "selection", "tasks"),
+        *_unknown(suite, selection.models, suite.models, "model", "selection", "models"),
+        *_unknown(
+            suite,
+            selection.conditions,
+            [*suite.conditions, *members],
+            "condition",
+            "selection",
+            "conditions",
+        ),
+        *_unknown(
+            suite, selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes"
+        ),
+    ]
     for name in selection.tasks:
         judge = suite.tasks[name].judge if name in suite.tasks else None
         if judge is not None:
-            check([judge.model], suite.models, "model", "tasks", name, "judge", "model")
+            judged = ("tasks", name, "judge")
+            problems += _unknown(suite, [judge.model], suite.models, "model", *judged, "model")
             against = [] if judge.against is None else [judge.against]
-            check(against, suite.conditions, "condition", "tasks", name, "judge", "against")
-    check(repro.seeds, suite.regimes, "regime", "repro", "seeds")
-    check(repro.seeds_per_task, [*suite.tasks, "default"], "task", "repro", "seeds_per_task")
-    check(suite.profile.limits.per_task_max_items, suite.tasks, "task", "limits", "per_task_max_items")
+            problems += _unknown(suite, against, suite.conditions, "condition", *judged, "against")
     planned = suite.profile.preregistration
-    if planned is not None:
-        at = ("preregistration", "primary")
+    if planned is None:
+        return problems
 
-        def selected(key: str) -> list[str]:
-            listed = written.get(key)
-            return [*getattr(selection, key), *(listed if isinstance(listed, list) else ())]
+    def selected(key: str) -> list[str]:
+        listed = written.get(key)
+        return [*getattr(selection, key), *(listed if isinstance(listed, list) else ())]
 
-        for contrast in planned.primary:
-            check(contrast.tasks, selected("tasks"), "selected task", *at)
-            check(contrast.models, selected("models"), "selected model", *at)
-            check(contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
-            conditions = [name.partition(":")[0] for name in selected("conditions")]
-            # What a design's conditions are called is known when they are made.
-            if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):
-                named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
-                check(named, conditions, "selected condition", *at)
-        check([planned.metric], suite.metrics, "metric", "preregistration", "metric")
+    at = ("preregistration", "primary")
+    for contrast in planned.primary:
+        problems += _unknown(suite, contrast.tasks, selected("tasks"), "selected task", *at)
+        problems += _unknown(suite, contrast.models, selected("models"), "selected model", *at)
+        problems += _unknown(suite, contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
+        conditions = [name.partition(":")[0] for name in selected("conditions")]
+        # What a design's conditions are called is known when they are made.
+        if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):
+            named = [name for name in (contrast.condition, contrast.baseline) if name is not None]
+            problems += _unknown(suite, named, conditions, "selected condition", *at)
+    return problems + _unknown(suite, [planned.metric], suite.metrics, "metric", "preregistration", "metric")
+
+
+def _unknown_names(suite: Suite) -> list[str]:
+    """Problems with ids that a profile's settings or its definition files use and nothing defines."""
+    profile, repro = suite.profile, suite.profile.repro
+    options = [name for name in profile.model_options if name != "*"]
+    limited = profile.limits.per_task_max_items
+    seeded = [*suite.tasks, "default"]
+    problems = [
+        *_unknown(suite, options, suite.models, "model", "model_options"),
+        *_unknown(suite, repro.seeds, suite.regimes, "regime", "repro", "seeds"),
+        *_unknown(suite, repro.seeds_per_task, seeded, "task", "repro", "seeds_per_task"),
+        *_unknown(suite, limited, suite.tasks, "task", "limits", "per_task_max_items"),
+    ]
     for name, condition in suite.conditions.items():
         uses = [
             use for entry in condition.operators for use in (entry if isinstance(entry, tuple) else (entry,))
         ]
         extends = [] if condition.extends is None else [condition.extends]
-        check(extends, suite.conditions, "condition", "conditions", name, "extends")
-        check([use.name for use in uses], suite.operators, "operator", "conditions", name, "operators")
+        at = ("conditions", name)
+        problems += _unknown(suite, extends, suite.conditions, "condition", *at, "extends")
+        named = [use.name for use in uses]
+        problems += _unknown(suite, named, suite.operators, "operator", *at, "operators")
+    return problems
+
+
+def _unknown(suite: Suite, names: Iterable[str], known: Collection[str], what: str, *keys: str) -> list[str]:
+    """A line for each of the names that is not ``known``, with the place of ``keys`` and the nearest that is."""
+    source = suite.sources[{"conditions": "conditions_ref", "tasks": "tasks_ref"}.get(keys[0], "profile")]
+    problems: list[str] = []
+    for index, name in enumerate(names):
+        if name not in known:
+            # The sections of repro and limits are mappings by id, those of the selection are lists.
+            by_name = keys[0] in ("repro", "limits", "model_options")
+            last: list[str | int] = [name] if by_name else [index] if keys[0] == "selection" else []
+            hint = suite.models.hint(name) if known is suite.models else did_you_mean(name, list(known))
+            problems.append(source.problem([*keys, *last], f"unknown {what} '{name}' ({hint})"))
     return problems

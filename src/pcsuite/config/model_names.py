@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError
 
 from pcsuite.config.definitions import Definition, ModelSpec
-from pcsuite.config.yaml_source import YamlSource, bundled_configs
+from pcsuite.config.yaml_source import YamlSource, bundled_configs, plain_problem
 from pcsuite.errors import ConfigError, did_you_mean
 
 Feature = Literal["seed", "logprobs", "json_schema", "cached_tokens", "batches"]
@@ -134,8 +134,12 @@ def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> Mod
     try:
         return ModelSpec.model_validate({**kept, **changes})
     except ValidationError as error:
-        problem = str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"options of model '{name}': {problem}") from None
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        problem = plain_problem([first], ModelSpec.model_fields)
+        raise ConfigError(
+            f"options of model '{name}': " + (f"{key}: {problem}" if key else problem)
+        ) from None
 
 
 class NamedModels(Mapping[str, ModelSpec]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -198,12 +199,19 @@ class YamlSource:
         try:
             return model.model_validate(self.data)
         except ValidationError as error:
-            found = [
-                self.problem(keys, _message(entry, keys, model))
-                for entry in error.errors(include_url=False)
-                for keys in (_real_keys(entry["loc"], self.data),)
+            places = [
+                (tuple(_real_keys(entry, self.data)), entry) for entry in error.errors(include_url=False)
             ]
-            lines = list(dict.fromkeys(found))
+            # What may be of several kinds is wrong in the eyes of each: one line for all of them.
+            lines = [
+                self.problem(
+                    keys,
+                    plain_problem(
+                        [entry for at, entry in places if at == keys], _fields_at(model, keys[:-1])
+                    ),
+                )
+                for keys in dict.fromkeys(at for at, _ in places)
+            ]
             if len(lines) > _MAX_PROBLEMS:
                 more = f"{self.path}: … and {len(lines) - _MAX_PROBLEMS} more problems"
                 lines = [*lines[:_MAX_PROBLEMS], more]
@@ -235,31 +243,100 @@ def _path_text(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} {value!r}")
 
 
-def _real_keys(location: Sequence[str | int], data: Any) -> list[str | int]:
+_BRANCHES = ("int", "float", "str", "bool", "none", "constrained-int", "constrained-float", "constrained-str")
+"""How a location names the plain kinds of value that were tried."""
+
+
+def _real_keys(entry: Any, data: Any) -> list[str | int]:
     """Drop the parts of a pydantic location that name union branches rather than keys."""
     keys: list[str | int] = []
-    node = data
+    node, location = data, entry["loc"]
     for index, part in enumerate(location):
         in_mapping = isinstance(node, dict) and part in node
         in_list = isinstance(node, (list, tuple)) and isinstance(part, int) and part < len(node)
         if in_mapping or in_list:
             keys.append(part)
             node = node[part]
-        elif index == len(location) - 1 and isinstance(part, str) and "[" not in part:
-            keys.append(part)
+        elif index == len(location) - 1 and isinstance(node, dict) and part not in _BRANCHES:
+            # One that is missing, or is spelled otherwise in the file.
+            keys += [part] if isinstance(part, str) and "[" not in part else []
     return keys
 
 
-def _message(entry: Any, keys: Sequence[str | int], model: type[BaseModel]) -> str:
-    kind = entry["type"]
-    if kind == "extra_forbidden":
-        known = _fields_at(model, keys[:-1])
-        return f"unknown key ({did_you_mean(str(keys[-1]), known)})"
-    if kind == "missing":
-        return "required, but not given"
-    shown = repr(entry.get("input"))
-    shown = shown if len(shown) <= 60 else shown[:57] + "…"
-    return f"{str(entry['msg']).removeprefix('Value error, ')} (got {shown})"
+_NUMBER, _WHOLE, _LIST, _KEYS = (
+    "a number",
+    "a whole number",
+    "a list such as [A, B]",
+    "a mapping of keys to values",
+)
+WANTED: Mapping[str, str] = {
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": "a smaller whole number",
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "string_unicode": "a text in UTF-8",
+    "string_sub_type": "a text",
+    "string_too_short": "a text of {min_length} or more characters",
+    "string_too_long": "a text of {max_length} or fewer characters",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "tuple_type": _LIST,
+    "list_type": _LIST,
+    "too_short": "a list of {min_length} or more entries",
+    "too_long": "a list of {max_length} or fewer entries",
+    "dict_type": _KEYS,
+    "mapping_type": _KEYS,
+    "model_type": _KEYS,
+    "model_attributes_type": _KEYS,
+    "path_type": "a path",
+    "is_instance_of": "a value of the kind {class}",
+    "none_required": "null",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of {ge} or more",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "a number of {le} or less",
+}
+"""What is wanted instead, by the kind of mistake as pydantic names it; its parts are those of the mistake."""
+
+
+def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
+    """What is wrong with one value, in words of our own: what is wanted, and what was given.
+
+    ``entries`` are what pydantic found at one place (several where a value may be of several kinds); ``known`` are the
+    keys that could stand there, for one that is none.
+
+    >>> plain_problem([{"type": "int_parsing", "loc": ("n",), "msg": "", "input": "many"}])
+    "a whole number is wanted (got 'many')"
+    >>> plain_problem([{"type": "extra_forbidden", "loc": ("limit",), "msg": "", "input": 1}], ["limits"])
+    "unknown key (did you mean 'limits'?)"
+    """
+    first = entries[0]
+    shown = repr(first.get("input"))
+    got = f"(got {shown if len(shown) <= 60 else shown[:57] + '…'})"
+    wanted: list[str] = []
+    for entry in entries:
+        kind, parts = entry["type"], entry.get("ctx") or {}
+        if kind == "extra_forbidden":
+            return f"unknown key ({did_you_mean(str(entry['loc'][-1]), known)})"
+        if kind == "missing":
+            return "required, but not given"
+        if kind in ("value_error", "assertion_error"):  # a rule of our own has words of its own
+            return f"{entry['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')} {got}"
+        if kind in ("literal_error", "enum"):
+            wanted.append(str(parts.get("expected", "")))
+            near = did_you_mean(str(entry.get("input")), re.findall(r"'([^']*)'", wanted[-1]))
+            got = f"{got[:-1]}; {near})" if near.startswith("did") and near not in got else got
+        elif kind in WANTED:
+            plain = {key: f"{part:g}" if isinstance(part, float) else part for key, part in parts.items()}
+            wanted.append(WANTED[kind].format(**plain))
+        else:
+            wanted.append(f"something else: {entry['msg']}")
+    return f"{' or '.join(dict.fromkeys(wanted))} is wanted {got}"
 
 
 def _fields_at(model: type[BaseModel], keys: Sequence[str | int]) -> list[str]:

@@ -28,6 +28,7 @@ from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
+from pcsuite.config.yaml_source import plain_problem
 from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
@@ -77,13 +78,13 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
         problems = []
         for entry in error.errors(include_url=False):
             key = ".".join(str(part) for part in entry["loc"])
-            message = str(entry["msg"]).removeprefix("Value error, ")
             if entry["type"] == "extra_forbidden":
                 problems.append(f"unknown key '{key}' ({did_you_mean(key, adapter.Options.model_fields)})")
             elif entry["type"] == "missing":
                 problems.append(f"'{key}' is required")
             else:
-                problems.append(f"'{key}': {message}" if key else message)
+                said = plain_problem([entry])
+                problems.append(f"'{key}': {said}" if key else said)
         raise ConfigError(f"model '{model_id}' (provider {spec.provider}): " + "; ".join(problems)) from None
 
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.config.yaml_source import plain_problem
+from pcsuite.errors import ConfigError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.evaluation.own_scorer import OwnScorer, is_task_evaluator
 from pcsuite.registry import Registry
@@ -54,5 +55,5 @@ def checked_options(kind: type[Evaluator], name: str, options: Mapping[str, Any]
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        hint = did_you_mean(key, kind.Options.model_fields) if first["type"] == "extra_forbidden" else None
-        raise ConfigError(f"evaluator '{name}': option '{key}': {first['msg']}", hint=hint) from error
+        said = plain_problem([first], kind.Options.model_fields)
+        raise ConfigError(f"evaluator '{name}': option '{key}': {said}") from error

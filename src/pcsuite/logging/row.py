@@ -166,6 +166,8 @@ class RunRow(msgspec.Struct, frozen=True):
     """What determined the answer besides the prompt: engine version, weights hash."""
     judge: Annotated[list[JudgeCall] | msgspec.UnsetType, Column(absent=True)] = msgspec.UNSET
     """Of a judged task: every call of the judge with its verdict and raw reply, in order."""
+    rescored_utc: Annotated[str | msgspec.UnsetType, Column(absent=True)] = msgspec.UNSET
+    """When the stored answer was last scored anew; ``timestamp_utc`` stays the time of the answer."""
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -20,7 +20,7 @@ from pcsuite.config.definitions import OperatorSpec
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.optimization.problem import CandidateScore, Problem
 from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
-from pcsuite.stats.bootstrap import bootstrap_means, paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences, paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 
 FORMAT = 1
@@ -107,7 +107,9 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
         (solve @ np.stack([getattr(s.item_parts, part) for s in usable])).mean(axis=1)
         for part in ("task", "entropy", "token_cost")
     )
-    intervals = bootstrap_means((solve @ np.stack([s.item_values for s in usable])).T, rng=rng)
+    on_objective = (solve @ np.stack([s.item_values for s in usable])).T
+    bounds = [bounds_of_differences(column) for column in on_objective.T]
+    intervals = bootstrap_means(on_objective, rng=rng, bounds=bounds)
     effects = []
     for index, name in enumerate(names, start=1):  # column 0 of the design is the intercept
         estimate = intervals[index]
@@ -196,8 +198,8 @@ def frozen_document(
             "items_sha256": digest(sorted(items)),
             "replicates": best.replicates,
             "J": best.value,
-            "J_low": winner.value.low,
-            "J_high": winner.value.high,
+            "J_low": number(winner.value.low),
+            "J_high": number(winner.value.high),
             "level": winner.value.level,
             "interval": winner.value.method,
             "parts": best.parts._asdict(),
@@ -206,8 +208,8 @@ def frozen_document(
             "optimism_method": OPTIMISM_METHOD,
             "baseline": {"condition": "C0", "J": baseline.value, "parts": baseline.parts._asdict()},
             "gain": winner.gain.value,
-            "gain_low": winner.gain.low,
-            "gain_high": winner.gain.high,
+            "gain_low": number(winner.gain.low),
+            "gain_high": number(winner.gain.high),
         },
         "weights": asdict(problem.objective),
         "lineage": lineage_of(best, scores),

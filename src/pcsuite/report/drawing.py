@@ -96,12 +96,35 @@ def short(name: str, length: int = 28) -> str:
     return flat if len(flat) <= length else flat[: length - 1 - tail] + "…" + flat[-tail:]
 
 
+def short_all(names: Sequence[str], length: int = 28) -> list[str]:
+    """Names that stand beside one another, each as :func:`short` has it; those that would look alike keep what differs.
+
+    >>> short_all(["prompt_variant_with_rules_v2", "prompt_variant_with_roles_v2", "C0"], 16)
+    ['…rules_v2', '…roles_v2', 'C0']
+    """
+    shown = [short(name, length) for name in names]
+    for text in {text for text in shown if shown.count(text) > 1}:
+        alike = [index for index, other in enumerate(shown) if other == text]
+        flat = [" ".join(names[index].split()) for index in alike]
+        columns = enumerate(zip(*flat, strict=False))
+        same = next((at for at, letters in columns if len(set(letters)) > 1), min(map(len, flat)))
+        same = max((flat[0].rfind(sign, 0, same) + 1 for sign in " _-/.:"), default=0)
+        for number, (index, name) in enumerate(zip(alike, flat, strict=True), start=1):
+            rest = name[same:]
+            cut = f"…{rest}" if len(rest) < length else f"…{rest[: length - 2]}…"
+            # What still looks alike differs far behind: numbers tell it apart.
+            others = [one[same : same + length - 2] for one in flat if one is not name]
+            shown[index] = cut if rest[: length - 2] not in others else f"{short(name, length - 3)} {number}"
+    return shown
+
+
 def name_ticks(axes: Any, names: Sequence[str]) -> None:
     """Name the positions 0, 1, … of the x axis.
 
-    Names are cut to 16 characters, and slanted where they are long together.
+    Names are cut to 16 characters, those that would look alike where they differ, and slanted where they are long
+    together.
     """
-    shown = [short(name, 16) for name in names]
+    shown = short_all(names, 16)
     axes.set_xticks(range(len(shown)), shown)
     if sum(len(name) for name in shown) > 64:
         axes.tick_params(axis="x", labelrotation=35)

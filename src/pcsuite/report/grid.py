@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.table import Column, Table, TableSpec
-from pcsuite.report.wording import figure_text, p_text, signed
+from pcsuite.report.wording import figure_text, limits_text, p_text, signed
 
 Record = Mapping[str, Any]
 LONGEST_NAME = 32
@@ -216,7 +216,7 @@ def _difference_column(label: str, key: str) -> GridColumn:
 
 def difference_cell(value: float, low: Any, high: Any, stars: str, improved: bool | None) -> GridCell:
     """``+0.12 [0.05, 0.19] **``, green or red where it has stars and a good direction."""
-    text = f"{signed(value)} [{figure_text(low)}, {figure_text(high)}] {stars}".rstrip()
+    text = f"{signed(value)}{limits_text(low, high)} {stars}".rstrip()
     css = "n" if not stars or improved is None else "n up" if improved else "n down"
     return GridCell(text, _sortable(value), css)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pcsuite.analysis.table import Table
 from pcsuite.report import drawing
-from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short
+from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short, short_all
 from pcsuite.report.sheets import (
     Records,
     draw_series,
@@ -248,6 +248,7 @@ def _draw_lines(
     """
     (axis, ticks), (column, names) = along, series
     width = min(0.12, 0.6 / max(1, len(names)))
+    labels = short_all(names, 14)
     for index, name in enumerate(names):
         chosen = sorted((row for row in rows if row[column] == name), key=lambda row: ticks.index(row[axis]))
         offset = width * (index - (len(names) - 1) / 2)
@@ -264,5 +265,5 @@ def _draw_lines(
             [f"{row['condition']} at {row['level']}, {row['decoding']}" for row in chosen],
             colour=colour,
             marker=MARKERS[index % len(MARKERS)],
-            name=short(name, 14),
+            name=labels[index],
         )

@@ -176,8 +176,9 @@ def _effect(row: Mapping[str, Any] | None) -> str:
     stars = (
         f"$^{{{row['stars']}}}$" if row.get("stars") else ""
     )  # a planned contrast says its outcome in words
-    interval = f"[{_minus(figure_text(row['delta_low']))}, {_minus(figure_text(row['delta_high']))}]"
-    return f"{_minus(signed(row['delta']))}{stars} {interval}"
+    limits = (row["delta_low"], row["delta_high"])
+    low, high = (_minus(figure_text(limit)) for limit in limits)
+    return f"{_minus(signed(row['delta']))}{stars}" + ("" if None in limits else f" [{low}, {high}]")
 
 
 def _minus(text: str) -> str:

@@ -11,7 +11,7 @@ from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import ReportPage
 from pcsuite.report.verdicts import VerdictSentence
-from pcsuite.report.wording import counted, figure_text, p_text, signed
+from pcsuite.report.wording import counted, figure_text, limits_text, p_text, signed
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -154,10 +154,11 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
             f"Costs went up in {up} and down in {counted(down, 'cell')}: they are not counted as regressions."
         )
     for record in worse:
+        low, high = record["delta_low"], record["delta_high"]
+        interval = "" if low is None else f"95 % interval {figure_text(low)} to {figure_text(high)}, "
         lines.append(
             f"Worse: {comparison.metrics.label(record['metric'])} of {record['condition']} on {record['task']} with"
-            f" {record['model']} changed by {signed(record['delta'])} (95 % interval"
-            f" {figure_text(record['delta_low'])} to {figure_text(record['delta_high'])}, adjusted p"
+            f" {record['model']} changed by {signed(record['delta'])} ({interval}adjusted p"
             f" {p_text(record['p_bh'])}, {record['n_items']} items)."
         )
     judged = {(record["task"], record["judge"]) for record in comparison.table.records() if record["judge"]}
@@ -177,7 +178,7 @@ def _rows(comparison: Comparison) -> list[list[str]]:
         [
             record["task"], record["model"], record["decoding"], record["condition"],
             comparison.metrics.label(record["metric"]), figure_text(record["first"]), figure_text(record["second"]),
-            f"{signed(record['delta'])} [{figure_text(record['delta_low'])}, {figure_text(record['delta_high'])}]"
+            f"{signed(record['delta'])}{limits_text(record['delta_low'], record['delta_high'])}"
             f" {record['stars']}".rstrip(),
             p_text(record["p_bh"]), str(record["n_items"]), record["outcome"],
         ]

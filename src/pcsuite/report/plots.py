@@ -16,7 +16,18 @@ from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.twins import ladder
 from pcsuite.report import grid_plots
-from pcsuite.report.drawing import BAD, GOOD, MUTED, SERIES, Figure, Tips, name_ticks, reference_line, short
+from pcsuite.report.drawing import (
+    BAD,
+    GOOD,
+    MUTED,
+    SERIES,
+    Figure,
+    Tips,
+    name_ticks,
+    reference_line,
+    short,
+    short_all,
+)
 from pcsuite.report.sheets import (
     Records,
     draw_regimes,
@@ -220,10 +231,11 @@ def abstention_figures(
         size = {"rows": lines, "columns": columns, "width": 1.5 + 2.3 * columns, "height": 0.9 + 2.1 * lines}
         size |= {"sharey": True, "sharex": True}
         with sheet_of(made, folder, "abstain_confusion", "abstention", task, model, **size) as sheet:
+            titles = short_all(names, 18)
             for number, (axes, name) in enumerate(zip(sheet.panels, names, strict=False)):
                 _draw_matrix(axes, sheet.tips, conditions[name])
                 room = "\n" if number < columns else ""  # for the figure's own title
-                axes.set_title(room + short(name, 18))
+                axes.set_title(room + titles[number])
             for axes in sheet.panels[len(names) :]:
                 axes.set_visible(False)
             heading = f"{short(task)} on {short(model)}, {short(regime)}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.report import drawing
-from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short
+from pcsuite.report.drawing import MARKERS, MUTED, SERIES, Figure, Tips, name_ticks, short, short_all
 from pcsuite.report.verdicts import least_random
 
 Record = Mapping[str, Any]
@@ -120,6 +120,7 @@ def draw_series(
     conditions = values_of(rows, "condition")
     name_ticks(axes, conditions)
     width = width or min(0.16, 0.7 / max(1, len(names)))
+    labels = short_all(names, length)
     for index, name in enumerate(names):
         offset = width * (index - (len(names) - 1) / 2)
         chosen = [row for row in rows if row[series] == name]
@@ -131,7 +132,7 @@ def draw_series(
             [", ".join([row["condition"], *(row[part] for part in (series, *tip))]) for row in chosen],
             colour=SERIES[index % len(SERIES)],
             marker=MARKERS[index % len(MARKERS)],
-            name=short(name, length),
+            name=labels[index],
             digits=digits,
         )
 

@@ -115,12 +115,16 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
         if side:
             row = largest(side, key=lambda row: row["delta"])
             more = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
-            interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}"
+            interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}, "
+            interval = "" if row["delta_low"] is None else interval
             items = counted(row["n_items"], "item")
-            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}, {items}){more}")
+            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}{items}){more}")
     if parts:
         return f"{where}{'; '.join(parts)}."
-    widest = max(float(row["delta_high"]) - float(row["delta_low"]) for row in rows) / 2
+    widths = [row["delta_high"] - row["delta_low"] for row in rows if row["delta_low"] is not None]
+    if not widths:
+        return f"{where}No condition moved {label}: it is the same on all {rows[0]['n_items']} items."
+    widest = max(widths) / 2
     return (
         f"{where}No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
         f" {figure_text(widest)} to either side, so smaller effects cannot be ruled out."
@@ -289,9 +293,10 @@ def _change(record: Record, what: str) -> str:
 def _evidence(record: Record) -> str:
     """The numbers behind a sentence."""
     standing = "holds after correction" if is_significant(record) else "does not hold after correction"
+    low, high = record["delta_low"], record["delta_high"]
+    interval = "" if low is None else f"95 % interval {figure_text(low)} to {figure_text(high)}, "
     return (
-        f"{signed(record['delta'])}, 95 % interval {figure_text(record['delta_low'])} to"
-        f" {figure_text(record['delta_high'])}, {record['n_items']} items,"
+        f"{signed(record['delta'])}, {interval}{record['n_items']} items,"
         f" adjusted p {p_text(record['p_bh'])}: {standing}"
         + (f"; {record['judge']}" if record.get("judge") else "")
     )

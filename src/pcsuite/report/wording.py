@@ -36,6 +36,17 @@ def signed(value: Any, digits: int = 2) -> str:
     return text if text == "n/a" or text.startswith("-") else f"+{text}"
 
 
+def limits_text(low: Any, high: Any, digits: int = 2) -> str:
+    """An interval after its figure, with the blank before it; nothing where there is none.
+
+    >>> limits_text(-0.1, 0.25), limits_text(None, None)
+    (' [-0.10, 0.25]', '')
+    """
+    if low is None and high is None:
+        return ""
+    return f" [{figure_text(low, digits)}, {figure_text(high, digits)}]"
+
+
 def p_text(value: Any) -> str:
     """A p-value: three decimals, and never 0."""
     if value is None or not math.isfinite(value):

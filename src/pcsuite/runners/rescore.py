@@ -50,7 +50,8 @@ class Rescored:
 def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     """Evaluate the newest row of every run id again; append those whose parse or metrics changed.
 
-    Rows of tasks or items that the profile no longer has are skipped, and a ``dry_run`` only counts. Raises
+    A row keeps the time of its answer; ``rescored_utc`` says when it was scored anew and ``pcsuite_version`` by which
+    version. Rows of tasks or items that the profile no longer has are skipped, and a ``dry_run`` only counts. Raises
     :class:`LogError` where there is no log.
     """
     paths = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name)
@@ -115,7 +116,7 @@ def _again(
         parsed=evaluation.parsed,
         metrics=evaluation.metrics | kept,
         errors=[error for error in row.errors if not error.startswith(f"{SCORING}: ")],
-        timestamp_utc=utc_now(),
+        rescored_utc=utc_now(),
         pcsuite_version=__version__,
     )
     if _scores(fresh) == _scores(row):

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bounds_of_differences
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, check_same_length
 from pcsuite.stats.information import unit_rows, xlogx
+from pcsuite.stats.random_weights import Bounds
 
 Estimator = Literal["chao_shen", "miller_madow", "jackknife", "plug_in"]
 
@@ -147,7 +148,7 @@ def mean_entropy(
     2
     """
     values = entropy(counts, estimator=estimator)
-    return _mean_over_items(values, rng, resamples, level, f"{estimator}, ")
+    return _mean_over_items(values, (0.0, _most(counts)), rng, resamples, level, f"{estimator}, ")
 
 
 def mean_disagreement(
@@ -158,7 +159,7 @@ def mean_disagreement(
     >>> round(mean_disagreement([[2, 1], [3, 0]], rng=np.random.default_rng(0), resamples=100).value, 3)
     0.333
     """
-    return _mean_over_items(disagreement(counts), rng, resamples, level, "disagreement, ")
+    return _mean_over_items(disagreement(counts), (0.0, 1.0), rng, resamples, level, "disagreement, ")
 
 
 def compare_entropy(
@@ -195,14 +196,25 @@ def compare_entropy(
             else entropy(counts, estimator=estimator)
         )
 
-    return _mean_over_items(variation(first) - variation(second), rng, resamples, level, f"{estimator}, ")
+    most = 1.0 if estimator == "disagreement" else max(_most(first), _most(second))
+    differences = variation(first) - variation(second)
+    return _mean_over_items(differences, (-most, most), rng, resamples, level, f"{estimator}, ")
 
 
-def _mean_over_items(values: FloatArray, rng: Rng, resamples: int, level: float, prefix: str) -> Estimate:
+def _most(counts: ArrayLike) -> float:
+    """The largest entropy (nats) of answers to one item: that of as many kinds as the table has, each as often."""
+    return float(np.log(max(2, as_matrix(counts, "counts").shape[1])))
+
+
+def _mean_over_items(
+    values: FloatArray, bounds: Bounds, rng: Rng, resamples: int, level: float, prefix: str
+) -> Estimate:
     known = values[np.isfinite(values)]
     if known.size == 0:
         raise AnalysisError("no item has enough replicates", hint="at least 2 answers per item are needed")
-    result = bootstrap_means(known[:, None], rng=rng, resamples=resamples, level=level)[0]
+    if bounds[0] < 0:
+        bounds = bounds_of_differences(known, bounds)
+    result = bootstrap_means(known[:, None], rng=rng, resamples=resamples, level=level, bounds=bounds)[0]
     return replace(result, method=prefix + result.method)
 
 

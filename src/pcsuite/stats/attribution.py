@@ -7,7 +7,9 @@ test:
 - *leave-one-out*: the full bundle less the bundle without the operator (what is lost without it);
 - *add-one-in*: the bare bundle with the operator less the bare one (what it does alone);
 - *least squares*: its coefficient in score = item + Σ operators over all conditions (in a complete factorial, the main
-  effect); it assumes that effects add up;
+  effect). It assumes that effects add up: where blocks work against each other, an operator that stands in few
+  conditions takes up what the others' sum leaves over there, though it does nothing. So it is never held for more than
+  the pairs of conditions that differ in it alone show: its p-value is at least theirs;
 - *Shapley value*: its gain on joining, averaged over the orders in which operators can join (Shapley 1953). A complete
   factorial has every order and the value is exact. Where only some bundles were run, the orders are those whose every
   step was run; where these were drawn at random the average is unbiased, since a share that is linear, efficient,
@@ -19,14 +21,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import bootstrap_means
+from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
@@ -39,6 +41,7 @@ ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = (
     "shapley",
 )
 
+PAIRS = "by pairs that differ in it alone"
 MANY = 2_000
 """Items from which the mean is as good as normal: no resampling."""
 
@@ -54,6 +57,9 @@ class OperatorWeights:
     """Orders of joining that a Shapley value averages over."""
     exact: bool = True
     """Whether a Shapley value has every order."""
+    pairs: FloatArray | None = None
+    """Of least squares: the mean difference over pairs of conditions that differ in the operator alone, where there are
+    such pairs and it is another difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,8 @@ class OperatorEffect:
     test: TestResult
     orders: float
     exact: bool
+    pairs: Estimate | None = None
+    """Of least squares: the mean difference over the pairs of conditions that differ in the operator alone."""
 
 
 def attribute(
@@ -89,16 +97,37 @@ def attribute(
     entries = attribution_weights(bundles)
     if not entries:
         return []
-    gains = table @ np.column_stack([entry.weights for entry in entries])
+    judged = _judged(table, [entry.weights for entry in entries], rng, level)
+    paired = iter(_judged(table, [entry.pairs for entry in entries if entry.pairs is not None], rng, level))
+    found = []
+    for entry, (effect, test) in zip(entries, judged, strict=True):
+        pairs = None
+        if entry.pairs is not None:
+            pairs, alone = next(paired)
+            if alone.p_value > test.p_value:
+                test = replace(alone, method=f"{alone.method}, {PAIRS}")
+        found.append(
+            OperatorEffect(entry.operator, entry.method, effect, test, entry.orders, entry.exact, pairs)
+        )
+    return found
+
+
+def _judged(
+    table: FloatArray, weights: Sequence[FloatArray], rng: Rng, level: float
+) -> list[tuple[Estimate, TestResult]]:
+    """The mean of each weighted sum of the columns over the rows, with its interval, and the test that it is 0."""
+    if not weights:
+        return []
+    gains = table @ np.column_stack(weights)
     # Weights such as 1/3 leave rounding noise where an item did not change.
     gains[np.abs(gains) < 1e-12] = 0.0
     if len(gains) >= MANY:
         effects = [paired_t_interval(column, level=level) for column in gains.T]
     else:
-        bounds = (-1.0, 1.0) if np.abs(gains).max() <= 1 else (-np.inf, np.inf)
+        bounds = [bounds_of_differences(column) for column in gains.T]
         effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
     found = []
-    for entry, effect, column in zip(entries, effects, gains.T, strict=True):
+    for effect, column in zip(effects, gains.T, strict=True):
         # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
         if np.count_nonzero(column) < MANY or not effect.se:
             test = sign_flip_test(column, rng=rng)
@@ -106,7 +135,7 @@ def attribute(
             df = len(column) - 1
             p_value = 2 * float(require("scipy.special", "stats").stdtr(df, -abs(effect.value) / effect.se))
             test = TestResult(effect.value, p_value, "paired t", len(column), df)
-        found.append(OperatorEffect(entry.operator, entry.method, effect, test, entry.orders, entry.exact))
+        found.append((effect, test))
     return found
 
 
@@ -142,7 +171,7 @@ def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeight
         difference(name, "leave-one-out", full, full - {name})
     for name in varied:
         difference(name, "add-one-in", frozenset({name}), bare)
-    return [*found, *_least_squares(sets, varied), *_shapley(sets, index, varied, bare, full)]
+    return [*found, *_least_squares(sets, index, varied), *_shapley(sets, index, varied, bare, full)]
 
 
 def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
@@ -203,17 +232,27 @@ def _names_in_words(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _least_squares(sets: Sequence[frozenset[str]], varied: Sequence[str]) -> list[OperatorWeights]:
-    """Rows of the pseudo-inverse, for the coefficients that the conditions determine."""
+def _least_squares(
+    sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
+) -> list[OperatorWeights]:
+    """Rows of the pseudo-inverse, for the coefficients that the conditions determine, and the pairs beside them."""
     design = np.array([[1.0, *(float(name in own) for name in varied)] for own in sets])
     inverse = np.linalg.pinv(design)
     # A coefficient is determined where its row of (X⁺X) is that of the identity.
     determined = np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
-    return [
-        OperatorWeights(name, "least squares", inverse[column])
-        for column, name in enumerate(varied, start=1)
-        if determined[column]
-    ]
+    found = []
+    for column, name in enumerate(varied, start=1):
+        if not determined[column]:
+            continue
+        pairs = np.zeros(len(sets))
+        for own in sets:
+            if name in own and (without := own - {name}) in index:
+                pairs[index[own]] += 1.0
+                pairs[index[without]] -= 1.0
+        share, count = inverse[column], pairs[pairs > 0].sum()
+        other = count > 0 and not np.allclose(pairs / count, share, atol=1e-9)
+        found.append(OperatorWeights(name, "least squares", share, pairs=pairs / count if other else None))
+    return found
 
 
 def _shapley(

@@ -13,9 +13,9 @@ values. ``Estimate.method`` says which was taken. The table is made by ``benchma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from pcsuite.stats.estimate import (
 )
 from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.proportions import wilson_mean
-from pcsuite.stats.random_weights import mean_interval, spread_about_common
+from pcsuite.stats.random_weights import Bounds, mean_interval, spread_about_common
 
 Method = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"]
 METHODS: tuple[Method, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
@@ -48,7 +48,7 @@ CLOSED_FORM_ITEMS = 1_000
 """Items from which a mean's bootstrap distribution is closer to its expansion than 10,000 draws come to it."""
 MANY_ROWS = 4_000
 """Rows from which totals over resamples, or over random halves, are normal to within what 10,000 draws can tell."""
-UNBOUNDED = (-np.inf, np.inf)
+UNBOUNDED: Bounds = (-np.inf, np.inf)
 LEVEL_RESAMPLES = 2_000
 """Enough for the interval of a level; differences that claims rest on take all of ``RESAMPLES``."""
 CHUNK_CELLS = 4_000_000
@@ -64,20 +64,23 @@ def paired_bootstrap(
     level: float = 0.95,
     method: Method = "auto",
     grain: float = 0.0,
+    bounds: Bounds | None = None,
 ) -> Estimate:
     """Interval of the mean per-item difference ``treated - control`` (or of ready differences).
 
     Give one value per item, replicates averaged within the item first: the item is the unit. ``level`` lies in (0, 1);
-    ``method`` is one of :data:`METHODS`. Differences within -1..1 are taken for those of scores in 0..1. ``auto`` is
-    never of zero width; ``grain`` is for sides with unequal numbers of replicates, 1 over the smaller one (see
-    :func:`~pcsuite.stats.random_weights.mean_interval`). Raises ``AnalysisError`` where the two vectors do not pair.
+    ``method`` is one of :data:`METHODS`. ``bounds`` are the least and largest possible difference; without them
+    differences within -1..1 are taken for those of scores in 0..1, others for those of amounts. ``auto`` is never of
+    zero width, and open (nan) where all differences of an amount are equal; ``grain`` is for sides with unequal numbers
+    of replicates, 1 over the smaller one (see :func:`~pcsuite.stats.random_weights.mean_interval`). Raises
+    ``AnalysisError`` where the two vectors do not pair.
 
     >>> gain = paired_bootstrap([1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0, 1, 0], rng=np.random.default_rng(0))
     >>> round(gain.value, 3), round(gain.low, 3), round(gain.high, 3)
     (0.625, -0.03, 0.915)
     """
     deltas = as_differences(treated, control)
-    bounds = (-1.0, 1.0) if np.abs(deltas).max() <= 1 else UNBOUNDED
+    bounds = bounds_of_differences(deltas, bounds)
     if method == "auto" and grain > 0:
         return mean_interval(deltas, level=level, bounds=bounds, grain=grain)
     (found,) = bootstrap_means(
@@ -86,10 +89,28 @@ def paired_bootstrap(
     return found
 
 
+def bounds_of_differences(deltas: FloatArray, declared: Bounds | None = None) -> Bounds:
+    """What differences can be: as ``declared``, if they are so; else -1..1 where they lie there, else anything.
+
+    >>> bounds_of_differences(np.array([0.0, 0.5])), bounds_of_differences(np.zeros(2), (-4.0, 4.0))
+    ((-1.0, 1.0), (-4.0, 4.0))
+    """
+    # Averages of replicates differ from a bound in the last digit.
+    if declared is not None and declared[0] - 1e-9 <= deltas.min() and deltas.max() <= declared[1] + 1e-9:
+        return declared
+    return (-1.0, 1.0) if np.abs(deltas).max() <= 1 else UNBOUNDED
+
+
 def bootstrap_mean(
-    scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95, method: Method = "auto"
+    scores: ArrayLike,
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    method: Method = "auto",
+    bounds: Bounds | None = None,
 ) -> Estimate:
-    """Interval of the mean score, one per item (0..1, or any unit).
+    """Interval of the mean score, one per item (0..1, or any unit; ``bounds`` as in :func:`bootstrap_means`).
 
     ``auto`` uses Wilson's interval for binary scores of which at least 5 are 1 and at least 5 are 0; nearer to a bound
     that interval is too short (a single 1 among 8 would rule out 2 %).
@@ -98,9 +119,17 @@ def bootstrap_mean(
     'wilson'
     """
     values = as_vector(scores, "scores")
-    if method == "auto" and np.isin(values, (0.0, 1.0)).all() and 5 <= values.sum() <= len(values) - 5:
+    share = bounds is None or bounds == (0.0, 1.0)
+    if (
+        share
+        and method == "auto"
+        and np.isin(values, (0.0, 1.0)).all()
+        and 5 <= values.sum() <= len(values) - 5
+    ):
         return wilson_mean(values, level=level)
-    (found,) = bootstrap_means(values[:, None], rng=rng, resamples=resamples, level=level, method=method)
+    (found,) = bootstrap_means(
+        values[:, None], rng=rng, resamples=resamples, level=level, method=method, bounds=bounds
+    )
     return found
 
 
@@ -111,12 +140,13 @@ def bootstrap_means(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     method: Method = "auto",
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | Sequence[Bounds] | None = None,
 ) -> list[Estimate]:
     """Intervals of the column means of an items-by-columns table, all from the same resamples of items.
 
-    ``bounds`` are the least and largest possible value (default: 0..1 for columns that lie there, no negative ones for
-    columns that have none). One item gives values without an interval (``nan``).
+    ``bounds`` are the least and largest possible value, of all columns or a pair for each (default: 0..1 for columns
+    that lie there, no negative ones for columns that have none). One item gives values without an interval (``nan``),
+    and so do equal values without bounds.
 
     >>> [e.value for e in bootstrap_means([[0, 1], [1, 3]], rng=np.random.default_rng(0), resamples=100)]
     [0.5, 2.0]
@@ -128,9 +158,13 @@ def bootstrap_means(
         return [Estimate(float(value), np.nan, np.nan, level, n, "one item") for value in table[0]]
     results: dict[int, Estimate] = {}
     if method == "auto":
+        declared: Sequence[Bounds | None] = [None] * width
+        if bounds is not None:
+            each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
+            declared = each or [cast(Bounds, bounds)] * width
         for j, column in enumerate(table.T):
             if _too_few_to_resample(column):
-                limits = bounds if bounds is not None else _bounds_of_levels(column)
+                limits = _bounds_of_levels(column, declared[j])
                 results[j] = mean_interval(column, level=level, bounds=limits)
             elif n >= CLOSED_FORM_ITEMS:
                 results[j] = _closed_form(column, level)
@@ -246,7 +280,7 @@ def bootstrap_ratio(
     if n > 1 and _too_few_to_resample(shares):
         least = -np.inf if signed or above.min() < 0 else 0.0
         most = size if least == 0 and (above <= below).all() else np.inf
-        flat = mean_interval(shares, level=level)
+        flat = mean_interval(shares, level=level, unit=1.0)
         low, high = (float(np.clip(limit, least, most)) * scale / size for limit in (flat.low, flat.high))
         se = None if flat.se is None else flat.se * scale / size
         return replace(flat, value=scale * value, low=low, high=high, se=se)
@@ -319,8 +353,10 @@ def bootstrap_micro_f1_difference(
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level, method=method)
 
 
-def _bounds_of_levels(values: FloatArray) -> tuple[float, float]:
-    """What a level can be, judged by its values: a share, an amount, or anything."""
+def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
+    """What a level can be: as declared, if its values are so; else by them: a share, an amount, or anything."""
+    if declared is not None and declared[0] - 1e-9 <= values.min() and values.max() <= declared[1] + 1e-9:
+        return declared
     if values.min() < 0:
         return UNBOUNDED
     return (0.0, 1.0) if values.max() <= 1 else (0.0, np.inf)

@@ -8,6 +8,7 @@ measures is how *easily* the truth can be read off the output by this probe, not
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import zlib
 from collections.abc import Hashable, Sequence
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, resample_totals
+from pcsuite.stats.bootstrap import RESAMPLES, UNBOUNDED, bootstrap_mean, resample_totals
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -106,7 +107,9 @@ def online_code(
     return OnlineCode(
         bits=float(lengths.sum()),
         uniform_bits=len(codes) * float(np.log2(classes)),
-        bits_per_item=bootstrap_means(lengths[:, None], rng=rng, resamples=resamples, level=level)[0],
+        bits_per_item=bootstrap_mean(
+            lengths, rng=rng, resamples=resamples, level=level, bounds=(0.0, math.inf)
+        ),
         control_bits=float(np.mean(control)) if control else float("nan"),
         control_sd=float(np.std(control, ddof=1)) if controls > 1 else float("nan"),
         classes=classes,
@@ -142,7 +145,7 @@ def v_information(
         train, test = trained[:, left_out], ~trained[:, left_out]
         prior = (np.bincount(codes[train], minlength=classes) + 1) / (train.sum() + classes)
         pointwise[test] = _log2_probability(weights, table[test], codes[test]) - np.log2(prior[codes[test]])
-    return bootstrap_means(pointwise[:, None], rng=rng, resamples=resamples, level=level)[0]
+    return bootstrap_mean(pointwise, rng=rng, resamples=resamples, level=level, bounds=UNBOUNDED)
 
 
 def fit_probes(
@@ -370,7 +373,8 @@ def infonce(
         raise AnalysisError(why)
     left, right = unit_rows(first, "output"), unit_rows(second, "reference")
     terms = _infonce_terms(left, right, scales, size, rounds, rng)
-    bound = bootstrap_means(terms[:, None], rng=rng, resamples=resamples, level=level)[0]
+    ends = (-math.inf, float(np.log(size)))
+    bound = bootstrap_mean(terms, rng=rng, resamples=resamples, level=level, bounds=ends)
     shuffled = [
         _infonce_terms(left, right[rng.permutation(n)], scales, size, rounds, rng).mean()
         for _ in range(shuffles)

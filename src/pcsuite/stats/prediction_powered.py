@@ -35,7 +35,7 @@ from pcsuite.stats.estimate import (
     check_level,
     normal_quantile,
 )
-from pcsuite.stats.random_weights import mean_interval
+from pcsuite.stats.random_weights import mean_interval, unit_of
 
 METHOD = "prediction-powered (PPI++)"
 _LEAST_P = 1e-6
@@ -129,7 +129,7 @@ def prediction_powered_mean(
 
     def limits(at: float) -> tuple[float, float]:
         # The square-and-add rule for limits of a sum of two independent means (Zou & Donner 2008).
-        own = mean_interval(entries, level=at, bounds=ends)
+        own = mean_interval(entries, level=at, bounds=ends, unit=unit_of(bounds))
         beside = normal_quantile(at) * spread
         return value - math.hypot(value - own.low, beside), value + math.hypot(own.high - value, beside)
 

@@ -30,6 +30,9 @@ MANY_LEAVE = 15
 """Effective number of items that leave the commonest difference from which those seen show how far one can lie."""
 CACHED_UP_TO = 1_000
 """Samples up to this size have their intervals cached, a few megabytes in all."""
+ALL_EQUAL = "all equal, no bounds"
+"""Method of an estimate without limits: no value differed, and nothing says by how much one could."""
+Bounds = tuple[float, float]
 _NEAR_CENTRE = 1e-3
 """Saddlepoints closer to 0 than this (in standard deviations) take the formula's limit at the centre."""
 
@@ -154,17 +157,23 @@ def mean_interval(
     values: ArrayLike,
     *,
     level: float = 0.95,
-    bounds: tuple[float, float] = (-math.inf, math.inf),
+    bounds: Bounds = (-math.inf, math.inf),
     grain: float = 0.0,
+    unit: float | None = None,
 ) -> Estimate:
     """Interval of a mean over items that keeps its level at small n and where few items leave the commonest value.
 
     ``bounds`` are what a value can be at all (-1..1 for differences of scores in 0..1). Each limit is a quantile of the
     mean under random weights with half an end item beyond the values seen: as far from the commonest value (from the
     median where none is common) as twice the farthest value seen where four or fewer differ from it, less far the more
-    differ, and at least one unit where three or fewer do. The quantiles are those of Student's t with n - 1 degrees of
-    freedom (Hesterberg 2015). Below 30 items no limit lies beyond Gaffke's, which hold for any values within the
+    differ, and at least one ``unit`` where three or fewer do. The quantiles are those of Student's t with n - 1 degrees
+    of freedom (Hesterberg 2015). Below 30 items no limit lies beyond Gaffke's, which hold for any values within the
     bounds. Never of zero width; one value has no interval.
+
+    ``unit`` is by default as far as the bounds let a value lie from 0, and no farther than they lie apart: 1 for scores
+    and for their differences. An amount without bounds (tokens, milliseconds, dollars) has none: its unseen item goes
+    by the values seen alone, and where all of those are equal no interval can hold (Bahadur & Savage 1956), so the
+    limits are nan and ``method`` is :data:`ALL_EQUAL`.
 
     ``grain`` is what one more answer can change a value by, where the values seen may not show it: 1 for single answers
     against averages of ten, whose differences are tenths until the rare answer goes wrong. The unseen item is then at
@@ -173,6 +182,8 @@ def mean_interval(
     >>> sure = mean_interval(np.ones(8), bounds=(-1, 1))
     >>> round(sure.low, 3), sure.high
     (0.612, 1.0)
+    >>> mean_interval(np.zeros(20)).method
+    'all equal, no bounds'
     """
     sample = as_vector(values, "values")
     check_level(level)
@@ -180,17 +191,19 @@ def mean_interval(
         return Estimate(float(sample[0]), math.nan, math.nan, level, 1, "one item")
     # Of the differences of a report, more than half are asked for again: by effects, verdicts, attribution, pooling.
     interval = _mean_interval if len(sample) <= CACHED_UP_TO else _mean_interval.__wrapped__
-    return interval(sample.tobytes(), level, bounds, grain)
+    return interval(sample.tobytes(), level, bounds, grain, unit_of(bounds) if unit is None else unit)
 
 
 @lru_cache(maxsize=2048)
-def _mean_interval(sample_bytes: bytes, level: float, bounds: tuple[float, float], grain: float) -> Estimate:
+def _mean_interval(sample_bytes: bytes, level: float, bounds: Bounds, grain: float, unit: float) -> Estimate:
     sample = np.frombuffer(sample_bytes)
     n, value = len(sample), float(sample.mean())
     special = require("scipy.special", "stats")
     # Hesterberg's 2015 expansion: Student's quantile, and n / (n - 1) for the divisor of a resampled variance.
     tail = float(special.ndtr(special.stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1))))
-    lower, upper = _with_end_items(sample, bounds, grain)
+    if max(unit, grain) == 0 and np.ptp(sample) < 1e-12:
+        return Estimate(value, math.nan, math.nan, level, n, ALL_EQUAL, 0.0)
+    lower, upper = _with_end_items(sample, bounds, grain, unit)
     low, high = lower.quantile(tail), upper.quantile(1 - tail)
     if n < FEW_ITEMS and np.isfinite(bounds).all():
         # Student's quantiles run wild at a few items; what the bounds alone allow is never exceeded.
@@ -201,14 +214,23 @@ def _mean_interval(sample_bytes: bytes, level: float, bounds: tuple[float, float
     return Estimate(value, low, high, level, n, "bayesian bootstrap, end item", se)
 
 
-def widened(
-    estimate: Estimate, values: FloatArray, bounds: tuple[float, float] = (-math.inf, math.inf)
-) -> Estimate:
+def unit_of(bounds: Bounds) -> float:
+    """How far one item can be expected to lie from the others, by its bounds alone; 0 where they are open.
+
+    >>> unit_of((0.0, 1.0)), unit_of((-1.0, 1.0)), unit_of((1.0, 5.0)), unit_of((0.0, math.inf))
+    (1.0, 1.0, 4.0, 0.0)
+    """
+    low, high = bounds
+    unit = min(high - low, max(abs(low), abs(high)))
+    return unit if math.isfinite(unit) else 0.0
+
+
+def widened(estimate: Estimate, values: FloatArray, bounds: Bounds = (-math.inf, math.inf)) -> Estimate:
     """An interval made wide enough where few of the ``values`` behind it leave the commonest one.
 
     For statistics whose resamples hardly vary then, though the population may: the limits reach at least as far from
     the estimate as those of :func:`mean_interval` reach from the mean of ``values``. With an effective number of 8 or
-    more that leave it the interval is returned as it is.
+    more that leave it, or where those limits are open, the interval is returned as it is.
 
     >>> widened(Estimate(0.0, 0.0, 0.0), np.zeros(20), (-1, 1)).high > 0.1
     True
@@ -216,12 +238,14 @@ def widened(
     if len(values) < 2 or spread_about_common(values)[1] >= 8:
         return estimate
     plain = mean_interval(values, level=estimate.level, bounds=bounds)
+    if plain.method == ALL_EQUAL:
+        return estimate
     low = min(estimate.low, estimate.value - (plain.value - plain.low))
     return replace(estimate, low=low, high=max(estimate.high, estimate.value + (plain.high - plain.value)))
 
 
 def _with_end_items(
-    sample: FloatArray, bounds: tuple[float, float], grain: float
+    sample: FloatArray, bounds: Bounds, grain: float, unit: float
 ) -> tuple[WeightedMean, WeightedMean]:
     """The weighted means of the lower and the upper limit: half an unseen item, less where many values differ."""
     centre, moved, farthest = spread_about_common(sample)
@@ -230,7 +254,7 @@ def _with_end_items(
     reach = max(grain, farthest * (1 + min(1.0, 4 / max(moved, 1.0))))
     # So few differ that they cannot show how far one may lie. The number is an effective one: 3.5 is three of them.
     if moved < 3.5:
-        reach = max(reach, 1.0)
+        reach = max(reach, unit)
     weight = min(0.5, 4 / max(moved, 1.0))
     low, high = max(bounds[0], centre - reach), min(bounds[1], centre + reach)
     return WeightedMean.of(sample, end=low, end_weight=weight), WeightedMean.of(
@@ -238,9 +262,7 @@ def _with_end_items(
     )
 
 
-def mean_test(
-    deltas: ArrayLike, *, bounds: tuple[float, float] = (-math.inf, math.inf), grain: float = 0.0
-) -> TestResult:
+def mean_test(deltas: ArrayLike, *, bounds: Bounds = (-math.inf, math.inf), grain: float = 0.0) -> TestResult:
     """Is the mean difference zero? The two-sided test that rejects where :func:`mean_interval` excludes 0.
 
     The sign-flip test flips differences because under its null both signs are alike. That fails where the two sides
@@ -254,7 +276,9 @@ def mean_test(
     values = as_vector(deltas, "deltas", minimum=2)
     special = require("scipy.special", "stats")
     n = len(values)
-    low, high = _with_end_items(values, bounds, grain)
+    if not values.any():
+        return TestResult(0.0, 1.0, "mean with end item", n)
+    low, high = _with_end_items(values, bounds, grain, unit_of(bounds))
     tail = min(low.below(0.0), 1 - high.below(0.0))
     # The inverse of the expansion of the interval's tails.
     p_value = 2 * float(special.stdtr(n - 1, special.ndtri(tail) * np.sqrt((n - 1) / n)))
@@ -265,9 +289,7 @@ def mean_test(
     return TestResult(float(values.mean()), p_value, "mean with end item", n)
 
 
-def one_sided_means(
-    deltas: FloatArray, bounds: tuple[float, float] | None = None
-) -> tuple[WeightedMean, WeightedMean]:
+def one_sided_means(deltas: FloatArray, bounds: Bounds | None = None) -> tuple[WeightedMean, WeightedMean]:
     """The mean under random weights with an unseen item at the low end (for lower limits) and at the high end.
 
     ``bounds`` are the least and largest possible difference: -1..1 unless given, or twice the largest seen where one

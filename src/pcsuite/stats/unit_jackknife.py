@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcsuite.errors import require
+from pcsuite.stats.bootstrap import bounds_of_differences
 from pcsuite.stats.design import CellTotals
 from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.permutation import ENUMERATE_UP_TO, sign_flip_test
@@ -90,8 +91,7 @@ class UnitJackknife:
             exact = sign_flip_test(moved * len(moved) if len(moved) else [0.0], rng=np.random.default_rng(0))
             p_value = max(p_value, exact.p_value)
             scaled = parts[share > 0] * np.count_nonzero(share)
-            bounds = (-1.0, 1.0) if np.abs(scaled).max() <= 1 else (-np.inf, np.inf)
-            limits = mean_interval(scaled, level=level, bounds=bounds)
+            limits = mean_interval(scaled, level=level, bounds=bounds_of_differences(scaled))
             return Contrast(name, estimate, se, df, t, p_value, limits.low, limits.high)
         half = float(special.stdtrit(df, (1 + level) / 2)) * se
         return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)

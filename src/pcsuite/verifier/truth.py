@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
+from pcsuite.config.yaml_source import plain_problem
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import (
     DELIMITERS,
@@ -138,8 +139,7 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
             first = next(others, None)
             if first is not None:
                 path = ".".join(str(part) for part in first["loc"])
-                message = f"{source}: {path}: {first['msg']} (got {first.get('input')!r})"
-                raise DataError(message) from None
+                raise DataError(f"{source}: {path}: {plain_problem([first])}") from None
     return Truth(record, tuple(warnings), digest(record), rows, unread)
 
 

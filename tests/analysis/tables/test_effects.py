@@ -194,3 +194,26 @@ def test_a_loss_has_no_negative_number_needed(tmp_path):
     )
     assert record["number_needed"] is None
     assert record["number_harmed"] == pytest.approx(2.0)
+
+
+def test_limits_go_by_the_range_that_the_metric_declares(tmp_path):
+    same = [1.0] * 20
+    rows = [
+        make_row(item=f"i{k}", condition=condition, score=score, prompt_tokens=tokens, completion_tokens=10)
+        for condition, tokens in (("C0", 100), ("C1", 100), ("C2", 185))
+        for k, score in enumerate(same)
+    ]
+    records = compute(tmp_path, rows, metrics=("score", "total_tokens"))
+    found = {(row["metric"], row["condition"]): row for row in records}
+    for condition, delta in (("C1", 0.0), ("C2", 85.0)):
+        row = found["total_tokens", condition]
+        assert row["delta"] == delta
+        # twenty equal differences of an amount say nothing of how much the rare other one would be
+        assert (row["delta_low"], row["delta_high"]) == (None, None)
+        assert row["interval_method"] == "all equal, no bounds"
+    assert found["score", "C1"]["delta_high"] == pytest.approx(0.137, abs=1e-3)
+    grades = Metrics({"score": bundled_metrics()["score"].model_copy(update={"range": (1.0, 5.0)})})
+    log = write_log(tmp_path / "b.jsonl", rows * 1)
+    with RunTables([log], tmp_path / "other") as tables:
+        row = next(effects(item_scores(tables), grades).records())
+    assert row["delta_high"] > 0.4

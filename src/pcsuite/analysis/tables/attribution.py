@@ -21,6 +21,7 @@ from pcsuite.stats.permutation import holm
 
 ALL_CONDITIONS = "all conditions"
 NOT_IDENTIFIED = "not identified"
+PAIRED = "conditions that differ in it alone"
 ATTRIBUTION = TableSpec(
     "attribution",
     "Which operator did it",
@@ -32,15 +33,20 @@ ATTRIBUTION = TableSpec(
         Column("operator", "the operator, or operators that always come together", form="text"),
         Column(
             "method",
-            "leave-one-out (lost without it), add-one-in (gained by it alone), least squares (effects that add up),"
-            " shapley (mean gain on joining), or not identified",
+            "leave-one-out (lost without it), add-one-in (gained by it alone), least squares (its share if effects add"
+            " up), shapley (mean gain on joining), or not identified",
             form="text",
         ),
         Column("n_conditions", "conditions used", label="conditions", form="number", late=True),
         Column("n_items", "items that all of them have", label="items", form="number", late=True),
         *interval("effect", "what the operator adds to the metric", form="difference"),
         Column("interval_method", "how the interval was made", shown=False),
-        Column("p_value", "two-sided sign-flip p-value over items", shown=False),
+        Column(
+            "p_value",
+            "two-sided sign-flip p-value over items; of least squares at least that of the pairs of conditions that"
+            " differ in the operator alone",
+            shown=False,
+        ),
         Column("p_method", "how the p-value was made", shown=False),
         Column(
             "p_bh",
@@ -56,7 +62,10 @@ ATTRIBUTION = TableSpec(
     note=(
         "The effect of each operator on the same items. Leave-one-out is what the full bundle loses without it,"
         " add-one-in what it gains alone, least squares its share if effects add up, the Shapley value its mean gain"
-        " over the orders in which operators can join. Where they differ, operators work with or against each other."
+        " over the orders in which operators can join. Where they differ, operators work with or against each other;"
+        " then least squares gives an operator that stands in few conditions, a sham too, what the sum of the others"
+        " leaves over there. So its p-value is at least that of the pairs that differ in the operator alone, and the"
+        " note has what those differ by."
     ),
 )  # fmt: skip
 
@@ -124,6 +133,9 @@ def _attributed(
         notes = ["micro-F1, linearised"] if pooled else []
         if found.method == "shapley" and not found.exact:
             notes.append(f"over the {found.orders:,.0f} orders whose every step was run, not all")
+        if found.pairs is not None:
+            limits = found.pairs
+            notes.append(f"{PAIRED}: {limits.value:+.2f} [{limits.low:.2f}, {limits.high:.2f}]")
         records.append(
             {
                 "metric": metric,

@@ -21,7 +21,7 @@ from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
-from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, bounds_of_differences, paired_bootstrap
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
 from pcsuite.stats.f1 import linearised_f1, micro_f1
@@ -32,7 +32,7 @@ from pcsuite.stats.permutation import (
     micro_f1_permutation_test,
     sign_flip_test,
 )
-from pcsuite.stats.random_weights import mean_test
+from pcsuite.stats.random_weights import Bounds, mean_test, unit_of
 
 UNEQUAL_FAILURES = "unequal failures"
 Correction = Callable[[npt.ArrayLike], FloatArray]
@@ -72,7 +72,12 @@ EFFECTS = TableSpec(
             digits=2,
         ),
         *interval("delta", "treated less control", label="difference", form="difference", paper="Change"),
-        Column("interval_method", "how the interval of the difference was made", shown=False),
+        Column(
+            "interval_method",
+            "how the interval of the difference was made; there is none where an amount without bounds (tokens) differs"
+            " by the same on every item",
+            shown=False,
+        ),
         Column("p_value", "two-sided permutation p-value", label="p", form="p"),
         Column("p_method", "how the p-value was made", shown=False),
         Column(
@@ -205,7 +210,10 @@ def _compare_cells(
     pooled = metric == SCORE and treated.task in scores.pooled
     both = scores.paired_counts(treated, control) if pooled else (first, second)
     replicates = (scores.cells[treated].replicates, scores.cells[control].replicates)
-    change = paired_change(*both, rng, tested=not metrics.is_cost(metric), replicates=replicates)
+    bounds = metrics[metric].difference_bounds
+    change = paired_change(
+        *both, rng, tested=not metrics.is_cost(metric), replicates=replicates, bounds=bounds
+    )
     record: dict[str, Any] = {
         **treated.names(),
         "baseline": control.condition,
@@ -338,7 +346,13 @@ def _compare_factorial(
     pooled = metric == SCORE and keys[0].task in scores.pooled
     names = keys[0].names() | {"condition": contrast.condition}
     rng = named_rng("effects", *names.values(), contrast.name, metric)
-    change = paired_change(values @ weights, np.zeros(len(values)), rng, tested=not metrics.is_cost(metric))
+    bounds = metrics[metric].difference_bounds
+    if bounds is not None:  # an interaction is a difference of differences
+        widest = float(weights[weights > 0].sum())
+        bounds = (widest * bounds[0], widest * bounds[1])
+    change = paired_change(
+        values @ weights, np.zeros(len(values)), rng, tested=not metrics.is_cost(metric), bounds=bounds
+    )
     return {
         **names,
         "baseline": contrast.baseline,
@@ -377,6 +391,7 @@ def paired_change(
     *,
     tested: bool = True,
     replicates: tuple[float, float] = (1, 1),
+    bounds: Bounds | None = None,
 ) -> PairedChange:
     """The change from control to treated, item by item: of means, or of micro-F1 where the sides are counts.
 
@@ -384,17 +399,18 @@ def paired_change(
     ``replicates`` are the rows behind a value, treated's first. Where one side has over a tenth more than the other,
     differences are skewed though nothing differs and no sign may be flipped: then interval and p-value are
     :func:`~pcsuite.stats.random_weights.mean_interval` and ``mean_test``, with the grain of the smaller number.
+    ``bounds`` are the least and largest possible difference, as the metric declares them.
     """
     pooled = treated.ndim == 2
     unequal = min(replicates) < 0.9 * max(replicates)
     deltas = linearised_f1(treated) - linearised_f1(control) if pooled else treated - control
-    bounded = float(np.abs(deltas).max()) <= 1 or pooled
+    bounds = (-1.0, 1.0) if pooled else bounds_of_differences(deltas, bounds)
     # Of a metric without bounds (tokens, seconds) the size of one answer's change is not known.
-    grain = 1 / max(1.0, min(replicates)) if unequal and bounded else 0.0
+    grain = unit_of(bounds) / max(1.0, min(replicates)) if unequal else 0.0
     if not tested and not pooled:
         test = TestResult(np.nan, np.nan, "not tested")
     elif unequal:
-        test = mean_test(deltas, bounds=(-1.0, 1.0) if bounded else (-np.inf, np.inf), grain=grain)
+        test = mean_test(deltas, bounds=bounds, grain=grain)
     elif pooled:
         test = micro_f1_permutation_test(treated, control, rng=rng)
     else:
@@ -407,7 +423,7 @@ def paired_change(
     return PairedChange(
         float(control.mean()),
         float(treated.mean()),
-        paired_bootstrap(treated, control, rng=rng, grain=grain),
+        paired_bootstrap(treated, control, rng=rng, grain=grain, bounds=bounds),
         test,
     )
 

@@ -12,7 +12,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import LOOP, free_twin
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, bootstrap_mean, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.f1 import linearised_f1
 from pcsuite.stats.rates import (
@@ -139,7 +139,9 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 first, second = scores.paired(key, free, "total_tokens")
                 if len(first) > 1:
                     rng = named_rng("token overhead", *key)
-                    overhead = paired_bootstrap(first, second, rng=rng, resamples=LEVEL_RESAMPLES)
+                    overhead = paired_bootstrap(
+                        first, second, rng=rng, resamples=LEVEL_RESAMPLES, bounds=UNBOUNDED
+                    )
                     record |= estimate_columns("token_overhead", overhead)
                     if second.mean():
                         record["token_overhead_share"] = number(overhead.value / float(second.mean()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -232,20 +232,19 @@ def entropy_tables(
                     meaning and meaning.clusters, meaning and number(meaning.entropy),
                 )
             )  # fmt: skip
-        # Of a closed set nats are resampled as shares of the largest there can be, which bounds the interval as well.
-        top = 1.0 if cell.categories is None else math.log(max(cell.categories, *distinct.tolist()))
-        columns = np.column_stack([nats / top, share, differing])
-        estimates = bootstrap_means(columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES)
-        of_shares = estimates[0]
-        in_nats = replace(
-            of_shares, value=of_shares.value * top, low=of_shares.low * top, high=of_shares.high * top
+        columns = np.column_stack([nats, share, differing])
+        # No more than of as many answers as there can be, each as often; of an open set, as were given.
+        most = math.log(max(2, cell.categories or int(totals.max()), *distinct.tolist()))
+        bounds = [(0.0, most), (0.0, 1.0), (0.0, 1.0)]
+        estimates = bootstrap_means(
+            columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES, bounds=bounds
         )
         record: dict[str, Any] = {
             **names,
             "n_items": len(columns),
             "replicates": float(cell.counts.sum(axis=1).mean()),
             "answers": "open" if cell.categories is None else f"{cell.categories} choices",
-            **estimate_columns("entropy_nats", in_nats),
+            **estimate_columns("entropy_nats", estimates[0]),
             **estimate_columns("entropy_normalised", estimates[1]),
             **estimate_columns("disagreement", estimates[2]),
             "readable": float(legible.sum() / totals.sum()),
@@ -259,9 +258,10 @@ def entropy_tables(
             )
             record |= estimate_columns("readable_disagreement", steady)
         if meant:
-            entropies = np.array([meaning.entropy for meaning in meant.values()])[:, None]
+            entropies = np.array([meaning.entropy for meaning in meant.values()])
             rng = named_rng("semantic entropy", *key)
-            estimate = bootstrap_means(entropies, rng=rng, resamples=LEVEL_RESAMPLES)[0]
+            most = math.log(max(2, int(totals.max())))
+            estimate = bootstrap_mean(entropies, rng=rng, resamples=LEVEL_RESAMPLES, bounds=(0.0, most))
             record |= estimate_columns("semantic_entropy", estimate) | {"semantic_items": len(meant)}
         records.append(record)
     _compare_with_control(scores, records, values)

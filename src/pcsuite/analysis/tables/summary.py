@@ -202,7 +202,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
     )
 
 
-def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) -> Estimate:
+def _cell_estimate(scores: ItemScores, cell: CellScores, metrics: Metrics, metric: str = SCORE) -> Estimate:
     """The cell's mean over items, or micro-F1 of the pooled counts for the scores of a pooled task."""
     key = cell.key
     items, values = cell.metric(metric)
@@ -215,7 +215,7 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metric: str = SCORE) ->
         if not cell.has_counts("lenient_"):
             return undefined("rows without lenient counts")
         return bootstrap_micro_f1(cell.counts("lenient_"), rng=rng, resamples=LEVEL_RESAMPLES)
-    return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
+    return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES, bounds=metrics[metric].bounds)
 
 
 def summary_by_condition(
@@ -253,7 +253,7 @@ def summary_by_condition(
     for key in scores.cell_keys(perturbation=None):
         cell, model = scores.cells[key], scores.models[key.model]
         is_pooled = key.task in scores.pooled
-        estimate = _cell_estimate(scores, cell)
+        estimate = _cell_estimate(scores, cell, metrics)
         _, values = cell.metric(SCORE)
         low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3
         record: dict[str, Any] = {
@@ -280,7 +280,7 @@ def summary_by_condition(
             record["majority_class"] = tasks[key.task].majority_share
         for name in wanted:
             if f"{name}_low" in spec.names:
-                record |= estimate_columns(name, _cell_estimate(scores, cell, name))
+                record |= estimate_columns(name, _cell_estimate(scores, cell, metrics, name))
             elif name in spec.names:
                 _, values = cell.metric(name)
                 record[name] = float(values.mean()) if len(values) else None
