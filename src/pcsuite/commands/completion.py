@@ -127,7 +127,7 @@ class KnownCommand(Protocol):
 
 
 class KnownCommands(Protocol):
-    """All commands, and the parser of each (``pcsuite.cli.Known``)."""
+    """All commands, and the parser of each (``pcsuite.cli.CommandTable``)."""
 
     @property
     def commands(self) -> Sequence[KnownCommand]:
@@ -146,8 +146,8 @@ def complete(line: str, known: KnownCommands) -> list[Completion]:
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> from pcsuite.cli import COMMANDS, Known, command_parser
-    >>> [candidate.word for candidate in complete("pcsuite mod", Known(COMMANDS, command_parser))]
+    >>> from pcsuite.cli import COMMANDS, CommandTable, command_parser
+    >>> [candidate.word for candidate in complete("pcsuite mod", CommandTable(COMMANDS, command_parser))]
     ['models']
     """
     try:
@@ -225,13 +225,13 @@ IDS = {
     "regimes": "regimes",
     "regime": "regimes",
 }
-"""What the value of a flag or a place is, by its name in the parser."""
+"""What the value of a flag or a positional argument is, by its name in the parser."""
 RUNS = ("run", "runs", "first", "second", "pilot")
 LISTS = ("tasks", "models", "conditions", "regimes")
 
 
 def _values(action: argparse.Action, current: str, line: list[str]) -> list[Completion]:
-    """Candidates for the value of a flag or a place."""
+    """Candidates for the value of a flag or a positional argument."""
     if isinstance(action, argparse._SubParsersAction):
         about = {sub.dest: sub.help or "" for sub in action._choices_actions}
         return _beginning([Completion(name, about.get(name, "")) for name in action.choices], current)
@@ -241,7 +241,7 @@ def _values(action: argparse.Action, current: str, line: list[str]) -> list[Comp
         from pcsuite.logging.segments import run_names
 
         found = _beginning(
-            [Completion(name) for name in run_names(_said(line, "--output-dir") or "outputs")], current
+            [Completion(name) for name in run_names(_flag_value(line, "--output-dir") or "outputs")], current
         )
         return found or [Completion(FILES)]
     if action.dest in ("config", "file"):
@@ -272,7 +272,7 @@ def _beginning(candidates: Iterable[Completion], typed: str) -> list[Completion]
     return [candidate for candidate in candidates if candidate.word.startswith(typed)]
 
 
-def _said(line: list[str], *flags: str) -> str | None:
+def _flag_value(line: list[str], *flags: str) -> str | None:
     """The value that a flag has on the line, if it has one."""
     for index, word in enumerate(line[:-1]):
         name, equals, value = word.partition("=")
@@ -289,7 +289,7 @@ def _ids(kind: str, line: list[str]) -> list[Completion]:
     sets = [word.partition("=")[::2] for flag, word in pairwise(line) if flag == "--set"]
     references = {key: value for key, value in sets if key.startswith("suite.") and value}
     try:
-        suite = load_suite(_said(line, "--config", "-c") or "quickstart", references, check_names=False)
+        suite = load_suite(_flag_value(line, "--config", "-c") or "quickstart", references, check_names=False)
         if kind == "conditions":
             return [Completion(name, spec.title) for name, spec in suite.conditions.items()] + [
                 Completion(member.id, member.title)

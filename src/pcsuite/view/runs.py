@@ -116,7 +116,7 @@ def list_runs(output_dir: Path) -> list[RunEntry]:
     return sorted(found.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
 
 
-def as_it_stands(entry: RunEntry) -> RunEntry:
+def refreshed(entry: RunEntry) -> RunEntry:
     """A run as its log stands now."""
     stats = [segment.path.stat() for segment in log_segments(entry.log)]
     newest = max((stat.st_mtime for stat in stats), default=0.0)
