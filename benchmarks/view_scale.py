@@ -18,10 +18,10 @@ from pathlib import Path
 from report_scale import write_log
 
 from pcsuite.view.bundle import HOST, _get
-from pcsuite.view.data import Viewer
 from pcsuite.view.filters import address
 from pcsuite.view.runs import list_runs
 from pcsuite.view.server import make_app
+from pcsuite.view.viewer import Viewer
 
 TIMES = 3
 """Each page is asked for so often: the first time, when what it needs is read, and the shortest are printed."""

@@ -116,7 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 hint = did_you_mean(args.command, (known.name for known in COMMANDS))
                 raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
             words = command_parser(command).parse_args([word for word in args.rest if word != "--debug"])
-            words.known = Known(COMMANDS, command_parser)  # completion looks into them, and may not import us
+            # Completion looks into them, and may not import us.
+            words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
             return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
         except KeyboardInterrupt:
@@ -130,13 +131,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if args.debug or "--debug" in args.rest:
                 raise
-            message, code = _told(error)
+            message, code = _message_and_code(error)
             # Several problems of one file stand on lines of their own in the error; here they share one.
             print(f"pcsuite: {one_line(redact('; '.join(message.splitlines())))}", file=sys.stderr)
             return code
 
 
-class Known(NamedTuple):
+class CommandTable(NamedTuple):
     """The commands and how to have the parser of one."""
 
     commands: Sequence[Command]
@@ -176,7 +177,7 @@ class CommandParser(argparse.ArgumentParser):
 _DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
 
 
-def _told(error: Exception) -> tuple[str, int]:
+def _message_and_code(error: Exception) -> tuple[str, int]:
     """What one line says of an error, and the exit status."""
     if isinstance(error, PcsuiteError):
         return str(error), error.exit_code

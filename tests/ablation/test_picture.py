@@ -12,8 +12,8 @@ from pcsuite.ablation.picture import (
     document,
     headline,
     markdown,
+    print_ablation,
     print_preview,
-    print_result,
     trim_sentence,
     write_result,
 )
@@ -53,7 +53,7 @@ def test_the_headline_names_what_helps_and_hurts(result):
 
 
 def test_the_terminal_shows_every_block_with_its_verdict(result):
-    text = shown(print_result, result)
+    text = shown(print_ablation, result)
     assert "▲  rules" in text
     assert "▼  noise" in text
     assert "A/A" in text
@@ -72,7 +72,7 @@ def test_an_undecided_block_whose_interval_excludes_0_says_why(result):
               " about 115 more items would decide it"),
         (plain, "rules: about 115 more items would decide it"),
     ):  # fmt: skip
-        assert told in shown(print_result, replace(result, verdicts=(given,)))
+        assert told in shown(print_ablation, replace(result, verdicts=(given,)))
 
 
 def test_show_names_blocks_arms_rows_tokens_cost_and_reach(tmp_path):

@@ -7,14 +7,14 @@ import subprocess
 import pytest
 import yaml
 
-from pcsuite.cli import COMMANDS, Known, command_parser, main
+from pcsuite.cli import COMMANDS, CommandTable, command_parser, main
 from pcsuite.commands.completion import FILES, FOLDERS, SCRIPTS, complete
 from support.profiles import write_profile
 from support.typing_shell import command_on_path, line_after
 
 
 def words(line):
-    return [candidate.word for candidate in complete(line, Known(COMMANDS, command_parser))]
+    return [candidate.word for candidate in complete(line, CommandTable(COMMANDS, command_parser))]
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pcsuite.config.spellings import (
     file_stems,
     hashed_regime_id,
     helm_scenarios,
-    model_spelled_out,
-    operator_spelled_out,
-    task_spelled_out,
+    normalise_model,
+    normalise_operator,
+    normalise_task,
 )
 
 
@@ -41,7 +41,7 @@ def test_a_task_in_the_suites_own_words_stays_as_it_is():
         "schema_ref": "a.json",
         "retrieval": True,
     }
-    assert task_spelled_out(own) == own
+    assert normalise_task(own) == own
 
 
 @pytest.mark.parametrize(
@@ -53,45 +53,45 @@ def test_a_task_in_the_suites_own_words_stays_as_it_is():
     ],
 )
 def test_a_split_of_three_names(split, found):
-    assert task_spelled_out({"kind": "structured", "split": split}) == {"kind": "structured"} | found
+    assert normalise_task({"kind": "structured", "split": split}) == {"kind": "structured"} | found
 
 
 @pytest.mark.parametrize("split", [{"train": "a"}, {"test": "a", "holdout": "b"}, {}])
 def test_a_split_that_names_nothing_to_score_is_refused(split):
     with pytest.raises(ValueError, match="'split' names train, dev and test"):
-        task_spelled_out({"split": split})
+        normalise_task({"split": split})
 
 
 def test_labels_go_where_the_evaluator_has_them():
     labels = ["a", "b"]
-    assert task_spelled_out({"kind": "classification", "labels": labels})["evaluator_options"] == {
+    assert normalise_task({"kind": "classification", "labels": labels})["evaluator_options"] == {
         "labels": labels
     }
-    assert task_spelled_out({"evaluator": "ner", "labels": labels})["evaluator_options"] == {"types": labels}
-    assert "evaluator_options" not in task_spelled_out({"kind": "mcq", "labels": labels})
+    assert normalise_task({"evaluator": "ner", "labels": labels})["evaluator_options"] == {"types": labels}
+    assert "evaluator_options" not in normalise_task({"kind": "mcq", "labels": labels})
     with pytest.raises(ValueError, match="disagree"):
-        task_spelled_out({"kind": "classification", "labels": labels, "evaluator_options": {"labels": ["c"]}})
+        normalise_task({"kind": "classification", "labels": labels, "evaluator_options": {"labels": ["c"]}})
 
 
 def test_a_models_keys_are_its_providers():
-    assert model_spelled_out({"provider": "openai", "model_name_or_path": "m"}) == {
+    assert normalise_model({"provider": "openai", "model_name_or_path": "m"}) == {
         "provider": "openai",
         "model": "m",
     }
-    assert model_spelled_out({"provider": "mine", "device": "x"}) == {"provider": "mine", "device": "x"}
+    assert normalise_model({"provider": "mine", "device": "x"}) == {"provider": "mine", "device": "x"}
     with pytest.raises(ValueError, match="are one key"):
-        model_spelled_out({"provider": "hf", "device": "cuda", "device_map": "cpu"})
+        normalise_model({"provider": "hf", "device": "cuda", "device_map": "cpu"})
 
 
 def test_a_constraints_kind_is_in_its_name_or_its_engine():
     def kind(name, **more):
-        return operator_spelled_out(name, {"type": "constraint", **more}).get("kind")
+        return normalise_operator(name, {"type": "constraint", **more}).get("kind")
 
     assert kind("JSON_CONSTRAIN") == "json_schema"
     assert kind("MINE", engine="guidance_cfg") == "cfg"
     assert kind("MINE", engine="auto") is None
     assert kind("CFG_CONSTRAIN", kind="regex") == "regex"
-    assert operator_spelled_out("JSON", {"type": "block"}) == {"type": "block"}
+    assert normalise_operator("JSON", {"type": "block"}) == {"type": "block"}
 
 
 def test_scenarios_by_helms_names():

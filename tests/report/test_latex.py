@@ -4,23 +4,23 @@ import subprocess
 import pytest
 
 from pcsuite.report.build import build_report
-from pcsuite.report.latex import escape
+from pcsuite.report.latex import escape_latex
 from support.synthetic_log import Design, design_rows, write_log
 
 
 def test_latex_escapes_what_it_would_obey():
     assert (
-        escape(r"50% of $x_1 & {y}~\input")
+        escape_latex(r"50% of $x_1 & {y}~\input")
         == r"50\% of \$x\_1 \& \{y\}\textasciitilde{}\textbackslash{}input"
     )
 
 
 def test_latex_spells_characters_that_it_has_no_key_for():
-    assert escape("é ï ç ø ß α Ω ≥ a--b") == (
+    assert escape_latex("é ï ç ø ß α Ω ≥ a--b") == (
         "\\'{e} \\\"{\\i} \\c{c} \\o{} \\ss{} $\\alpha$ $\\Omega$ $\\geq$ a-{}-b"
     )
-    assert escape("[x] *y*") == "{[}x{]} {*}y{*}"
-    assert escape("汉\u200b\x07") == r"\pcsuiteother{汉}{6C49}"
+    assert escape_latex("[x] *y*") == "{[}x{]} {*}y{*}"
+    assert escape_latex("汉\u200b\x07") == r"\pcsuiteother{汉}{6C49}"
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ HOSTILE = "<script>alert(1)</script> | [x](javascript:alert(1)) `=1+1` *b* _i_ &
 
 
 def test_markdown_shows_text_as_it_is():
-    shown = markdown.escape(HOSTILE)
+    shown = markdown.escape_markdown(HOSTILE)
     assert "<script" not in shown.replace("\\<", "")
     assert "\n" not in shown
     for mark in "|[]`*_<>#":

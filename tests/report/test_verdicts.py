@@ -1,7 +1,7 @@
 import pytest
 
 from pcsuite.analysis.metrics import bundled_metrics
-from pcsuite.report.verdicts import headline, overview, verdict_groups
+from pcsuite.report.verdicts import headline, overall_verdicts, verdict_groups
 
 TEMPERATURE = {"d0": 0.0, "d1": 0.7}
 
@@ -124,7 +124,7 @@ def test_the_overview_counts_pairs():
     records += [
         effect(model=f"m{k}", condition="C1", delta=-0.1, p_bh=0.01 if k == 1 else 0.5) for k in range(1, 4)
     ]
-    (verdict,) = overview(records, TEMPERATURE, bundled_metrics())
+    (verdict,) = overall_verdicts(records, TEMPERATURE, bundled_metrics())
     assert (
         verdict.text
         == "C6 improved the score on 2 of 3 task–model pairs (after correction), by +0.20 in the median"
@@ -134,4 +134,4 @@ def test_the_overview_counts_pairs():
 
 
 def test_one_pair_needs_no_overview():
-    assert overview([effect()], TEMPERATURE, bundled_metrics()) == []
+    assert overall_verdicts([effect()], TEMPERATURE, bundled_metrics()) == []

@@ -100,8 +100,8 @@ def site(folder):
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
     pytest.importorskip("duckdb")
     from pcsuite.verifier.evals import copy_samples
-    from pcsuite.view.data import Viewer
     from pcsuite.view.server import make_app
+    from pcsuite.view.viewer import Viewer
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
@@ -123,7 +123,8 @@ def site(folder):
 @pytest.fixture
 def held_back(tmp_path, monkeypatch):
     """A viewer of one run whose reading goes on only when an event is set, and that event."""
-    from pcsuite.view.data import OpenRun, Viewer
+    from pcsuite.view.data import OpenRun
+    from pcsuite.view.viewer import Viewer
 
     write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
     go_on = threading.Event()
@@ -131,4 +132,4 @@ def held_back(tmp_path, monkeypatch):
     monkeypatch.setattr(
         OpenRun, "_aggregate", lambda self, tables: go_on.wait(60) and aggregate(self, tables)
     )
-    return Viewer(tmp_path, patience=0.01), go_on
+    return Viewer(tmp_path, max_wait=0.01), go_on

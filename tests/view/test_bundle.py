@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("starlette", reason="the extra 'view' is not installed")
 from pcsuite.errors import ConfigError
 from pcsuite.view.bundle import write_bundle
-from pcsuite.view.data import Viewer
+from pcsuite.view.viewer import Viewer
 from support.browser import Browser, find_chromium
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("duckdb")
-from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.logging.manifest import RunManifest, TaskNote, write_manifest
-from pcsuite.view.data import OpenRun, Viewer
+from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import Filter
 from pcsuite.view.runs import list_runs
 from support.synthetic_log import make_row, write_log
@@ -176,10 +173,10 @@ def test_slices_that_are_kept_stay_within_their_bound(tmp_path, monkeypatch):
 
     write_log(tmp_path / "runs" / "one.jsonl", [make_row(item=f"i{n}") for n in range(10)])
     opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
-    monkeypatch.setattr(data, "REMEMBERED_SCORES", 200)
+    monkeypatch.setattr(data, "CACHED_SCORES", 200)
     for most in range(5):
         opened.scores(Filter("agnews_json", fixed=FIXED, base="C0", tokens_to=1000 + most))
-    assert len(opened._scored) == 2
+    assert len(opened._cached_scores) == 2
     opened.close()
 
 
@@ -199,78 +196,6 @@ def test_tasks_come_in_the_order_of_the_manifest(tmp_path):
     opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
     assert list(opened.values) == ["c", "b", "a", "d"]
     opened.close()
-
-
-def test_a_run_that_takes_long_is_opened_behind_the_scenes(held_back):
-    from pcsuite.view import data
-
-    viewer, go_on = held_back
-    with pytest.raises(data.StillReading) as still:
-        viewer.run("one")
-    assert still.value.entry.name == "one"
-    go_on.set()
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            opened = viewer.run("one")
-            break
-        except data.StillReading:
-            assert time.monotonic() < deadline
-    assert opened.summary().rows == 1
-    viewer.close()
-
-
-def test_pages_go_on_while_more_is_read_and_a_long_reading_is_not_repeated_at_once(tmp_path, monkeypatch):
-    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    viewer = Viewer(tmp_path)
-    opened = viewer.run("one")
-    opened._next_read = 0.0
-    write_log(log, [make_row(item="b")])
-    assert viewer.run("one").summary().rows == 2
-    write_log(log, [make_row(item="c")])
-    opened._next_read = time.monotonic() + 3600  # as after a reading of six minutes
-    assert viewer.run("one").summary().rows == 2
-    opened._next_read = 0.0
-    assert viewer.run("one").summary().rows == 3
-    viewer.close()
-
-
-def test_a_run_that_was_deleted_is_gone_and_the_others_stay(tmp_path):
-    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
-    write_log(tmp_path / "runs" / "two.jsonl", [make_row(item="a")])
-    viewer = Viewer(tmp_path)
-    assert viewer.run("one").summary().rows == 1
-    log.unlink()
-    with pytest.raises(ConfigError, match="no run 'one'"):
-        viewer.run("one")
-    assert viewer.run("two").summary().rows == 1
-    write_log(log, [make_row(item="a"), make_row(item="b")])
-    assert viewer.run("one").summary().rows == 2
-    viewer.close()
-
-
-def test_a_run_that_cannot_be_read_says_so_each_time(tmp_path):
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "empty.jsonl").touch()
-    viewer = Viewer(tmp_path)
-    for _ in range(2):
-        with pytest.raises(PcsuiteError, match="no readable row"):
-            viewer.run("empty")
-    viewer.close()
-
-
-def test_a_viewer_is_closed_without_waiting_for_what_is_being_read(held_back):
-    from pcsuite.view import data
-
-    viewer, go_on = held_back
-    with pytest.raises(data.StillReading):
-        viewer.run("one")
-    viewer.close()  # would wait for ever
-    go_on.set()
-    for thread in threading.enumerate():
-        if thread.name == "pcsuite-view-one":
-            thread.join(60)
-            assert not thread.is_alive()
 
 
 def test_an_ablation_shows_the_inputs_and_truths_of_its_own_table(tmp_path, monkeypatch):

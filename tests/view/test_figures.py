@@ -47,36 +47,36 @@ def by_kind(run, **query):
     return {figure.kind: figure for figure in view_figures(run, filter_of(run, query))}
 
 
-def marks_of(figure):
-    return {mark.says.split(":")[0]: mark for series in figure.series for mark in series.marks}
+def points_of(figure):
+    return {point.text.split(":")[0]: point for series in figure.series for point in series.points}
 
 
 def test_every_figure_that_the_rows_allow_is_there(run):
     found = by_kind(run, model="large")
     assert list(found) == ["ladder", "entropy", "pareto", "robustness", "interaction"]
-    (c0, c4) = (mark for mark in found["ladder"].series[0].marks)
+    (c0, c4) = (point for point in found["ladder"].series[0].points)
     assert (c0.level.value, c4.level.value, c0.level.n) == (0.5, 0.8, 20)
-    assert c0.says.startswith("C0, ")
-    assert "0.500 [" in c0.says
-    assert "on 20 items" in c0.says
+    assert c0.text.startswith("C0, ")
+    assert "0.500 [" in c0.text
+    assert "on 20 items" in c0.text
     # the two answers to one wrong item of twenty differ
-    assert found["entropy"].series[0].marks[0].level.value == pytest.approx(1 / 20)
-    lost = marks_of(found["robustness"])
+    assert found["entropy"].series[0].points[0].level.value == pytest.approx(1 / 20)
+    lost = points_of(found["robustness"])
     assert lost["C4, typos"].level.value == pytest.approx(4 / 20)
     assert lost["C0, typos"].level.value == 0
-    assert marks_of(found["interaction"])["C4 on small"].level.value == pytest.approx(12 / 20)
+    assert points_of(found["interaction"])["C4 on small"].level.value == pytest.approx(12 / 20)
 
 
 def test_figures_follow_the_filter(run):
     found = by_kind(run, model="large", only="fixed:C4")
-    assert [mark.level.value for mark in found["ladder"].series[0].marks] == [0.0, 1.0]
-    assert found["ladder"].series[0].marks[0].level.n == 6
+    assert [point.level.value for point in found["ladder"].series[0].points] == [0.0, 1.0]
+    assert found["ladder"].series[0].points[0].level.n == 6
     assert by_kind(run, q="nowhere to be found") == {}
 
 
 def test_a_mark_leads_to_its_own_matrix(run):
-    mark = marks_of(by_kind(run, model="large")["interaction"])["C4 on small"]
-    led = filter_of(run, mark.state)
+    point = points_of(by_kind(run, model="large")["interaction"])["C4 on small"]
+    led = filter_of(run, point.state)
     assert (led.fixed["model"], led.columns, led.sort) == ("small", "condition", "score:C4")
 
 
@@ -88,7 +88,7 @@ def test_marks_lie_where_their_scores_are(run):
     assert c4.y == pytest.approx(TOP + 0.2 * inside)
     assert c4.high < c4.y < c4.low
     assert line == ""
-    assert [name for _, name in figure.ticks_across()] == ["C0", "C4"]
+    assert [name for _, name in figure.x_ticks()] == ["C0", "C4"]
 
 
 def test_examples():

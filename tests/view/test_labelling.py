@@ -36,8 +36,8 @@ def judged(tmp_path_factory):
 def label_site(judged):
     uvicorn = pytest.importorskip("uvicorn", reason="the extra 'view' is not installed")
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
-    from pcsuite.view.data import Viewer
     from pcsuite.view.server import make_app
+    from pcsuite.view.viewer import Viewer
 
     path, log = judged
     listener = socket.socket()

@@ -36,9 +36,6 @@ from view.conftest import ask
         ("/across?runs=first", 404, "two runs or more"),
         ("/run/first/operators?off=ROLE", 200, "Turn a block off"),
         ("/run/first/operators?base=C0&off=VERIFIER", 200, "not measured"),
-        ("/evals", 200, "macro-F1"),
-        ("/evals/otter-barn", 200, "of the truth"),
-        ("/evals/nope", 404, "there is no eval"),
     ],
 )
 def test_pages_answer_or_say_what_is_wrong(site, path, status, words):
@@ -166,6 +163,7 @@ def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_wh
     from pcsuite.view import data
     from pcsuite.view.bundle import HOST, _get
     from pcsuite.view.server import make_app
+    from pcsuite.view.viewer import Viewer
 
     row = make_row(item="a", attempts=2)
     steps = [
@@ -174,16 +172,16 @@ def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_wh
     ]
     row = msgspec.structs.replace(row, generation=msgspec.structs.replace(row.generation, transcript=steps))
     write_log(tmp_path / "runs" / "one.jsonl", [row])
-    viewer = data.Viewer(tmp_path)
+    viewer = Viewer(tmp_path)
     app = make_app(viewer, token=None, hosts=frozenset({HOST}))
-    place = "/run/one/item/agnews_json/a"
-    _, text = asyncio.run(_get(app, place))
+    path = "/run/one/item/agnews_json/a"
+    _, text = asyncio.run(_get(app, path))
     assert "2 steps" in text
     assert "a long &lt;b&gt;thought&lt;/b&gt;" in text
-    monkeypatch.setattr(data, "EASILY_READ", 0)
-    _, text = asyncio.run(_get(app, place))
+    monkeypatch.setattr(data, "SMALL_LOG_BYTES", 0)
+    _, text = asyncio.run(_get(app, path))
     assert "2 steps" not in text
     assert f"steps={row.run_id}" in text
-    _, text = asyncio.run(_get(app, f"{place}?steps={row.run_id}"))
+    _, text = asyncio.run(_get(app, f"{path}?steps={row.run_id}"))
     assert "2 steps" in text
     viewer.close()

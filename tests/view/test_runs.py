@@ -18,7 +18,7 @@ from pcsuite.logging.manifest import (
 from pcsuite.logging.segments import closed_path, compress_segment
 from pcsuite.view import runs
 from pcsuite.view.data import OpenRun
-from pcsuite.view.runs import RunNote, RunSummary, Summaries, list_runs, planned_rows, sum_log
+from pcsuite.view.runs import RunNote, RunTotals, Summaries, list_runs, planned_rows, sum_log
 from support.synthetic_log import make_row, write_log
 
 
@@ -105,7 +105,7 @@ def test_a_summary_is_the_same_from_the_log_and_from_the_tables(tmp_path):
     settle(log)
     entry = list_runs(tmp_path)[0]
     found = sum_log(entry)
-    assert found == RunSummary(rows=4, failed=2, score=0.5, tokens=3000, cost_usd=pytest.approx(0.008))
+    assert found == RunTotals(rows=4, failed=2, score=0.5, tokens=3000, cost_usd=pytest.approx(0.008))
     opened = OpenRun(entry, tmp_path / "view" / "one")
     assert opened.summary() == found
     opened.close()
@@ -122,7 +122,7 @@ def test_states_in_words(tmp_path, rows, planned, live, words):
     write_manifest(log, RunManifest(planned_rows=planned))
     if not live:
         settle(log)
-    assert RunSummary(rows=rows).state(list_runs(tmp_path)[0]) == words
+    assert RunTotals(rows=rows).state(list_runs(tmp_path)[0]) == words
 
 
 def test_further_blocks_are_planned_too():

@@ -13,7 +13,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arms import AGAIN, FULL, NONE, Arm, arm_of, shared_prefix, without
+from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, shared_prefix, without
 from pcsuite.ablation.forecast import FLIPS, Forecast, forecast
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
 from pcsuite.ablation.trim import Trim, choose_drops, confirm_drops
@@ -155,7 +155,7 @@ def _preview(study: Study) -> Preview:
     suite = study.write(study.design.first)
     plan = build_plan(suite)
     sizes = estimate_plan(plan)
-    flips, told = _expected_flips(study, plan)
+    flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
     return Preview(
@@ -166,7 +166,7 @@ def _preview(study: Study) -> Preview:
         sum(size.max_tokens for size in sizes),
         total_cost(sizes),
         forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
-        told,
+        basis,
         shared_prefix(ordered, study.prompt),
         shared_prefix(listed, study.prompt),
     )
@@ -230,10 +230,10 @@ def ablate(
     plan = build_plan(suite)
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return run_blocking(_Running(study, plan, quiet=quiet).run(chosen))
+    return run_blocking(_AblationRun(study, plan, quiet=quiet).run(chosen))
 
 
-class _Running:
+class _AblationRun:
     """The phases of one ablation over an open log and an open executor."""
 
     def __init__(self, study: Study, plan: Plan, *, quiet: bool) -> None:
@@ -278,7 +278,7 @@ class _Running:
         free = self.study.free
         left_out = {without(name, free).id: name for name in free}
         most = self.study.chosen_on if self.study.request.trim else self.study.count
-        plan = self._also([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
+        plan = self._plan_of([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
         await self._ask(plan, log, executor, registered=register(plan, log))
         for look in read_looks(log.paths.log):
             self.looks[left_out[look.condition]] = look
@@ -287,7 +287,7 @@ class _Running:
         wanted = [AGAIN, *(f"~{name}" for name in helping)]
         controls = [arm for arm in self.study.design.arms if arm.id in wanted]
         if controls and self.visited:
-            await self._ask(self._also(controls, "controls", most=self.visited), log, executor)
+            await self._ask(self._plan_of(controls, "controls", most=self.visited), log, executor)
 
     async def _shams(self, log: RunLog, executor: Executor) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
@@ -300,7 +300,7 @@ class _Running:
         moved = [f"~{entry.block}" for entry in found if entry.verdict in ("helps", "hurts")]
         wanted = [arm for arm in self.study.design.arms if arm.id in moved]
         if wanted and not self.stopped:
-            await self._ask(self._also(wanted, "shams"), log, executor)
+            await self._ask(self._plan_of(wanted, "shams"), log, executor)
 
     async def _ask(
         self, plan: Plan, log: RunLog, executor: Executor, registered: RegisteredPlan | None = None
@@ -322,7 +322,9 @@ class _Running:
         log.sync()
         self.rows |= _rows(plan, log.paths.log)
 
-    def _also(self, arms: Iterable[Arm], block: str, *, skip: int = 0, most: int | None = None) -> Plan:
+    def _plan_of(
+        self, arms: Iterable[PromptArm], block: str, *, skip: int = 0, most: int | None = None
+    ) -> Plan:
         """A plan of further arms, on some of the items; the profile's files are written with them."""
         new = list(arms)
         self.arms |= {arm.id: arm for arm in new}
@@ -350,11 +352,13 @@ class _Running:
         alone = {name: scores[arm_of([name], free).id] for name in free if arm_of([name], free).id in scores}
         single = {name: scores[without(name, free).id] for name in free}
         suspects = suspect_pairs(scores[FULL], scores.get(NONE), single, alone)
-        new = [pair for pair in suspects if _both(pair, free).id not in self.arms]
+        new = [pair for pair in suspects if _without_both(pair, free).id not in self.arms]
         if new and not self.stopped:
-            await self._ask(self._also([_both(pair, free) for pair in new], "pairs"), log, executor)
+            await self._ask(
+                self._plan_of([_without_both(pair, free) for pair in new], "pairs"), log, executor
+            )
         names = [(a, b) for i, a in enumerate(free) for b in free[i + 1 :]]
-        return [pair for pair in names if _both(pair, free).id in self.arms and len(free) > 2]
+        return [pair for pair in names if _without_both(pair, free).id in self.arms and len(free) > 2]
 
     async def _trim(self, log: RunLog, executor: Executor) -> Trim | None:
         """Choose on the first part of the items, confirm on the other."""
@@ -364,16 +368,19 @@ class _Running:
 
         async def measured(dropped: Iterable[str], block: str, skip: int, most: int | None) -> Scores:
             arm = arm_of([name for name in free if name not in set(dropped)], free)
-            await self._ask(self._also([arm], block, skip=skip, most=most), log, executor)
+            await self._ask(self._plan_of([arm], block, skip=skip, most=most), log, executor)
             return self.scores()[arm.id][skip:most]
 
         if self.looks:  # the confirming items have not been asked anything yet
-            await self._ask(self._also([arm_of(free, free)], "trim-confirmation", skip=part), log, executor)
+            await self._ask(
+                self._plan_of([arm_of(free, free)], "trim-confirmation", skip=part), log, executor
+            )
         scores = self.scores()
         if at_floor(scores[FULL], margin):
             return Trim((), (), margin)
         first = {name: scores[without(name, free).id][:seen] for name in free}
         choosing = choose_drops(scores[FULL][:seen], first, margin=margin)
+        # Choice and confirmation are generators: they ask for one prompt after another and are sent its scores.
         chosen: tuple[str, ...] = ()
         try:
             wanted = next(choosing)
@@ -422,7 +429,7 @@ class _Running:
             verdicts = judge_blocks(
                 scores[FULL], single, shams, margin=request.margin, rng=rng, powered=powered
             )
-        both = {pair: scores[_both(pair, free).id] for pair in pairs}
+        both = {pair: scores[_without_both(pair, free).id] for pair in pairs}
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
         if AGAIN in scores:
@@ -505,13 +512,12 @@ def _alarms(rows: Sequence[RunRow]) -> list[str]:
 
 
 def _attribution(
-    scores: Mapping[str, Scores], arms: Iterable[Arm], rng: np.random.Generator
+    scores: Mapping[str, Scores], arms: Iterable[PromptArm], rng: np.random.Generator
 ) -> list[OperatorEffect]:
     """Effects by other methods than leaving a block out, on the items that every arm answered."""
     measured = [arm for arm in arms if arm.kind in ("full", "blocks")]
-    whole = [
-        arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9
-    ]  # not those of one half only
+    # Arms that were asked on one part of the items only (while trimming) have no place in it.
+    whole = [arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9]
     values = np.column_stack([scores[arm.id] for arm in whole]) if whole else np.empty((0, 0))
     values = values[np.isfinite(values).all(axis=1)]
     if len(values) < 2 or len(whole) < 2:
@@ -520,7 +526,7 @@ def _attribution(
     return [entry for entry in found if entry.method != "leave-one-out"]
 
 
-def _both(pair: tuple[str, str], free: Sequence[str]) -> Arm:
+def _without_both(pair: tuple[str, str], free: Sequence[str]) -> PromptArm:
     return arm_of([name for name in free if name not in pair], free)
 
 

@@ -23,6 +23,7 @@ FULL, NONE, AGAIN = "full", "none", "again"
 SHAM_PREFIX = "SHAM_"
 AGAIN_OPERATOR = "AGAIN"
 MOST_FACTORIAL = 6
+"""Blocks of a full factorial, which then has 64 arms."""
 MOST_FRACTIONAL = 32
 ARMS_WITHOUT_BUDGET = 30
 """Arms that ``auto`` allows itself where no budget is given; controls are not counted."""
@@ -31,7 +32,7 @@ Kind = Literal["full", "again", "sham", "blocks"]
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class PromptArm:
     """One prompt of the ablation."""
 
     id: str
@@ -66,11 +67,11 @@ class Design:
     """The arms of an ablation and why they were chosen."""
 
     name: str
-    arms: tuple[Arm, ...]
+    arms: tuple[PromptArm, ...]
     why: str
 
     @property
-    def first(self) -> tuple[Arm, ...]:
+    def first(self) -> tuple[PromptArm, ...]:
         """Arms that are asked before anything is judged: all but the shams.
 
         A sham is asked only where its block was found to help or to hurt: of no other block does it decide anything.
@@ -83,7 +84,7 @@ class Design:
         return sum(arm.kind in ("full", "blocks") for arm in self.arms)
 
 
-def arm_of(kept: Iterable[str], free: Sequence[str]) -> Arm:
+def arm_of(kept: Iterable[str], free: Sequence[str]) -> PromptArm:
     """The arm that shows these of the free blocks; equal sets have equal ids, so an arm is never asked twice.
 
     >>> arm_of(["a", "c"], ["a", "b", "c"]).id, arm_of(["b"], ["a", "b", "c"]).id, arm_of([], ["a"]).id
@@ -92,16 +93,16 @@ def arm_of(kept: Iterable[str], free: Sequence[str]) -> Arm:
     chosen = [name for name in free if name in set(kept)]
     dropped = [name for name in free if name not in set(kept)]
     if not dropped:
-        return Arm(FULL, frozenset(chosen), "full")
+        return PromptArm(FULL, frozenset(chosen), "full")
     if not chosen:
-        return Arm(NONE, frozenset())
+        return PromptArm(NONE, frozenset())
     short = (
         [f"-{name}" for name in dropped] if len(dropped) <= len(chosen) else [f"+{name}" for name in chosen]
     )
-    return Arm("".join(short), frozenset(chosen))
+    return PromptArm("".join(short), frozenset(chosen))
 
 
-def without(block: str, free: Sequence[str]) -> Arm:
+def without(block: str, free: Sequence[str]) -> PromptArm:
     """The full prompt less one block.
 
     >>> without("b", ["a", "b", "c"]).id
@@ -110,7 +111,7 @@ def without(block: str, free: Sequence[str]) -> Arm:
     return arm_of([name for name in free if name != block], free)
 
 
-def controls(free: Sequence[str]) -> list[Arm]:
+def controls(free: Sequence[str]) -> list[PromptArm]:
     """The negative controls: the full prompt again with a meaning-free change, and a sham of every block.
 
     The A/A arm shows what chance alone moves; a sham, neutral words of the same length and layout, what any text in
@@ -118,8 +119,8 @@ def controls(free: Sequence[str]) -> list[Arm]:
     """
     everything = frozenset(free)
     return [
-        Arm(AGAIN, everything, "again"),
-        *(Arm(f"~{name}", everything - {name}, "sham", name) for name in free),
+        PromptArm(AGAIN, everything, "again"),
+        *(PromptArm(f"~{name}", everything - {name}, "sham", name) for name in free),
     ]
 
 
@@ -145,11 +146,11 @@ def make_design(
             f"there {'is one block' if len(free) == 1 else 'are no blocks'} that could be left out: two are needed",
             hint="split it finer (--split), mark blocks with <!-- block: name -->, or pin fewer with --keep",
         )
-    held = controls(free) if with_controls else []
+    negative = controls(free) if with_controls else []
     if name != "auto":
         arms = _ARMS[name](free, Random(seed))
-        return Design(name, (*arms, *held), f"{name}: {_describe(name, free)}, as asked for")
-    fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(held)
+        return Design(name, (*arms, *negative), f"{name}: {_describe(name, free)}, as asked for")
+    fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(negative)
     limit = "without a budget" if most_arms is None else f"with a budget of {most_arms} arms"
     candidates: list[DesignName] = ["factorial"] if len(free) <= MOST_FACTORIAL else []
     if len(free) > 4:
@@ -159,9 +160,9 @@ def make_design(
         arms = _ARMS[candidate](free, Random(seed))
         if len(arms) <= fitting:
             why = f"{candidate}: {_describe(candidate, free)}, the richest that fits {limit}"
-            return Design(candidate, (*arms, *held), why)
+            return Design(candidate, (*arms, *negative), why)
     why = f"leave-one-out: {_describe('leave-one-out', free)}, the least there is, though {limit}"
-    return Design("leave-one-out", (*arms, *held), why)
+    return Design("leave-one-out", (*arms, *negative), why)
 
 
 def _describe(name: DesignName, free: Sequence[str]) -> str:
@@ -175,16 +176,16 @@ def _describe(name: DesignName, free: Sequence[str]) -> str:
     }[name]
 
 
-def _leave_one_out(free: Sequence[str], rng: Random) -> list[Arm]:
+def _leave_one_out(free: Sequence[str], rng: Random) -> list[PromptArm]:
     return [arm_of(free, free), *(without(name, free) for name in free)]
 
 
-def _one_at_a_time(free: Sequence[str], rng: Random) -> list[Arm]:
+def _one_at_a_time(free: Sequence[str], rng: Random) -> list[PromptArm]:
     alone = [arm_of([name], free) for name in free]
     return _distinct([*_leave_one_out(free, rng), *alone, arm_of([], free)])
 
 
-def _factorial(free: Sequence[str], rng: Random) -> list[Arm]:
+def _factorial(free: Sequence[str], rng: Random) -> list[PromptArm]:
     if len(free) > MOST_FACTORIAL:
         raise ConfigError(
             f"a factorial of {len(free)} blocks has {2 ** len(free):,} arms",
@@ -195,7 +196,7 @@ def _factorial(free: Sequence[str], rng: Random) -> list[Arm]:
     return _distinct(arm_of(subset, free) for subset in subsets)
 
 
-def _fractional(free: Sequence[str], rng: Random) -> list[Arm]:
+def _fractional(free: Sequence[str], rng: Random) -> list[PromptArm]:
     """A two-level fraction of resolution IV: its generators are products of odd numbers of the base factors.
 
     So every run's mirror image is a run too (it is its own foldover), main effects are free of two-factor
@@ -222,14 +223,14 @@ def _fractional(free: Sequence[str], rng: Random) -> list[Arm]:
     return _distinct([*_one_at_a_time(free, rng), *arms])
 
 
-def _shapley(free: Sequence[str], rng: Random) -> list[Arm]:
+def _shapley(free: Sequence[str], rng: Random) -> list[PromptArm]:
     """Prefixes of sampled orders, each with its reverse: differences along an order are marginal contributions."""
     arms = _one_at_a_time(free, rng)
     for _ in range(2):
         order = list(free)
         rng.shuffle(order)
-        for walk in (order, order[::-1]):
-            arms += [arm_of(walk[:size], free) for size in range(len(walk) + 1)]
+        for sequence in (order, order[::-1]):
+            arms += [arm_of(sequence[:size], free) for size in range(len(sequence) + 1)]
     return _distinct(arms)
 
 
@@ -242,11 +243,11 @@ _ARMS: Mapping[str, Any] = {
 }
 
 
-def _distinct(arms: Iterable[Arm]) -> list[Arm]:
+def _distinct(arms: Iterable[PromptArm]) -> list[PromptArm]:
     return list({arm.id: arm for arm in arms}.values())
 
 
-def in_prefix_order(arms: Iterable[Arm], prompt: SplitPrompt) -> list[Arm]:
+def in_prefix_order(arms: Iterable[PromptArm], prompt: SplitPrompt) -> list[PromptArm]:
     """The arms in an order in which neighbours share as long a beginning as can be.
 
     An item's calls go out arm by arm, so a server's prompt cache (and our own prefix reuse) finds the beginning of
@@ -254,13 +255,13 @@ def in_prefix_order(arms: Iterable[Arm], prompt: SplitPrompt) -> list[Arm]:
     """
     texts = operator_texts(prompt)
 
-    def beginning(arm: Arm) -> tuple[str, ...]:
+    def beginning(arm: PromptArm) -> tuple[str, ...]:
         return tuple(texts[name] for name in arm.operators(prompt))
 
     return sorted(arms, key=beginning)
 
 
-def shared_prefix(arms: Sequence[Arm], prompt: SplitPrompt) -> float:
+def shared_prefix(arms: Sequence[PromptArm], prompt: SplitPrompt) -> float:
     """Share of the characters sent that the prompt before has at its beginning already, placeholders not filled.
 
     Servers that cache prompts by their beginning charge and compute only the rest, so the order of calls is chosen by

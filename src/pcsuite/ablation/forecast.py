@@ -19,6 +19,7 @@ from pcsuite.stats.equivalence import noninferior_paired
 FLIPS = 0.1
 """Share of answers assumed to flip where nothing is known."""
 _STRATA = 9
+"""Quantiles at which the number of flips is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ def forecast(
     if not 0 <= flips <= 1:
         raise ConfigError(f"--assume-flips {flips}: a share between 0 and 1 is needed")
     special = require("scipy.special", "stats")
+    # Two-sided, Bonferroni over blocks; of 0/1 scores without an effect the share that flips is the variance.
     reach = float(special.ndtri(1 - alpha / 2 / blocks) + special.ndtri(POWER))
 
     def enough(count: int) -> bool:

@@ -35,10 +35,8 @@ def render_ablation(result: AblationResult) -> str:
     )
     template = environment.from_string((own / "ablation.html.j2").read_text(encoding="utf-8"))
     script = (shared / "report.js").read_text(encoding="utf-8")
-    script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     css = shared_style("base.css", "report.css") + (own / "ablation.css").read_text(encoding="utf-8")
     study = result.study
-    calls = sum(arm.items for arm in result.arms)
     return template.render(
         title=f"What each part of {study.request.prompt.name} is worth",
         headline=picture.headline(result),
@@ -46,7 +44,7 @@ def render_ablation(result: AblationResult) -> str:
         facts=[
             ("items", f"{result.items:,}"),
             ("arms", str(len(result.arms))),
-            ("answers", f"{calls:,}"),
+            ("answers", f"{sum(arm.items for arm in result.arms):,}"),
             ("model", study.model_id),
             ("regime", study.request.regime),
             ("margin", f"{study.request.margin:g}"),
@@ -56,15 +54,6 @@ def render_ablation(result: AblationResult) -> str:
         symbols=picture.SYMBOLS,
         trim_sentence=picture.trim_sentence(result),
         drops=picture.drop_rows(result),
-        steps=[
-            (
-                ", ".join(step.dropped),
-                picture.interval_words(step.difference, 3),
-                str(step.difference.n),
-                "confirmed" if step.confirmed else "not confirmed",
-            )
-            for step in (result.trim.steps if result.trim is not None else ())
-        ],
         undecided=picture.undecided_lines(result),
         limits=(
             "limits are those of confidence sequences, which hold at every look and for all blocks together"
@@ -72,7 +61,23 @@ def render_ablation(result: AblationResult) -> str:
             else "intervals are 95 %; p is Holm's, over all blocks"
         ),
         measures=list(MEASURES.values()),
-        table=[
+        **_tables(result),
+        pairs=result.pairs_measured,
+        noise=picture.noise_sentence(result),
+        design=study.design.why,
+        reading=study.task.reading,
+        footer=f"Written by pcsuite {__version__} from {result.log.name}.",
+        css=Markup(css),
+        js=Markup(script),
+        # The page's content security policy lets a script run by its hash alone.
+        script_hash=Markup(base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")),
+    )
+
+
+def _tables(result: AblationResult) -> dict[str, list[Any]]:
+    """The rows of the page's tables, numbers as text, by the name that the template has for each."""
+    return {
+        "table": [
             {
                 "block": entry.block,
                 "verdict": entry.verdict,
@@ -88,12 +93,20 @@ def render_ablation(result: AblationResult) -> str:
             }
             for entry in result.verdicts
         ],
-        interactions=[
+        "steps": [
+            (
+                ", ".join(step.dropped),
+                picture.interval_words(step.difference, 3),
+                str(step.difference.n),
+                "confirmed" if step.confirmed else "not confirmed",
+            )
+            for step in (result.trim.steps if result.trim is not None else ())
+        ],
+        "interactions": [
             (entry.words, picture.interval_words(entry.estimate, 3), p_text(entry.p_value))
             for entry in result.interactions
         ],
-        pairs=result.pairs_measured,
-        attribution=[
+        "attribution": [
             (
                 entry.operator,
                 entry.method,
@@ -103,19 +116,12 @@ def render_ablation(result: AblationResult) -> str:
             )
             for entry in result.attribution
         ],
-        noise=picture.noise_sentence(result),
-        design=study.design.why,
-        reading=study.task.reading,
-        arms=[
+        "arms": [
             [arm.id, " ".join(arm.operators), str(arm.items), figure_text(arm.score, 3)]
             + [figure_text(arm.measures[name], 3) for name in MEASURES]
             for arm in result.arms
         ],
-        footer=f"Written by pcsuite {__version__} from {result.log.name}.",
-        css=Markup(css),
-        js=Markup(script),
-        script_hash=Markup(script_hash),
-    )
+    }
 
 
 def write_png(result: AblationResult, path: Path) -> Path:

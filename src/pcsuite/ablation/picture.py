@@ -116,48 +116,25 @@ def block_views(result: AblationResult) -> list[BlockView]:
         text = (block.shown or "{{ input }}").rstrip("\r\n")
         role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
         entry = verdicts.get(block.name)
-        if entry is None:
-            views.append(
-                BlockView(
-                    number,
-                    block.name,
-                    text,
-                    tokens,
-                    "pinned",
-                    "·",
-                    NEUTRAL,
-                    0.0,
-                    block.pinned,
-                    (),
-                    False,
-                    role,
-                )
-            )
-            continue
-        value = entry.effect.value
-        colour = HELPS if value > 0 else HURTS if value < 0 else NEUTRAL
-        strength = abs(value) / max(largest, 0.1) if math.isfinite(value) else 0.0
-        if entry.verdict == "no worse without it":
-            colour, strength = NEUTRAL, 0.25
-        elif entry.verdict in ("undecided", "not tested"):
-            # Not as sure as it looks; and hatching must leave the words readable.
-            strength = min(strength, 0.4)
+        verdict, symbol, colour, strength = "pinned", "·", NEUTRAL, 0.0
+        effect, details = block.pinned, tuple[str, ...]()
+        if entry is not None:
+            verdict, symbol = entry.verdict, SYMBOLS[entry.verdict]
+            effect, details = interval_words(entry.effect), tuple(_details(result, entry))
+            value = entry.effect.value
+            colour = HELPS if value > 0 else HURTS if value < 0 else NEUTRAL
+            strength = abs(value) / max(largest, 0.1) if math.isfinite(value) else 0.0
+            if entry.verdict == "no worse without it":
+                colour, strength = NEUTRAL, 0.25
+            elif entry.verdict in ("undecided", "not tested"):
+                # Not as sure as it looks; and hatching must leave the words readable.
+                strength = min(strength, 0.4)
+        is_dropped = block.name in dropped
         views.append(
             BlockView(
-                number,
-                block.name,
-                text,
-                tokens,
-                entry.verdict,
-                SYMBOLS[entry.verdict],
-                colour,
-                strength,
-                interval_words(entry.effect),
-                tuple(_details(result, entry)),
-                block.name in dropped,
-                role,
+                number, block.name, text, tokens, verdict, symbol, colour, strength, effect, details, is_dropped, role
             )
-        )
+        )  # fmt: skip
     return views
 
 
@@ -175,8 +152,8 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
             digits = 3 if name in ("answered", "cost_usd") else 1
             yield f"{label}: {interval_words(change, digits)}"
     gained, lost = result.flips[entry.block]
-    yield f"right only with it: {_listed(gained)}"
-    yield f"right only without it: {_listed(lost)}"
+    yield f"right only with it: {_item_names(gained)}"
+    yield f"right only without it: {_item_names(lost)}"
 
 
 def _undecided(entry: BlockVerdict) -> str:
@@ -191,7 +168,7 @@ def _undecided(entry: BlockVerdict) -> str:
     return said
 
 
-def _listed(names: Sequence[str]) -> str:
+def _item_names(names: Sequence[str]) -> str:
     if not names:
         return "no item"
     more = f" and {len(names) - _FLIPS_SHOWN} more" if len(names) > _FLIPS_SHOWN else ""
@@ -243,7 +220,7 @@ def trim_sentence(result: AblationResult) -> str:
             if not result.stopped
             else "The budget ended before a shorter prompt could be confirmed."
         )
-    if floor := at_floor(result):
+    if floor := untested_note(result):
         return f"No shorter prompt was looked for: {floor}."
     if not trim.chosen:
         why = "every block seems to cost more than the margin"
@@ -266,7 +243,7 @@ def trim_sentence(result: AblationResult) -> str:
     )
 
 
-def at_floor(result: AblationResult) -> str:
+def untested_note(result: AblationResult) -> str:
     """Why nothing was tested, where that is so.
 
     A full prompt whose own score lies within the margin of 0 cannot get worse by it: every block would seem to be
@@ -329,7 +306,7 @@ def notices(result: AblationResult) -> list[str]:
     found += result.alarms
     if result.judge:
         found.append(f"The scores are a judge's. {result.judge}")
-    if floor := at_floor(result):
+    if floor := untested_note(result):
         found.append(
             f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
         )
@@ -385,7 +362,7 @@ def print_preview(shown: Preview, console: Console) -> None:
         console.print(line, markup=False, highlight=False)
 
 
-def print_result(result: AblationResult, console: Console) -> None:
+def print_ablation(result: AblationResult, console: Console) -> None:
     """The prompt in the terminal, each block tinted, and what follows from it.
 
     Dropped blocks are struck through. Long texts are cut to 70 characters.

@@ -118,8 +118,8 @@ def _readme(request: ScaffoldRequest, reading: str) -> str:
         words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name, *flags]
         commands[shlex.join(words)] = "a verdict per block, and the shortest prompt that is no worse"
     lines = [f"# {about}\n{command}" for command, about in commands.items()]
-    told = "In this folder, or from any other with the path of the profile:"
-    parts = [f"# {request.name}", f"{reading}.", told, "\n".join(["```", *lines, "```"])]
+    intro = "In this folder, or from any other with the path of the profile:"
+    parts = [f"# {request.name}", f"{reading}.", intro, "\n".join(["```", *lines, "```"])]
     sources = [path.name for path in (request.prompt, request.data) if path is not None]
     if request.prompt is not None:
         parts.append(

@@ -21,9 +21,9 @@ import yaml
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
     FULL,
-    Arm,
     Design,
     DesignName,
+    PromptArm,
     arm_of,
     in_prefix_order,
     make_design,
@@ -159,7 +159,7 @@ class Study:
         """
         return math.ceil(self.count / 2)
 
-    def write(self, arms: Iterable[Arm]) -> Suite:
+    def write(self, arms: Iterable[PromptArm]) -> Suite:
         """Write the profile with these arms and load it as any profile is loaded.
 
         The items of a table are written to the cache folder under a name made of their content, and only once. Raises
@@ -179,7 +179,7 @@ class Study:
                 path.write_text("".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8")
         return load_suite(self.folder / "profile.yaml")
 
-    def _files(self, arms: Sequence[Arm]) -> dict[str, Any]:
+    def _files(self, arms: Sequence[PromptArm]) -> dict[str, Any]:
         request, base = self.request, self.base
         task = {
             key: value

@@ -241,12 +241,12 @@ def find_interactions(
     for (pair, delta), p_value in zip(contrasts.items(), corrected, strict=True):
         if p_value <= alpha:
             estimate = paired_bootstrap(delta, rng=rng, resamples=resamples)
-            words = _words(pair, full, without, without_both[pair], estimate, rng, alpha)
+            words = _interaction_words(pair, full, without, without_both[pair], estimate, rng, alpha)
             found.append(Interaction(*pair, estimate, float(p_value), words))
     return sorted(found, key=lambda entry: entry.p_value)
 
 
-def _words(
+def _interaction_words(
     pair: tuple[str, str],
     full: Scores,
     without: Mapping[str, Scores],
@@ -306,6 +306,7 @@ def least_items(blocks: int, alpha: float = ALPHA) -> int:
     >>> least_items(6)
     16
     """
+    # The least p-value of n items is 2^(1-n), and Holm multiplies it by the blocks; each part needs so many.
     return 2 * math.ceil(1 + math.log2(max(blocks, 2) / alpha))
 
 

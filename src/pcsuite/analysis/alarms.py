@@ -67,10 +67,10 @@ def find_alarms(
     cells = _count(tables)
     records = [record for record in effects if record["kind"] == CONTROL]
     # Where nobody controls the length of prompts, the task's band means nothing.
-    told = [alarm for alarm in _shares(cells) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
+    shares = [alarm for alarm in _shares(cells) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
     return [
         *_simulated(scores),
-        *told,
+        *shares,
         *_constant(tables, manifest.tasks),
         *_levels(scores, manifest.tasks),
         *_undecidable(records),
@@ -110,7 +110,7 @@ def _count(tables: RunTables) -> list[_Cell]:
     return [_Cell(CellKey(*row[:5]), *row[5:]) for row in rows]
 
 
-_SAID = {
+_CONSEQUENCES = {
     "unreadable": "could not be read and score 0: differences are also about which answers can be read",
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
@@ -138,7 +138,7 @@ def _shares(cells: Sequence[_Cell]) -> list[Alarm]:
         worst = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
         named = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_MOST_NAMED])
         named += f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
-        what = f"{counted:,} of {rows:,} answers ({counted / rows:.0%}) {_SAID[kind]}"
+        what = f"{counted:,} of {rows:,} answers ({counted / rows:.0%}) {_CONSEQUENCES[kind]}"
         found.append(Alarm(kind, f"{what} ({named})." if len(shares) > 1 else f"{what}."))
     return found
 

@@ -36,7 +36,7 @@ from pcsuite.analysis.tables import (
     summary,
 )  # fmt: skip
 from pcsuite.analysis.tables.judges import JUDGES, JudgeStatus, judge_status
-from pcsuite.analysis.verdicts.evidence import read_evidence
+from pcsuite.analysis.verdicts.evidence import collect_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
 from pcsuite.analysis.verdicts.hypotheses import verdicts
 from pcsuite.analysis.verdicts.scale import SCALE
@@ -133,7 +133,7 @@ def analyse(
         fitted = mixed.mixed_results(tables, scores, known)
         retries = replicates.equal_token_arms(tables, scores)
         # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
-        evidence = read_evidence(tables, scores.without_tasks(gold.judges), manifest, answers, truths)
+        evidence = collect_evidence(tables, scores.without_tasks(gold.judges), manifest, answers, truths)
         made = [
             summary.with_gold(levels, gold, status),
             fitted.models,

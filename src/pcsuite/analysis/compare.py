@@ -293,8 +293,8 @@ def _judged(left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, Judg
     """
     before, after = judged
     if before is None:
-        told = after.status.words.get(right.task)
-        return {} if told is None else {"judge": told}
+        remark = after.status.words.get(right.task)
+        return {} if remark is None else {"judge": remark}
     judges = [side.gold.judges.get(key.task) for side, key in ((before, left), (after, right))]
     if judges == [None, None]:
         return {}

@@ -29,7 +29,7 @@ PLANNED: Kind = "planned"
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class ConditionContrast:
     """A weighted sum of conditions; of two conditions, the first less the second."""
 
     kind: Kind
@@ -54,7 +54,7 @@ class Contrast:
         ) + self.context
 
 
-def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = None) -> list[Contrast]:
+def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = None) -> list[ConditionContrast]:
     """Every contrast of some conditions, given by their operators in order.
 
     First each condition against ``control`` (none without it), then against its twin where that is not the control,
@@ -69,8 +69,8 @@ def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = Non
 
 
 @lru_cache(maxsize=256)
-def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> tuple[Contrast, ...]:
-    found: list[Contrast] = []
+def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> tuple[ConditionContrast, ...]:
+    found: list[ConditionContrast] = []
     by_name = dict(bundles)
     if control is not None:
         found += [
@@ -96,8 +96,8 @@ def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> 
     return tuple(found)
 
 
-def _pair(kind: Kind, condition: str, baseline: str, operator: str) -> Contrast:
-    return Contrast(kind, condition, baseline, operator, ((condition, 1.0), (baseline, -1.0)))
+def _pair(kind: Kind, condition: str, baseline: str, operator: str) -> ConditionContrast:
+    return ConditionContrast(kind, condition, baseline, operator, ((condition, 1.0), (baseline, -1.0)))
 
 
 def _added(own: Bundle, other: Bundle) -> str:
@@ -132,29 +132,31 @@ def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str],
 
 def _factorial(
     base: frozenset[str], varied: Sequence[str], named: Mapping[frozenset[str], str], context: str
-) -> list[Contrast]:
+) -> list[ConditionContrast]:
     members = [
         frozenset(chosen) for k in range(len(varied) + 1) for chosen in itertools.combinations(varied, k)
     ]
     found = []
+    # A main effect is a mean over half of the members less that over the other half; an interaction is the effect of
+    # one operator with the other less that without it, each side of both a mean over a quarter.
     for name in varied:
         scale = 2 / len(members)
         weights = [(named[base | own], scale if name in own else -scale) for own in members]
         words = (f"with {name}{context}", f"without {name}", name)
-        found.append(Contrast("main effect", *words, tuple(weights), context))
+        found.append(ConditionContrast("main effect", *words, tuple(weights), context))
     for first, second in itertools.combinations(varied, 2):
         scale = 4 / len(members)
         weights = [
             (named[base | own], scale if (first in own) == (second in own) else -scale) for own in members
         ]
         words = (f"{first} with {second}{context}", f"{first} without {second}", f"{first} × {second}")
-        found.append(Contrast("interaction", *words, tuple(weights), context))
+        found.append(ConditionContrast("interaction", *words, tuple(weights), context))
     return found
 
 
 def group_contrasts(
     scores: ItemScores, keys: Sequence[CellKey], planned: Sequence[tuple[str, str]] = ()
-) -> list[Contrast]:
+) -> list[ConditionContrast]:
     """The contrasts of one group of cells (a task, model and regime), against its control where it has one.
 
     ``planned`` pairs of condition and baseline that are not among them come last.

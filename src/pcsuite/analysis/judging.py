@@ -127,7 +127,7 @@ def draw_sample(
     for row in rows:
         key = (row.cell.task, row.item, row.cell)
         best = chosen.get(key)
-        if best is None or _lot(seed, row.run_id) < _lot(seed, best.run_id):
+        if best is None or _draw_order(seed, row.run_id) < _draw_order(seed, best.run_id):
             chosen[key] = row
     sample = JudgeSample(seed, datetime.now(timezone.utc).isoformat(timespec="seconds"))
     sample.units = []
@@ -136,7 +136,8 @@ def draw_sample(
         sample.scales |= {task: judge.scale}
         sample.rubrics |= {task: judge.rubric}
         known = sorted(
-            {row.item for row in rows if row.cell.task == task}, key=lambda item: _lot(seed, task, item)
+            {row.item for row in rows if row.cell.task == task},
+            key=lambda item: _draw_order(seed, task, item),
         )
         sample.frame |= {task: len(known)}
         sample.items |= {task: known[:items]}
@@ -145,9 +146,9 @@ def draw_sample(
             if of_task == task and item in by_item and row.unit:
                 by_item[item].setdefault(row.unit, []).append(row)
         for item, units in by_item.items():
-            for name in sorted(units, key=lambda unit: _lot(seed, unit)):
+            for name in sorted(units, key=lambda unit: _draw_order(seed, unit)):
                 same = units[name]
-                first = "answer" if int(_lot(seed, "first", name)[:8], 16) % 2 else "control"
+                first = "answer" if int(_draw_order(seed, "first", name)[:8], 16) % 2 else "control"
                 sample.units.append(
                     LabelUnit(
                         name, task, item, same[0].answer, same[0].other, first if same[0].other else "answer",
@@ -157,7 +158,7 @@ def draw_sample(
     return sample
 
 
-def _lot(*names: str) -> str:
+def _draw_order(*names: str) -> str:
     return sha256_hex("\x1f".join(names))
 
 
@@ -243,7 +244,7 @@ def gold_score(unit: LabelUnit, label: GoldLabel | None, scale: str) -> float | 
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class JudgeAgreement:
     """How a judge stands against the labels, on one condition or all."""
 
     task: str
@@ -265,7 +266,7 @@ class Agreed:
     pairs: int
 
 
-def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[Agreed]:
+def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[JudgeAgreement]:
     """How each task's judge agrees with the labels: over all conditions first, then by condition.
 
     Rows are those that were drawn and labelled; intervals resample items. Tasks without a label are left out.
@@ -293,7 +294,7 @@ def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[Agreed]:
 
 def _agreed(
     key: tuple[str, str], pairs: Sequence[tuple[JudgedRow, str]], scale: str, flips: Sequence[bool]
-) -> Agreed:
+) -> JudgeAgreement:
     task, condition = key
     values = VALUES[scale]
     rng = named_rng("judge check", *key)
@@ -304,7 +305,7 @@ def _agreed(
         if row.score is not None
     ]
     found = rater_agreement(
-        [said for said, _, _ in read],
+        [judged_verdict for judged_verdict, _, _ in read],
         [verdict for _, verdict, _ in read],
         [row.item for _, _, row in read],
         values=list(values),
@@ -318,7 +319,7 @@ def _agreed(
     words = [len(row.answer.split()) - len(row.other.split()) for _, _, row in read]
     lengths = np.array(words, dtype=np.float64)
     binary = scale == "pass_fail" and len(gold) > 0
-    return Agreed(
+    return JudgeAgreement(
         task,
         condition,
         len(set(items)),

@@ -38,12 +38,12 @@ class Metrics(dict[str, MetricSpec]):
         """Names of the metrics that ``effects``, ``compare`` or ``mixed_model`` compares."""
         return [name for name, spec in self.items() if table in spec.compared]
 
-    def shown_in(self, place: str) -> list[str]:
-        """Names of the declared metrics that are shown in a place.
+    def shown_in(self, table: str) -> list[str]:
+        """Names of the declared metrics that are shown in a table.
 
-        A place is ``summary_by_condition``, ``task_metrics`` or ``verdicts`` (the page's sentences).
+        A table is ``summary_by_condition``, ``task_metrics`` or ``verdicts`` (the page's sentences).
         """
-        return [name for name, spec in self.items() if place in spec.shown]
+        return [name for name, spec in self.items() if table in spec.shown]
 
     def is_cost(self, name: str) -> bool:
         """Whether a metric is a price that is read off, not a claim that is tested."""

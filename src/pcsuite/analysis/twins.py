@@ -22,7 +22,7 @@ CONSTRAINT = "decoding constraint"
 """Stands for every operator that restricts decoding: which of them a task uses depends on what it provides for."""
 
 
-class Pair(NamedTuple):
+class CellPair(NamedTuple):
     """Two cells of one task, model and regime that differ in their conditions only."""
 
     treated: CellKey
@@ -59,13 +59,13 @@ def free_twin(scores: ItemScores, key: CellKey, among: Iterable[CellKey]) -> Cel
     return twin_without(scores, key, constraints(scores.operators_in(key), scores.operator_types), among)
 
 
-def operator_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
+def operator_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
     """By operator: every clean cell that has it beside the cell that lacks it and nothing else.
 
     The constraints of a bundle count as one operator, :data:`CONSTRAINT`. Operators without any such pair are not
     in the result: what a run cannot set against its own twin, it cannot credit to an operator.
     """
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[CellPair]] = {}
     for keys in scores.groups().values():
         # Of controls with the same operators (one constraint by several backends, say) the last stands for all.
         controls = list({scores.operators_in(key): key for key in keys}.values())
@@ -73,25 +73,25 @@ def operator_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
             operators = scores.operators_in(key)
             if COMPILED_OPERATOR in operators:
                 continue  # the words of a compiled prompt do more than its operators say
-            held = constraints(operators, scores.operator_types)
-            dropped = {name: {name} for name in operators if name not in held}
-            if held:
-                dropped[CONSTRAINT] = held
+            constraining = constraints(operators, scores.operator_types)
+            dropped = {name: {name} for name in operators if name not in constraining}
+            if constraining:
+                dropped[CONSTRAINT] = constraining
             for name, gone in dropped.items():
                 twin = twin_without(scores, key, gone, controls)
                 if twin is not None:
-                    found.setdefault(name, []).append(Pair(key, twin))
+                    found.setdefault(name, []).append(CellPair(key, twin))
     return found
 
 
-def condition_pairs(scores: ItemScores) -> dict[str, list[Pair]]:
+def condition_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
     """By condition: every clean cell of it beside the control of its group."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[CellPair]] = {}
     for keys in scores.groups().values():
         control = scores.baseline(keys)
         for key in keys if control is not None else ():
             if control is not None and key.condition != control.condition:
-                found.setdefault(key.condition, []).append(Pair(key, control))
+                found.setdefault(key.condition, []).append(CellPair(key, control))
     return found
 
 
@@ -113,15 +113,15 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
             steps.setdefault(frozenset(operators), name)
     longest: dict[frozenset[str], tuple[tuple[str, ...], int]] = {}
     """By bundle: the longest chain that ends in it, and how many there are of that length."""
-    for held in sorted(steps, key=len):
-        below = [found for other, found in longest.items() if other < held]
+    for bundle in sorted(steps, key=len):
+        below = [found for other, found in longest.items() if other < bundle]
         length = max((len(chain) for chain, _ in below), default=0)
         best = [found for found in below if len(found[0]) == length]
         chain = best[0][0] if best else ()
-        longest[held] = ((*chain, steps[held]), sum(count for _, count in best) if best else 1)
+        longest[bundle] = ((*chain, steps[bundle]), sum(count for _, count in best) if best else 1)
     length = max((len(chain) for chain, _ in longest.values()), default=0)
-    numbered = [held for held in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[held])]
+    numbered = [bundle for bundle in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[bundle])]
     if len(numbered) == length > 1 and all(one < other for one, other in pairwise(numbered)):
-        return tuple(steps[held] for held in numbered)
+        return tuple(steps[bundle] for bundle in numbered)
     found = [(chain, count) for chain, count in longest.values() if len(chain) == length]
     return found[0][0] if len(found) == 1 and found[0][1] == 1 and length > 1 else ()

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -225,12 +225,12 @@ class Planned:
         )
 
     def __repr__(self) -> str:
-        return f"{self._said()}\n{self.cells()!r}"
+        return f"{self._totals_line()}\n{self.cells()!r}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self._said()}</p>{self.cells()._repr_html_()}"
+        return f"<p>{self._totals_line()}</p>{self.cells()._repr_html_()}"
 
-    def _said(self) -> str:
+    def _totals_line(self) -> str:
         left = sum(entry.left for entry in self.estimates)
         skipped = len(self.plan.not_applicable)
         na = f", {skipped} cells not applicable" if skipped else ""
@@ -339,13 +339,13 @@ class Run:
         from pcsuite.analysis.tables.effects import effects
         from pcsuite.analysis.tables.registration import Registered
 
-        scores = self.scores
-        conditions = {key.condition for key in scores.cell_keys()}
+        conditions = {key.condition for key in self.scores.cell_keys()}
         if baseline is not None and baseline not in conditions:
             raise AnalysisError(
                 f"no row has the baseline '{baseline}'", hint=did_you_mean(baseline, conditions)
             )
-        scores.control = baseline
+        # A copy: the baseline of one table is no property of the run.
+        scores = replace(self.scores, control=baseline)
         return effects(scores, self.metrics, Registered.of(self.manifest, [self.log]))
 
     def table(self, name: str) -> Frame:
@@ -416,6 +416,7 @@ class Run:
                 f" ORDER BY {ordered}",
                 ids,
             )
+        # Of rows with the same key the last stays, which is the one that scores lowest.
         found = {(CellKey(*key), item): str(text) for *key, item, text in rows if text is not None}
         alone = {key.task: key for key, _ in found}
         several = {task for task in alone if len({key for key, _ in found if key.task == task}) > 1}

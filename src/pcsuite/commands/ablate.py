@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import options
 from pcsuite.errors import ConfigError, Exit
@@ -16,6 +16,83 @@ if TYPE_CHECKING:
 
 # As pcsuite.ablation.arms has them, which is not imported for the help.
 DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
+
+
+def _several(metavar: str) -> dict[str, Any]:
+    """A flag that may be given several times."""
+    return {"action": "append", "default": [], "metavar": metavar}
+
+
+_GIVEN: dict[str, Any] = {"action": "store_true"}
+_FLAGS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "the model": {
+        "--base-url": (
+            "address of an OpenAI-compatible server, with --model openai/NAME",
+            {"metavar": "URL"},
+        ),
+        "--model-option": (
+            "override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE with --base-url",
+            _several("KEY=VALUE"),
+        ),
+        "--effect": (
+            "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
+            _several("BLOCK=X"),
+        ),
+        "--regime": ("decoding regime (default: D0)", {"default": "D0"}),
+        "--seeds": (
+            "answers an item of a sampled regime (default: 1)",
+            {"type": int, "default": 1, "metavar": "N"},
+        ),
+        "--max-tokens": ("longest answer (default: by the kind of task)", {"type": int, "metavar": "N"}),
+    },
+    "the blocks": {
+        "--split": (
+            "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
+            {"choices": SPLIT_METHODS, "default": "auto"},
+        ),
+        "--into": ("split this block further, pin all others", _several("BLOCK")),
+        "--keep": ("never leave this block out (name or number)", _several("BLOCK")),
+        "--rename": ("call a block by another name", _several("BLOCK=NAME")),
+        "--append-input": ("put the item after the prompt, which has no placeholder", _GIVEN),
+    },
+    "the design": {
+        "--design": (
+            "which prompts are tried (default: auto, by the number of blocks and the budget)",
+            {"choices": DESIGN_NAMES},
+        ),
+        "--no-controls": ("leave out the A/A arm and the shams", _GIVEN),
+        "--margin": (
+            "how much worse is still no worse, in score (default: 0.02)",
+            {"type": float, "metavar": "X"},
+        ),
+        "--until": (
+            "ask batches of items until every block is decided, instead of all; arms that are decided stop",
+            {"choices": ("decided",)},
+        ),
+        "--no-trim": ("judge the blocks, do not look for a shorter prompt", _GIVEN),
+        "--budget-tokens": (
+            "stop before so many tokens; the design fits itself to it",
+            {"type": int, "metavar": "N"},
+        ),
+        "--budget-usd": ("stop before so many dollars", {"type": float, "metavar": "X"}),
+        "--assume-flips": (
+            "share of answers a change without effect flips, for --show (default: 0.1, or as measured)",
+            {"type": float, "metavar": "X"},
+        ),
+    },
+    "the run": {
+        "--show": ("print blocks, arms, rows, tokens, cost and reach, and stop", _GIVEN),
+        "--config -c": (
+            "profile whose models, tasks and regimes can be named (default: quickstart)",
+            {"default": "quickstart", "metavar": "PROFILE"},
+        ),
+        "--name": ("name of the run (default: the prompt file's)", {}),
+        "--output-dir": ("folder of results (default: outputs)", {"default": "outputs", "metavar": "DIR"}),
+        "--cache-dir": ("folder of items and responses (default: the profile's)", {"metavar": "DIR"}),
+        "--overwrite": ("start anew; an earlier log is set aside", _GIVEN),
+    },
+}
+"""Flags by the title of their group in the help, each with what it says there and what argparse needs."""
 
 
 def configure_ablate(parser: argparse.ArgumentParser) -> None:
@@ -49,69 +126,14 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
         kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
         scorer="a function of yours, or the name of a registered scorer, instead of that of the kind",
     )
-    add = table.add_argument
-    add("--limit", type=int, metavar="N", help="at most N items")
-    model = parser.add_argument_group("the model")
-    add = model.add_argument
-    about = "default: smollm2-135m, for the bundled example the model it was made for"
-    options.add_one(model, "model", about, metavar="ID|PROVIDER/MODEL")
-    add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
-    about = "override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE with --base-url"
-    add("--model-option", action="append", default=[], metavar="KEY=VALUE", help=about)
-    about = "true effect of a block on the logit, with --model simulated; a*b=X is an interaction"
-    add("--effect", action="append", default=[], metavar="BLOCK=X", help=about)
-    add("--regime", default="D0", help="decoding regime (default: D0)")
-    add("--seeds", type=int, default=1, metavar="N", help="answers an item of a sampled regime (default: 1)")
-    add("--max-tokens", type=int, metavar="N", help="longest answer (default: by the kind of task)")
-    blocks = parser.add_argument_group("the blocks")
-    add = blocks.add_argument
-    about = "where to split (default: auto); marks in the file, <!-- block: name -->, go before"
-    add("--split", choices=SPLIT_METHODS, default="auto", help=about)
-    add(
-        "--into",
-        action="append",
-        default=[],
-        metavar="BLOCK",
-        help="split this block further, pin all others",
-    )
-    add(
-        "--keep",
-        action="append",
-        default=[],
-        metavar="BLOCK",
-        help="never leave this block out (name or number)",
-    )
-    about = "call a block by another name"
-    add("--rename", action="append", default=[], metavar="BLOCK=NAME", help=about)
-    add("--append-input", action="store_true", help="put the item after the prompt, which has no placeholder")
-    design = parser.add_argument_group("the design")
-    add = design.add_argument
-    about = "which prompts are tried (default: auto, by the number of blocks and the budget)"
-    add("--design", choices=DESIGN_NAMES, help=about)
-    add("--no-controls", action="store_true", help="leave out the A/A arm and the shams")
-    about = "how much worse is still no worse, in score (default: 0.02)"
-    add("--margin", type=float, metavar="X", help=about)
-    about = "ask batches of items until every block is decided, instead of all; arms that are decided stop"
-    add("--until", choices=("decided",), help=about)
-    add("--no-trim", action="store_true", help="judge the blocks, do not look for a shorter prompt")
-    add(
-        "--budget-tokens",
-        type=int,
-        metavar="N",
-        help="stop before so many tokens; the design fits itself to it",
-    )
-    add("--budget-usd", type=float, metavar="X", help="stop before so many dollars")
-    about = "share of answers a change without effect flips, for --show (default: 0.1, or as measured)"
-    add("--assume-flips", type=float, metavar="X", help=about)
-    run = parser.add_argument_group("the run")
-    add = run.add_argument
-    add("--show", action="store_true", help="print blocks, arms, rows, tokens, cost and reach, and stop")
-    about = "profile whose models, tasks and regimes can be named (default: quickstart)"
-    add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
-    add("--name", help="name of the run (default: the prompt file's)")
-    add("--output-dir", default="outputs", metavar="DIR", help="folder of results (default: outputs)")
-    add("--cache-dir", metavar="DIR", help="folder of items and responses (default: the profile's)")
-    add("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
+    table.add_argument("--limit", type=int, metavar="N", help="at most N items")
+    for title, flags in _FLAGS.items():
+        group = parser.add_argument_group(title)
+        if title == "the model":
+            about = "default: smollm2-135m, for the bundled example the model it was made for"
+            options.add_one(group, "model", about, metavar="ID|PROVIDER/MODEL")
+        for flag, (about, settings) in flags.items():
+            group.add_argument(*flag.split(), help=about, **settings)
     options.add_call_arguments(parser)
     options.add_executor_arguments(parser)
 
@@ -174,7 +196,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     Raises what the checks and the run raise; a budget that ran out is told, and what was answered is judged.
     """
     from pcsuite.ablation import ablate, preview
-    from pcsuite.ablation.picture import print_preview, print_result, write_result
+    from pcsuite.ablation.picture import print_ablation, print_preview, write_result
     from pcsuite.ablation.study import bundled_example
 
     request = request_from(args)
@@ -184,7 +206,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
         return 0
     executor = options.executor_from(args)
     result = ablate(request, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
-    print_result(result, console)
+    print_ablation(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)
     for path in write_result(result):

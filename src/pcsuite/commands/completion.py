@@ -105,7 +105,7 @@ def execute_completion(args: argparse.Namespace) -> int:
     return 0
 
 
-class Candidate(NamedTuple):
+class Completion(NamedTuple):
     """A word that may stand at the cursor, and a few words about it."""
 
     word: str
@@ -127,7 +127,7 @@ class KnownCommand(Protocol):
 
 
 class KnownCommands(Protocol):
-    """All commands, and the parser of each (``pcsuite.cli.Known``)."""
+    """All commands, and the parser of each (``pcsuite.cli.CommandTable``)."""
 
     @property
     def commands(self) -> Sequence[KnownCommand]:
@@ -140,28 +140,28 @@ class KnownCommands(Protocol):
         ...
 
 
-def complete(line: str, known: KnownCommands) -> list[Candidate]:
+def complete(line: str, known: KnownCommands) -> list[Completion]:
     """What may come next on a line that ends at the cursor; the last word of it may be half typed.
 
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> from pcsuite.cli import COMMANDS, Known, command_parser
-    >>> [candidate.word for candidate in complete("pcsuite mod", Known(COMMANDS, command_parser))]
+    >>> from pcsuite.cli import COMMANDS, CommandTable, command_parser
+    >>> [candidate.word for candidate in complete("pcsuite mod", CommandTable(COMMANDS, command_parser))]
     ['models']
     """
     try:
         words = shlex.split(line)
     except ValueError:  # an open quote: the shell completes inside it
-        return [Candidate(FILES)]
+        return [Completion(FILES)]
     if not words or line[-1:].isspace():
         words.append("")
     _, *words = words or [""]
     if not words:
         return []
     if len(words) == 1:
-        first = [Candidate(command.name, command.summary) for command in known.commands]
-        first += [Candidate("--help"), Candidate("--version"), Candidate("--debug")]
+        first = [Completion(command.name, command.summary) for command in known.commands]
+        first += [Completion("--help"), Completion("--version"), Completion("--debug")]
         return _beginning(first, words[0])
     command = next((one for one in known.commands if one.name == words[0]), None)
     if command is None:
@@ -169,7 +169,7 @@ def complete(line: str, known: KnownCommands) -> list[Candidate]:
     return _of_parser(known.parser_of(command), words[1:], words)
 
 
-def _of_parser(parser: argparse.ArgumentParser, words: list[str], line: list[str]) -> list[Candidate]:
+def _of_parser(parser: argparse.ArgumentParser, words: list[str], line: list[str]) -> list[Completion]:
     """Candidates for the last of ``words``, the others being what was said before it."""
     *before, current = words
     flags = parser._option_string_actions
@@ -198,13 +198,13 @@ def _of_parser(parser: argparse.ArgumentParser, words: list[str], line: list[str
         return [
             candidate
             if candidate.word.startswith(":")
-            else Candidate(f"{name}={candidate.word}", candidate.about)
+            else Completion(f"{name}={candidate.word}", candidate.about)
             for candidate in _values(flags[name], value, line)
         ]
     if current.startswith("-") or not positionals:
         repeatable = (argparse._AppendAction,)
         open_flags = [
-            Candidate(flag, (action.help or "").partition(";")[0])
+            Completion(flag, (action.help or "").partition(";")[0])
             for flag, action in flags.items()
             if flag.startswith("--") and (action not in given or isinstance(action, repeatable))
         ]
@@ -225,31 +225,31 @@ IDS = {
     "regimes": "regimes",
     "regime": "regimes",
 }
-"""What the value of a flag or a place is, by its name in the parser."""
+"""What the value of a flag or a positional argument is, by its name in the parser."""
 RUNS = ("run", "runs", "first", "second", "pilot")
 LISTS = ("tasks", "models", "conditions", "regimes")
 
 
-def _values(action: argparse.Action, current: str, line: list[str]) -> list[Candidate]:
-    """Candidates for the value of a flag or a place."""
+def _values(action: argparse.Action, current: str, line: list[str]) -> list[Completion]:
+    """Candidates for the value of a flag or a positional argument."""
     if isinstance(action, argparse._SubParsersAction):
         about = {sub.dest: sub.help or "" for sub in action._choices_actions}
-        return _beginning([Candidate(name, about.get(name, "")) for name in action.choices], current)
+        return _beginning([Completion(name, about.get(name, "")) for name in action.choices], current)
     if action.choices is not None:
-        return _beginning([Candidate(str(choice)) for choice in action.choices], current)
+        return _beginning([Completion(str(choice)) for choice in action.choices], current)
     if action.dest in RUNS:
         from pcsuite.logging.segments import run_names
 
         found = _beginning(
-            [Candidate(name) for name in run_names(_said(line, "--output-dir") or "outputs")], current
+            [Completion(name) for name in run_names(_flag_value(line, "--output-dir") or "outputs")], current
         )
-        return found or [Candidate(FILES)]
+        return found or [Completion(FILES)]
     if action.dest in ("config", "file"):
         from pcsuite.config.load import bundled_profiles
 
-        known = [Candidate(name, "bundled profile") for name in bundled_profiles()]
-        known += [Candidate(name) for name in sorted(path.name for path in Path().glob("*.yaml"))]
-        return _beginning(known, current) or [Candidate(FILES)]
+        known = [Completion(name, "bundled profile") for name in bundled_profiles()]
+        known += [Completion(name) for name in sorted(path.name for path in Path().glob("*.yaml"))]
+        return _beginning(known, current) or [Completion(FILES)]
     if action.dest in IDS and action.type is not Path:
         known = _ids(IDS[action.dest], line)
         if action.dest not in LISTS:
@@ -258,21 +258,21 @@ def _values(action: argparse.Action, current: str, line: list[str]) -> list[Cand
         named = before.split(",")
         fresh = [candidate for candidate in known if candidate.word not in named]
         return [
-            Candidate(f"{before}{comma}{candidate.word}", candidate.about)
+            Completion(f"{before}{comma}{candidate.word}", candidate.about)
             for candidate in _beginning(fresh, last)
         ]
     if action.metavar == "DIR":
-        return [Candidate(FOLDERS)]
+        return [Completion(FOLDERS)]
     if action.type is Path or action.metavar in ("FILE", "PROMPT", "LOG", "TABLE|TASK"):
-        return [Candidate(FILES)]
+        return [Completion(FILES)]
     return []
 
 
-def _beginning(candidates: Iterable[Candidate], typed: str) -> list[Candidate]:
+def _beginning(candidates: Iterable[Completion], typed: str) -> list[Completion]:
     return [candidate for candidate in candidates if candidate.word.startswith(typed)]
 
 
-def _said(line: list[str], *flags: str) -> str | None:
+def _flag_value(line: list[str], *flags: str) -> str | None:
     """The value that a flag has on the line, if it has one."""
     for index, word in enumerate(line[:-1]):
         name, equals, value = word.partition("=")
@@ -281,7 +281,7 @@ def _said(line: list[str], *flags: str) -> str | None:
     return None
 
 
-def _ids(kind: str, line: list[str]) -> list[Candidate]:
+def _ids(kind: str, line: list[str]) -> list[Completion]:
     """Ids of the profile that the line names, else of the bundled files; none where it cannot be read."""
     from pcsuite.config.load import load_suite
     from pcsuite.prompts.conditions.conditions import expand_conditions
@@ -289,15 +289,15 @@ def _ids(kind: str, line: list[str]) -> list[Candidate]:
     sets = [word.partition("=")[::2] for flag, word in pairwise(line) if flag == "--set"]
     references = {key: value for key, value in sets if key.startswith("suite.") and value}
     try:
-        suite = load_suite(_said(line, "--config", "-c") or "quickstart", references, check_names=False)
+        suite = load_suite(_flag_value(line, "--config", "-c") or "quickstart", references, check_names=False)
         if kind == "conditions":
-            return [Candidate(name, spec.title) for name, spec in suite.conditions.items()] + [
-                Candidate(member.id, member.title)
+            return [Completion(name, spec.title) for name, spec in suite.conditions.items()] + [
+                Completion(member.id, member.title)
                 for name, spec in suite.conditions.items()
                 if spec.design
                 for member in expand_conditions([name], suite.conditions, suite.operators)
             ]
         found = {"tasks": suite.tasks, "models": suite.models, "regimes": suite.regimes}[kind]
-        return [Candidate(name, str(getattr(spec, "title", ""))) for name, spec in found.items()]
+        return [Completion(name, str(getattr(spec, "title", ""))) for name, spec in found.items()]
     except PcsuiteError:
         return []

@@ -27,7 +27,7 @@ GRAMMAR_ENDINGS = (".lark", ".gbnf", ".ebnf", ".cfg")
 
 
 @dataclass(slots=True)
-class Finding:
+class BackendCheck:
     """What one backend makes of the constraint."""
 
     backend: str
@@ -155,7 +155,7 @@ def read_constraint(given: str, kind: ConstraintKind | None = None) -> tuple[Con
 
 def _checked(
     name: str, constraint: Constraint, limit: int, samples: int, opened: dict[str, ModelAdapter]
-) -> Finding:
+) -> BackendCheck:
     """What one backend makes of the constraint; the models it needs are kept in ``opened``."""
     backend = backend_named(name)
     model = NATIVE_MODEL if name == "native" else STEERED_MODEL
@@ -163,13 +163,13 @@ def _checked(
     missing = backend.missing()
     if missing is not None:
         extra = backend.extra or name
-        return Finding(
+        return BackendCheck(
             name, model, False, f"{missing} is not installed: pip install 'prompt-control-suite[{extra}]'"
         )
-    found = Finding(name, model, True)
+    found = BackendCheck(name, model, True)
     try:
         if not backend.steers(*check_model(model, spec), constraint.kind):
-            return Finding(name, model, False, f"takes no constraint of kind {constraint.kind}")
+            return BackendCheck(name, model, False, f"takes no constraint of kind {constraint.kind}")
         if model not in opened:
             opened[model] = build_adapter(model, spec)
         # One token shows whether a backend takes a constraint at all.
@@ -181,7 +181,7 @@ def _checked(
                 found.answers.append(answer["text"])
                 found.cut += answer["finish_reason"] != "stop"
     except ConstraintUnavailableError as error:
-        return Finding(name, model, False, str(error))
+        return BackendCheck(name, model, False, str(error))
     except PcsuiteError as error:
-        return Finding(name, model, False, f"could not be tried: {error}")
+        return BackendCheck(name, model, False, f"could not be tried: {error}")
     return found

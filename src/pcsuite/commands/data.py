@@ -162,20 +162,22 @@ def execute_init_task(args: argparse.Namespace) -> int:
 
     check_scorer(args.scorer)
     known = list(read_table(args.data)[0].values)
-    told = table_from(args)
+    settings = table_from(args)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
-    kind = told["kind"] = kind or ask("kind of task", "--kind", list(RECIPES))
-    if not told["inputs"]:
-        told["inputs"] = tuple(listed(ask("column of the input", "--input", known)))
-    if kind == "choice" and not told["choices"]:
-        told["choices"] = tuple(listed(ask("list of the option columns", "--choices", known)))
-    if kind == "extraction" and not told["fields"] and args.answer is None:
-        told["fields"] = tuple(listed(ask("list of the record's columns", "--fields", known)))
-    elif kind not in ("extraction", "own") and args.answer is None and not told["fields"]:
-        told["answer"] = ask("column of the right answer", "--answer", known)
-    if kind == "classification" and not told["labels"] and sys.stdin.isatty() and args.answer is None:
-        told["labels"] = tuple(listed(input("labels, parted by commas (empty: those that occur): ")))
-    result = init_task(settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **told))
+    kind = settings["kind"] = kind or ask("kind of task", "--kind", list(RECIPES))
+    if not settings["inputs"]:
+        settings["inputs"] = tuple(listed(ask("column of the input", "--input", known)))
+    if kind == "choice" and not settings["choices"]:
+        settings["choices"] = tuple(listed(ask("list of the option columns", "--choices", known)))
+    if kind == "extraction" and not settings["fields"] and args.answer is None:
+        settings["fields"] = tuple(listed(ask("list of the record's columns", "--fields", known)))
+    elif kind not in ("extraction", "own") and args.answer is None and not settings["fields"]:
+        settings["answer"] = ask("column of the right answer", "--answer", known)
+    if kind == "classification" and not settings["labels"] and sys.stdin.isatty() and args.answer is None:
+        settings["labels"] = tuple(listed(input("labels, parted by commas (empty: those that occur): ")))
+    result = init_task(
+        settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **settings)
+    )
     print(f"task     {result.task_file}")
     if result.schema_file is not None:
         print(f"schema   {result.schema_file}")

@@ -131,9 +131,9 @@ def _operators(suite: Suite) -> list[Record]:
         for bundle in expand_conditions([name], suite.conditions, suite.operators):
             for step in bundle.steps:
                 for operator in step:
-                    places = used.setdefault(operator.name, [])
-                    if name not in places:
-                        places.append(name)
+                    conditions = used.setdefault(operator.name, [])
+                    if name not in conditions:
+                        conditions.append(name)
     return [
         {"id": name, "type": spec.type, "alias_of": spec.alias_of, "used_in": used.get(name, [])}
         for name, spec in suite.operators.items()

@@ -76,37 +76,37 @@ def execute_models(args: argparse.Namespace) -> int:
         else:
             _print_models(rows)
         return 0
-    told: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     names = args.ids or [DEFAULT_MODEL]
     if args.action == "pull":
         for weights in [_weights_of(name, models) for name in names]:
             entry = {"id": weights.id, "file": weight_files.weights_path(weights), "licence": weights.licence}
             if weight_files.is_present(weights):
-                told.append(entry | {"state": "already here"})
+                records.append(entry | {"state": "already here"})
                 if not args.json:
                     print(f"{weights.id}: already here")
                 continue
             with _progress_bar(weights.file_name) as progress:
                 file = weight_files.pull_weights(weights, progress=progress, source=args.source)
-            told.append(entry | {"state": "pulled"})
+            records.append(entry | {"state": "pulled"})
             if not args.json:
                 print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
         if args.json:
-            print_json({"files": told})
+            print_json({"files": records})
         return 0
     failed = 0
     for name, spec in [(name, _model(name, models)) for name in names]:  # a name that is none is bad input
         try:
             line = _check(name, spec)
-            told.append({"id": name, "ok": True, "message": line})
+            records.append({"id": name, "ok": True, "message": line})
         except PcsuiteError as error:
             failed += 1
             line = f"{name}: FAILED: {error}"
-            told.append({"id": name, "ok": False, "message": str(error)})
+            records.append({"id": name, "ok": False, "message": str(error)})
         if not args.json:
             print(line)
     if args.json:
-        print_json({"checked": told})
+        print_json({"checked": records})
     return Exit.BELOW_GATE if failed else Exit.DONE
 
 

@@ -68,9 +68,9 @@ def execute_optimize(args: argparse.Namespace) -> int:
         "executor": options.executor_from(args),
     }
     tasks, models = suite.profile.selection.tasks, suite.profile.selection.models
-    said = args.tasks is not None and args.models is not None
+    both_named = args.tasks is not None and args.models is not None
     count = len(tasks) * len(models)
-    if not (section.enabled or said or args.dry_run or count == 1):
+    if not (section.enabled or both_named or args.dry_run or count == 1):
         raise ConfigError(
             f"{len(tasks)} tasks and {len(models)} models make {count} searches, and optimization.dspy.enabled is"
             " false",
@@ -106,13 +106,13 @@ class _Progress:
         self._settings = settings
         self._quiet = quiet
         self._started = time.monotonic()
-        self._baseline_told = False
+        self._baseline_printed = False
 
     def tell(self, problem: DevProblem, score: CandidateScore, seconds: float) -> None:
         if self._quiet or (len(score.item_parts) == 1 and len(problem.dev) > 1):
             return
-        if not self._baseline_told:
-            self._baseline_told = True
+        if not self._baseline_printed:
+            self._baseline_printed = True
             print(f"  baseline (C0): J {problem.baseline.value:.3f}", file=sys.stderr, flush=True)
         best = max((one for one in problem.scores.values() if one.complete), key=lambda one: one.rank)
         done = max(1, problem.tried)

@@ -92,8 +92,8 @@ def add_one(
     def single(text: str) -> str:
         names = listed(text)
         if len(names) != 1:
-            said = "no name is given" if not names else f"one {what} is taken here, not {len(names)}"
-            raise argparse.ArgumentTypeError(said)
+            problem = "no name is given" if not names else f"one {what} is taken here, not {len(names)}"
+            raise argparse.ArgumentTypeError(problem)
         return names[0]
 
     parser.add_argument(
@@ -150,18 +150,18 @@ def suite_from(
     """
     given = vars(args)
     overrides: dict[str, Any] = dict(more or {})
-    said = dict(FLAGS)
+    flags = dict(FLAGS)
     for flag, key in (("name", "run.name"), ("output_dir", "run.output_dir")):
         if given.get(flag) is not None:
-            said[key] = f"--{flag.replace('_', '-')}"
+            flags[key] = f"--{flag.replace('_', '-')}"
             if not str(given[flag]).strip():
-                raise ConfigError(f"{said[key]}: it is empty", hint="leave it out to keep the profile's")
+                raise ConfigError(f"{flags[key]}: it is empty", hint="leave it out to keep the profile's")
             overrides[key] = given[flag]
     for flag, key in lists.items():
         if given.get(flag) is not None:
-            overrides[key], said[key] = listed(given[flag], f"--{flag}"), f"--{flag}"
+            overrides[key], flags[key] = listed(given[flag], f"--{flag}"), f"--{flag}"
     if given.get("limit") is not None:
-        overrides["limits.max_items_per_task"], said["limits.max_items_per_task"] = args.limit, "--limit"
+        overrides["limits.max_items_per_task"], flags["limits.max_items_per_task"] = args.limit, "--limit"
         overrides["limits.per_task_max_items"] = {}
     for flag, prefix, example in (
         ("model_option", "model_options.*.", "logprobs=true"),
@@ -169,14 +169,14 @@ def suite_from(
     ):
         shown = f"--{flag.replace('_', '-')}"
         for key, value in key_values(given.get(flag) or (), shown, example).items():
-            overrides[prefix + key], said[prefix + key] = value, f"{shown} {key}"
+            overrides[prefix + key], flags[prefix + key] = value, f"{shown} {key}"
     if given.get("overwrite"):
         overrides["run.overwrite"] = True
     if not str(args.config).strip():
         raise ConfigError(
             "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"
         )
-    suite = load_suite(args.config, overrides, said, check_selection=check_selection)
+    suite = load_suite(args.config, overrides, flags, check_selection=check_selection)
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
@@ -245,9 +245,9 @@ TABLE_FLAGS = {
 
 def add_table_arguments(parser: argparse._ActionsContainer, **about: str) -> None:
     """:data:`TABLE_FLAGS`; ``about`` is what a command says of some of them instead. Read with :func:`table_from`."""
-    for flag, (metavar, said) in TABLE_FLAGS.items():
+    for flag, (metavar, default) in TABLE_FLAGS.items():
         dest = {"input": "inputs", "id": "id_column"}.get(flag, flag)
-        parser.add_argument(f"--{flag}", dest=dest, metavar=metavar, help=about.get(flag, said))
+        parser.add_argument(f"--{flag}", dest=dest, metavar=metavar, help=about.get(flag, default))
 
 
 def table_from(args: argparse.Namespace) -> dict[str, Any]:

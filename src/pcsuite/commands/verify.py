@@ -180,8 +180,8 @@ def _summary(document: dict[str, Any]) -> str:
     ceiling = document["ceiling"]
     if ceiling["values_outside"]:
         outside, inside = ceiling["values_outside"], ceiling["values_in_mapping"]
-        told = f"{outside} of {outside + inside} values of the truth are outside the mapping"
-        lines += ["", f"a perfect record under this schema scores {_score(ceiling['f1'])}: {told}"]
+        note = f"{outside} of {outside + inside} values of the truth are outside the mapping"
+        lines += ["", f"a perfect record under this schema scores {_score(ceiling['f1'])}: {note}"]
     if document["not_judged"]:
         lines.append(f"not judged: {len(document['not_judged'])} values that may stand in those parts")
     if document["diagnoses"]:

@@ -42,9 +42,9 @@ def execute_view(args: argparse.Namespace) -> int:
     require("uvicorn", "view")
     require("starlette", "view")
     from pcsuite.config.load import load_suite
-    from pcsuite.view.data import Viewer
     from pcsuite.view.runs import list_runs
     from pcsuite.view.serving import Serving
+    from pcsuite.view.viewer import Viewer
 
     suite = load_suite(args.config) if args.config else None
     output_dir = args.output_dir or Path(suite.profile.run.output_dir if suite is not None else "outputs")

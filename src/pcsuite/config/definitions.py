@@ -25,11 +25,11 @@ from pcsuite._util.patterns import read_pattern
 from pcsuite.config.spellings import (
     by_regime,
     dataset_name,
-    model_spelled_out,
-    operator_spelled_out,
+    normalise_model,
+    normalise_operator,
+    normalise_task,
     regime_id,
     task_kind,
-    task_spelled_out,
 )
 
 TaskKind = Literal["structured", "reasoning", "judged"]
@@ -110,7 +110,7 @@ class JudgeSpec(Definition):
     """Longest reply of the judge; by default 32, with ``explain`` 256."""
 
     @model_validator(mode="after")
-    def _other_side(self) -> JudgeSpec:
+    def _check_against(self) -> JudgeSpec:
         if self.against is not None and self.scale != "pairwise":
             raise ValueError(f"'against' is for scale: pairwise, and the scale is {self.scale}")
         return self
@@ -191,13 +191,13 @@ class TaskSpec(Definition):
 
     @model_validator(mode="before")
     @classmethod
-    def _judged_by_default(cls, given: Any) -> Any:
+    def _defaults_of_judged(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("kind", JUDGED if given.get("judge") else None) == JUDGED:
             return {"kind": JUDGED, "evaluator": JUDGED, "primary_metric": "judge's score", **given}
         return given
 
     @model_validator(mode="after")
-    def _judge_where_judged(self) -> TaskSpec:
+    def _check_judge(self) -> TaskSpec:
         if (self.kind == JUDGED) != (self.judge is not None):
             missing = "has no 'judge'" if self.judge is None else f"has a 'judge' and kind: {self.kind}"
             raise ValueError(f"the task {missing}; a judge and kind: judged go together")
@@ -206,7 +206,7 @@ class TaskSpec(Definition):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_absent_judge(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_absent_judge(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Ids of rows hash this: tasks without a judge keep those they had before there were any.
         dumped: dict[str, Any] = dump(self)
         if dumped.get("judge", 0) is None:
@@ -221,15 +221,15 @@ class TaskSpec(Definition):
         """
         if self.judge is None:
             return self.evaluator_options
-        told = {"instruction": self.instruction, "input_label": self.input_label}
-        return {**self.evaluator_options, "judge": self.judge, **told}
+        shown = {"instruction": self.instruction, "input_label": self.input_label}
+        return {**self.evaluator_options, "judge": self.judge, **shown}
 
     @model_validator(mode="before")
     @classmethod
-    def _spelled_out(cls, given: Any) -> Any:
+    def _normalised(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        task = task_spelled_out(given)
+        task = normalise_task(given)
         task = {**_answer_defaults(task), **task}
         title = task.get("title") or str(task.get("dataset", "the task")).replace("_", " ")
         labels = (task.get("evaluator_options") or {}).get("labels") or ()
@@ -272,20 +272,20 @@ class ModelSpec(Definition):
     """Share of the prices that a call in a batch costs (0.5 is half); by default the whole."""
 
     @field_serializer("price_in", "price_out")
-    def _as_it_always_was(self, value: float | None) -> float:
+    def _absent_price_as_zero(self, value: float | None) -> float:
         # Entries without prices have always been hashed with 0 in their place: rows keep their ids.
         return value or 0.0
 
     @model_validator(mode="after")
-    def _priced_both_ways(self) -> ModelSpec:
+    def _both_prices_or_neither(self) -> ModelSpec:
         if (self.price_in is None) != (self.price_out is None):
             raise ValueError("give both price_in and price_out, or neither")
         return self
 
     @model_validator(mode="before")
     @classmethod
-    def _spelled_out(cls, given: Any) -> Any:
-        return model_spelled_out(given) if isinstance(given, dict) else given
+    def _normalised(cls, given: Any) -> Any:
+        return normalise_model(given) if isinstance(given, dict) else given
 
     def provider_options(self) -> dict[str, Any]:
         """The provider's own keys, not yet checked against its ``Options``.
@@ -327,7 +327,7 @@ class SimulatedOperator(Definition):
 MessageRole = Literal["system", "developer", "user", "assistant"]
 
 
-class _Placed(Definition):
+class _MessagePart(Definition):
     """What stands in one of a chat's messages."""
 
     role: MessageRole | None = None
@@ -335,7 +335,7 @@ class _Placed(Definition):
     pieces of a ``verbatim`` prompt make a message of each stretch of one role. Without a role a prompt is one text."""
 
     @model_serializer(mode="wrap")
-    def _without_no_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What has no role dumps as it did before there were roles: ids of rows stay."""
         made: dict[str, Any] = dump(self)
         if made.get("role") is None:
@@ -343,7 +343,7 @@ class _Placed(Definition):
         return made
 
 
-class OperatorSpec(_Placed):
+class OperatorSpec(_MessagePart):
     """One operator: where its text goes and what the text is, or what it does to decoding.
 
     ``paraphrases``, ``cues`` and ``simulated`` are kept out of dumps: they change no clean prompt, so they are no
@@ -401,7 +401,7 @@ class OperatorSpec(_Placed):
         return self
 
 
-class OperatorUse(_Placed):
+class OperatorUse(_MessagePart):
     """An operator as a condition uses it, with its parameters and its role overridden where given."""
 
     name: str
@@ -539,7 +539,7 @@ class TasksFile(_DefinitionsFile):
 
     @field_validator("tasks", mode="before")
     @classmethod
-    def _titled(cls, given: Any) -> Any:
+    def _with_default_titles(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
         return {
@@ -563,10 +563,10 @@ class OperatorsFile(_DefinitionsFile):
 
     @field_validator("operators", mode="before")
     @classmethod
-    def _spelled_out(cls, given: Any) -> Any:
+    def _normalised(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        return {name: operator_spelled_out(str(name), operator) for name, operator in given.items()}
+        return {name: normalise_operator(str(name), operator) for name, operator in given.items()}
 
 
 class ConditionsFile(_DefinitionsFile):

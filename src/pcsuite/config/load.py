@@ -32,7 +32,7 @@ from pcsuite.config.definitions import (
 )
 from pcsuite.config.model_names import NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
-from pcsuite.config.spellings import dataset_name, regime_id, task_kind, task_spelled_out
+from pcsuite.config.spellings import dataset_name, normalise_task, regime_id, task_kind
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
@@ -48,7 +48,7 @@ REFERENCED: Mapping[str, type[Definition]] = {
     "metrics_ref": MetricsFile,
 }
 """The profile's references and the model of each file."""
-_PLACES = ("output_dir", "cache_dir")
+_FOLDER_KEYS = ("output_dir", "cache_dir")
 """Keys of ``run`` that name folders."""
 
 
@@ -192,8 +192,10 @@ class Suite:
     def _configuration(self) -> dict[str, Any]:
         profile, selection = self.profile, self.profile.selection
         if profile.run.relative_to == "profile":  # the same study wherever its folder lies
-            places = {key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _PLACES}
-            profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+            folders = {
+                key: os.path.relpath(getattr(profile.run, key), self.path.parent) for key in _FOLDER_KEYS
+            }
+            profile = profile.model_copy(update={"run": profile.run.model_copy(update=folders)})
         models = [*selection.models, *self.judges(selection.tasks)]
         scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
         return ({"scorers": scorers} if scorers else {}) | {
@@ -353,9 +355,9 @@ def load_suite(
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
     if profile.run.relative_to == "profile":  # what flags name lies in the working folder
-        own = [key for key in _PLACES if f"run.{key}" not in source.given]
-        places = {key: os.path.normpath(source.path.parent / getattr(profile.run, key)) for key in own}
-        profile = profile.model_copy(update={"run": profile.run.model_copy(update=places)})
+        own = [key for key in _FOLDER_KEYS if f"run.{key}" not in source.given]
+        folders = {key: os.path.normpath(source.path.parent / getattr(profile.run, key)) for key in own}
+        profile = profile.model_copy(update={"run": profile.run.model_copy(update=folders)})
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
     for key, model in REFERENCED.items():
@@ -468,7 +470,7 @@ def _with_bundled_words(source: YamlSource) -> YamlSource:
         if base is None:
             continue
         try:
-            own = task_spelled_out({"evaluator": base["evaluator"], **task})
+            own = normalise_task({"evaluator": base["evaluator"], **task})
         except ValueError:
             continue  # said, with its place, when the file is checked
         options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}

@@ -136,8 +136,10 @@ def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> Mod
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        said = plain_problem([first], ModelSpec.model_fields)
-        raise ConfigError(f"options of model '{name}': " + (f"{key}: {said}" if key else said)) from None
+        problem = plain_problem([first], ModelSpec.model_fields)
+        raise ConfigError(
+            f"options of model '{name}': " + (f"{key}: {problem}" if key else problem)
+        ) from None
 
 
 class NamedModels(Mapping[str, ModelSpec]):

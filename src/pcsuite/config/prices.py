@@ -104,7 +104,7 @@ def price_of(spec: ModelSpec) -> Price | None:
     """
     options = spec.provider_options()
     base_url, model = str(options.get("base_url", "")), str(options.get("model", ""))
-    found = _listed(spec.provider, base_url, model)
+    found = _listed_price(spec.provider, base_url, model)
     if spec.price_in is not None and spec.price_out is not None:
         share = found.batch if found is not None else 1.0
         found = Price(spec.price_in, spec.price_out, spec.price_in, share, "as configured")
@@ -128,7 +128,7 @@ def price_words(spec: ModelSpec) -> str:
 
 
 @lru_cache(maxsize=256)
-def _listed(provider: str, base_url: str, model: str) -> Price | None:
+def _listed_price(provider: str, base_url: str, model: str) -> Price | None:
     preset = provider_presets().get(provider)
     if provider in _COMPUTED_HERE:
         return Price(0.0, 0.0, 0.0, 1.0, "computed here")
@@ -142,5 +142,5 @@ def _listed(provider: str, base_url: str, model: str) -> Price | None:
     if found is None:
         return None
     price_in, cached, price_out = found
-    said = f"{provider} price list, {table.as_of.isoformat()}"
-    return Price(price_in, price_out, price_in if cached is None else cached, table.batch, said)
+    source = f"{provider} price list, {table.as_of.isoformat()}"
+    return Price(price_in, price_out, price_in if cached is None else cached, table.batch, source)

@@ -28,7 +28,7 @@ def _expand_ranges(value: Any) -> Any:
     return expanded
 
 
-def _some_and_each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
+def _check_seeds(seeds: tuple[int, ...]) -> tuple[int, ...]:
     if not seeds:
         raise ValueError("no seed is given, so nothing would run")
     twice = (
@@ -41,17 +41,17 @@ def _some_and_each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges), AfterValidator(_some_and_each_once)]
+SeedList = Annotated[tuple[int, ...], BeforeValidator(_expand_ranges), AfterValidator(_check_seeds)]
 
 
-def _chosen(names: tuple[str, ...]) -> tuple[str, ...]:
+def _check_selection(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names of a selection, each once; none at all selects nothing, which nobody means."""
     if not any(name.strip() for name in names):
         raise ValueError("nothing is selected: name one at least")
     return tuple(dict.fromkeys(names))
 
 
-Names = Annotated[tuple[str, ...], AfterValidator(_chosen)]
+Names = Annotated[tuple[str, ...], AfterValidator(_check_selection)]
 
 
 def check_run_name(value: str) -> str:
@@ -143,7 +143,7 @@ class SelectionSection(Definition):
     """Model ids."""
     conditions: Names
     """Condition ids; a design's name selects all its conditions, ``name:member`` one of them."""
-    decoding_regimes: Annotated[tuple[RegimeId, ...], AfterValidator(_chosen)]
+    decoding_regimes: Annotated[tuple[RegimeId, ...], AfterValidator(_check_selection)]
     """Decoding regime ids; ``d0_greedy`` is ``D0``, ``d1_sampled`` is ``D1``."""
 
 

@@ -124,7 +124,7 @@ _EXTRACTORS = {
 """What ``answer_extractor`` may name besides a regular expression: ways in which answers are read anyhow."""
 
 
-def task_spelled_out(task: dict[str, Any]) -> dict[str, Any]:
+def normalise_task(task: dict[str, Any]) -> dict[str, Any]:
     """A task's entry with every second spelling in the suite's own words; what is neither stays for the check.
 
     ``split: {train, dev, test}`` names three splits: ``test`` is scored, or ``dev`` where there is no ``test``.
@@ -173,10 +173,10 @@ _MODEL_KEYS: Mapping[str, Mapping[str, str]] = {
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 
 
-def model_spelled_out(model: dict[str, Any]) -> dict[str, Any]:
+def normalise_model(model: dict[str, Any]) -> dict[str, Any]:
     """A model's entry with its provider's keys as the provider names them.
 
-    >>> model_spelled_out({"provider": "hf", "model_name_or_path": "org/name", "device": "cuda"})
+    >>> normalise_model({"provider": "hf", "model_name_or_path": "org/name", "device": "cuda"})
     {'provider': 'hf', 'path': 'org/name', 'device_map': 'cuda'}
     """
     provider = str(model.get("provider"))
@@ -196,10 +196,10 @@ _KIND_OF_NAME = (
 )
 
 
-def operator_spelled_out(name: str, operator: Any) -> Any:
+def normalise_operator(name: str, operator: Any) -> Any:
     """An operator's entry with the kind of its constraint, which its name says, else its engine.
 
-    >>> operator_spelled_out("REGEX_CONSTRAIN", {"type": "constraint", "engine": "outlines_json"})["kind"]
+    >>> normalise_operator("REGEX_CONSTRAIN", {"type": "constraint", "engine": "outlines_json"})["kind"]
     'regex'
     """
     if (

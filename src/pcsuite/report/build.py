@@ -15,7 +15,7 @@ import msgspec
 import pcsuite
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
-from pcsuite.analysis.analyse import analyse
+from pcsuite.analysis.analyse import Analysis, analyse
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.parts import file_stamp
 from pcsuite.analysis.load.runs import RunTables
@@ -29,12 +29,12 @@ from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.looks import looks_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
-from pcsuite.report.folders import RESULT_FILE, claim, report_folders
+from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.report.grid import ExtraSection
 from pcsuite.report.grid_plots import robustness_figures, worst_case_figures
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
-from pcsuite.report.page import build_page, render_page
+from pcsuite.report.page import ReportPage, build_page, render_page
 from pcsuite.report.plots import draw_figures
 from pcsuite.report.results import result_of
 from pcsuite.report.samples import Items, sample_rows
@@ -70,7 +70,7 @@ class ReportFiles:
         return self.reports[0]
 
 
-class _Remembered(msgspec.Struct):
+class _ReportRecord(msgspec.Struct):
     """A report that was written: from what, the files it consists of, and their sizes and times."""
 
     inputs: str
@@ -78,10 +78,10 @@ class _Remembered(msgspec.Struct):
     stamps: dict[str, str]
 
 
-class _ReportMemory:
-    """Remembers the last report in a folder, so that asking again for the same one costs nothing.
+class _ReportCache:
+    """Knows the last report of a folder, so that asking again for the same one costs nothing.
 
-    A report is remembered with the size and time of its log's files, of what else it reads (``also``) and of its
+    A report is recorded with the size and time of its log's files, of what else it reads (``also``) and of its
     own, with the options it was asked for with, and with the code that made it. Where any of these differs it is
     made anew.
     """
@@ -90,6 +90,8 @@ class _ReportMemory:
         self._note = note
         read = [segment.path for log in logs for segment in log_segments(log)]
         read += [log.with_suffix(suffix) for log in logs for suffix in (".manifest.json", ".prompts.z")]
+        read += [beside(log) for log in logs for beside in (looks_path, sample_path, labels_path, check_path)]
+        read.append(bundled_configs() / "metrics_v1.yaml")
         source = Path(pcsuite.__file__).parent
         code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
         described = {
@@ -100,10 +102,10 @@ class _ReportMemory:
         }
         self._inputs = sha256_hex(json.dumps(described, sort_keys=True))
 
-    def recall(self) -> ReportFiles | None:
+    def load(self) -> ReportFiles | None:
         """The last report, unless anything it was made from or any of its files has changed since."""
         try:
-            found = msgspec.json.decode(self._note.read_bytes(), type=_Remembered)
+            found = msgspec.json.decode(self._note.read_bytes(), type=_ReportRecord)
         except (OSError, msgspec.MsgspecError):
             return None
         unchanged = all(_stamp(Path(name)) == stamp for name, stamp in found.stamps.items())
@@ -112,15 +114,15 @@ class _ReportMemory:
         reports, tables, plots = ([Path(name) for name in names] for names in found.files)
         return ReportFiles(reports, tables, plots)
 
-    def keep(self, made: ReportFiles) -> None:
-        """Remember a report that was just written."""
+    def store(self, made: ReportFiles) -> None:
+        """Record a report that was just written."""
         reports, tables, plots = (
             [str(path) for path in paths] for paths in (made.reports, made.tables, made.plots)
         )
         stamps = {name: _stamp(Path(name)) for name in (*reports, *tables, *plots)}
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.write_bytes(
-            msgspec.json.encode(_Remembered(self._inputs, (reports, tables, plots), stamps))
+            msgspec.json.encode(_ReportRecord(self._inputs, (reports, tables, plots), stamps))
         )
 
 
@@ -148,7 +150,7 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     """
     folders = report_folders(logs, output_dir)
     with RunTables(logs, folders.tables) as loaded:
-        claim(folders, logs)
+        record_owner(folders, logs)
         scores = item_scores(loaded)
         worst, by_attack = robustness_tables(scores)
         made = (worst, by_attack, interventions_table(loaded))
@@ -197,38 +199,31 @@ def build_report(
     folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
     """
     folders = report_folders(logs, output_dir)
-    folder = folders.reports
-    declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
-    expected = {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
-    asked = [
-        title,
-        plots,
-        sorted(formats),
-        truths,
-        references,
-        embeddings,
-        declared,
-        baseline,
-        runs_csv,
-        expected,
-    ]
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
-    also = [path for extra in extra_sections for path in extra.inputs(table_folders)]
-    note = folders.tables / ".parts" / "report.json"
-    judged = [path_of(log) for log in logs for path_of in (sample_path, labels_path, check_path)]
-    memory = _ReportMemory(
-        note,
+    declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
+    expected = {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
+    cache = _ReportCache(
+        folders.tables / ".parts" / "report.json",
         logs,
-        asked,
-        also=[*also, bundled_configs() / "metrics_v1.yaml", *map(looks_path, logs), *judged],
+        [
+            title,
+            plots,
+            sorted(formats),
+            truths,
+            references,
+            embeddings,
+            declared,
+            baseline,
+            runs_csv,
+            expected,
+        ],
+        also=[path for extra in extra_sections for path in extra.inputs(table_folders)],
     )
-    if (known := memory.recall()) is not None:
-        known.reports.append(write_cache_report(folder / "cache_report.md"))
-        known.runs = folders.publish()
-        return known
+    if (known := cache.load()) is not None:
+        return _published(known, folders)
     with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
-        claim(folders, logs)
+        record_owner(folders, logs)
         analysis = analyse(
             tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
         )
@@ -241,28 +236,39 @@ def build_report(
             written.insert(1, as_csv.result())
         else:
             (tables.folder / "runs.csv").unlink(missing_ok=True)  # that of an earlier state of the log
-    external = []
-    for extra in extra_sections:
-        if (made := extra.make(table_folders, analysis)) is not None:
-            section, table = made
-            external.append(section)
-            written.append(table.write_csv(folders.tables / f"{table.name}.csv"))
-    title = title or f"Report on {logs[0].stem}"
-    view = shlex.join(["pcsuite", "view", logs[0].stem])
-    page = build_page(analysis, figures, samples, title=title, external=external, view=view)
+    external = [made for extra in extra_sections if (made := extra.make(table_folders, analysis)) is not None]
+    written += [table.write_csv(folders.tables / f"{table.name}.csv") for _, table in external]
+    page = build_page(
+        analysis,
+        figures,
+        samples,
+        title=title or f"Report on {logs[0].stem}",
+        external=[section for section, _ in external],
+        view=shlex.join(["pcsuite", "view", logs[0].stem]),
+    )
+    texts = _texts(page, analysis, formats, folders.name)
+    texts[RESULT_FILE] = json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
+    reports = [_write_text(folders.reports / name, text) for name, text in texts.items()]
+    report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
+    cache.store(report)
+    return _published(report, folders)
+
+
+def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: str) -> dict[str, str]:
+    """The report in each format that is asked for, by file name; what is opened first comes first."""
     texts = {}
     if "html" in formats:
         texts["index.html"] = render_page(page)
     if "md" in formats:
-        texts["report.md"] = render_markdown(page, folders.name)
+        texts["report.md"] = render_markdown(page, run)
     if "latex" in formats:
         texts |= {f"latex/{name}.tex": text for name, text in latex_tables(analysis).items()}
-    result = result_of(analysis, logs)
-    texts[RESULT_FILE] = json.dumps(result.document(), indent=1, ensure_ascii=False) + "\n"
-    reports = [_write_text(folder / name, text) for name, text in texts.items()]
-    report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
-    memory.keep(report)
-    report.reports.append(write_cache_report(folder / "cache_report.md"))
+    return texts
+
+
+def _published(report: ReportFiles, folders: ReportFolders) -> ReportFiles:
+    """A report with what changes even where the report itself does not: the cache report and the list of runs."""
+    report.reports.append(write_cache_report(folders.reports / "cache_report.md"))
     report.runs = folders.publish()
     return report
 

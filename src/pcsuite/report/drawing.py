@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.errors import require
 
 if TYPE_CHECKING:
-    from pcsuite.report.renderer import TwinRenderer
+    from pcsuite.report.renderer import DualRenderer
 
 INK = "#20242c"
 LINE = "#d5d9e0"
@@ -141,7 +141,8 @@ def plain_log_scale(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-_REACH = 10.0
+_MOST_BEYOND = 10.0
+"""Factor by which a log scale goes beyond the points."""
 
 
 def keep_to_points(axes: Any, values: Sequence[float]) -> None:
@@ -153,7 +154,7 @@ def keep_to_points(axes: Any, values: Sequence[float]) -> None:
     positive = [value for value in values if value > 0]
     if positive:
         low, high = axes.get_ylim()
-        axes.set_ylim(max(low, min(positive) / _REACH), min(high, max(positive) * _REACH))
+        axes.set_ylim(max(low, min(positive) / _MOST_BEYOND), min(high, max(positive) * _MOST_BEYOND))
 
 
 @contextmanager
@@ -173,11 +174,11 @@ def canvas(
         yield figure, axes
 
 
-def paint(figure: Any) -> TwinRenderer:
+def paint(figure: Any) -> DualRenderer:
     """Place the panels of a figure and draw it, once for the SVG and the PNG."""
-    from pcsuite.report.renderer import TwinRenderer
+    from pcsuite.report.renderer import DualRenderer
 
-    renderer = TwinRenderer(figure.bbox.width, figure.bbox.height)
+    renderer = DualRenderer(figure.bbox.width, figure.bbox.height)
     with warnings.catch_warnings():
         # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
@@ -189,7 +190,7 @@ def paint(figure: Any) -> TwinRenderer:
     return renderer
 
 
-def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
+def _place_panels(figure: Any, renderer: DualRenderer) -> None:
     """Give each panel the room that its ticks, labels, title and legend leave, rows and columns in line.
 
     Legends of the figure stand in a row of their own below. Everything is measured once and then moved, so ticks stay
@@ -208,8 +209,8 @@ def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
         beside = [axis.get_tightbbox(renderer) for axis in (axes.xaxis, axes.yaxis) if axes.axison]
         shown = (axes.title, axes._left_title, axes.get_legend(), *axes.texts)
         beside += [part.get_window_extent(renderer) for part in shown if part is not None]
-        own, place = axes.bbox, axes.get_subplotspec()
-        column, row = place.colspan.start, place.rowspan.start
+        own, spec = axes.bbox, axes.get_subplotspec()
+        column, row = spec.colspan.start, spec.rowspan.start
         for box in beside:
             if box is not None and box.width * box.height:
                 left[column] = max(left[column], own.x0 - box.x0)
@@ -221,8 +222,8 @@ def _place_panels(figure: Any, renderer: TwinRenderer) -> None:
     free_height = figure.bbox.height - sum(above) - sum(below) - foot - gap * grid.nrows
     width, height = max(free_width / grid.ncols, 1.0), max(free_height / grid.nrows, 1.0)
     for axes in figure.axes:
-        place = axes.get_subplotspec()
-        column, row = place.colspan.start, place.rowspan.start
+        spec = axes.get_subplotspec()
+        column, row = spec.colspan.start, spec.rowspan.start
         x = gap + column * (width + gap) + sum(left[: column + 1]) + sum(right[:column])
         top = gap + row * (height + gap) + sum(above[: row + 1]) + sum(below[:row])
         old = axes.bbox.frozen()

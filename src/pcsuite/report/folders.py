@@ -96,7 +96,7 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
     return folders
 
 
-def claim(folders: ReportFolders, logs: Sequence[Path]) -> None:
+def record_owner(folders: ReportFolders, logs: Sequence[Path]) -> None:
     """Note whose tables these are, for :func:`report_folders`; raises ``AnalysisError`` where it cannot be written."""
     note = folders.tables / ".parts" / OWNER_FILE
     try:

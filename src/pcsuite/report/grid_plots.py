@@ -18,6 +18,7 @@ from pcsuite.report.sheets import (
     draw_series,
     grouped,
     legend,
+    shared_legend,
     sheet_of,
     under_least_random,
     values_of,
@@ -224,12 +225,7 @@ def interaction_figures(by_size: Table, folder: Path | None) -> list[Figure]:
                 axes.set(xlabel=f"model {rows[0]['factor']}", title=f"{short(task)}, {short(regime)}")
             controls = ", ".join(sorted({row["baseline"] for row in rows}))
             sheet.axes.set_ylabel(f"effect against {short(controls, 16)}")
-            handles = {
-                text: handle
-                for axes in sheet.panels
-                for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
-            }
-            sheet.figure.legend(list(handles.values()), list(handles), loc="lower center", ncols=6)
+            shared_legend(sheet, 6)
             sheet.caption = (
                 f"Does size change what a condition does? {task}: effect of each condition against {controls} on the"
                 f" same items and models, by model {rows[0]['factor']} and regime, with 95 % intervals over items."
@@ -250,17 +246,15 @@ def _draw_lines(
 
     A line joins those of a series that are ``joined``.
     """
-    (place, places), (column, names) = along, series
+    (axis, ticks), (column, names) = along, series
     width = min(0.12, 0.6 / max(1, len(names)))
     labels = short_all(names, 14)
     for index, name in enumerate(names):
-        chosen = sorted(
-            (row for row in rows if row[column] == name), key=lambda row: places.index(row[place])
-        )
+        chosen = sorted((row for row in rows if row[column] == name), key=lambda row: ticks.index(row[axis]))
         offset = width * (index - (len(names) - 1) / 2)
-        positions = [places.index(row[place]) + offset for row in chosen]
+        positions = [ticks.index(row[axis]) + offset for row in chosen]
         colour = SERIES[index % len(SERIES)]
-        steps = [(at, row[metric]) for at, row in zip(positions, chosen, strict=True) if row[place] in joined]
+        steps = [(at, row[metric]) for at, row in zip(positions, chosen, strict=True) if row[axis] in joined]
         if len(steps) > 1:
             axes.plot(*zip(*steps, strict=True), color=colour, linewidth=1.3, alpha=0.75)
         drawing.errorbar(

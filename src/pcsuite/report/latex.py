@@ -48,7 +48,7 @@ _GREEK_CAPITALS = (
 )  # fmt: skip
 
 
-def escape(text: object) -> str:
+def escape_latex(text: object) -> str:
     """Text that pdfLaTeX sets as it is, with no package; what cannot be seen is left out.
 
     ASCII stays, accents become commands, symbols and Greek letters math mode, the rest :data:`OTHER_CHARACTER`.
@@ -100,20 +100,20 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
     conditions = sorted({row["condition"] for row in scores}, key=natural_key)
     wide = len(conditions) <= WIDEST_MATRIX
     made = {
-        "levels": _listed(SUMMARY, levels, "levels"),
-        "effects": _matrix(scores, conditions) if wide else _listed(EFFECTS, scores, "effects"),
-        "hypotheses": _listed(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
+        "levels": _record_table(SUMMARY, levels, "levels"),
+        "effects": _matrix(scores, conditions) if wide else _record_table(EFFECTS, scores, "effects"),
+        "hypotheses": _record_table(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
     }
     if planned := list(tables["registration"].records()):
-        made["registration"] = _listed(REGISTRATION, planned, "registration")
-    judged = escape(analysis.judges.note())
+        made["registration"] = _record_table(REGISTRATION, planned, "registration")
+    judged = escape_latex(analysis.judges.note())
     if judged:
         for name in ("levels", "effects"):
             made[name] = made[name].replace("\\caption{", f"\\caption{{{judged} ", 1)
     return made
 
 
-def _listed(spec: TableSpec, records: Sequence[Mapping[str, Any]], label: str) -> str:
+def _record_table(spec: TableSpec, records: Sequence[Mapping[str, Any]], label: str) -> str:
     """One row per record, the columns that have a LaTeX heading."""
     columns = [column for column in sorted(spec.columns, key=lambda column: column.late) if column.paper]
     numeric = ("number", "interval", "difference", "p")
@@ -125,7 +125,7 @@ def _listed(spec: TableSpec, records: Sequence[Mapping[str, Any]], label: str) -
 def _cell(column: Column, record: Mapping[str, Any]) -> str:
     value = record[column.name]
     if column.form == "p":
-        return escape(p_text(value))
+        return escape_latex(p_text(value))
     if column.form == "difference":
         return _effect(record)
     if column.form == "interval":
@@ -136,7 +136,7 @@ def _cell(column: Column, record: Mapping[str, Any]) -> str:
         return first if None in figures else f"{first} [{low}, {high}]"
     if column.form == "number":
         return str(value) if isinstance(value, int) else _minus(figure_text(value, column.digits))
-    return escape(value)
+    return escape_latex(value)
 
 
 def _matrix(records: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> str:
@@ -145,10 +145,10 @@ def _matrix(records: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> 
     for row in records:
         groups.setdefault((row["task"], row["model"], row["decoding"]), {})[row["condition"]] = row
     rows = [
-        [*map(escape, group), *(_effect(found.get(condition)) for condition in conditions)]
+        [*map(escape_latex, group), *(_effect(found.get(condition)) for condition in conditions)]
         for group, found in groups.items()
     ]
-    headings = ["Task", "Model", "Regime", *map(escape, conditions)]
+    headings = ["Task", "Model", "Regime", *map(escape_latex, conditions)]
     return _table("lll" + "r" * len(conditions), headings, rows, EFFECTS.caption, "effects")
 
 

@@ -9,14 +9,14 @@ from urllib.parse import quote
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
-from pcsuite.report.page import Page
-from pcsuite.report.verdicts import Verdict
+from pcsuite.report.page import ReportPage
+from pcsuite.report.verdicts import VerdictSentence
 from pcsuite.report.wording import counted, figure_text, limits_text, p_text, signed
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
-def escape(text: object) -> str:
+def escape_markdown(text: object) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no table border, one line.
 
     For names and texts that models or users wrote.
@@ -31,10 +31,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], right: Sequ
     Headings and cells are escaped.
     """
     lines = [
-        "| " + " | ".join(escape(heading) for heading in headings) + " |",
+        "| " + " | ".join(escape_markdown(heading) for heading in headings) + " |",
         "|" + "|".join("---:" if index in right else "---" for index in range(len(headings))) + "|",
     ]
-    lines += ["| " + " | ".join(escape(cell) for cell in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(escape_markdown(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
 
 
@@ -59,7 +59,7 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     """A comparison of two named runs for a pull request: the judgement, then the cells as a Markdown table."""
     head = [*_head(comparison, first, second), *_standing(comparison, first, second)]
-    head = [escape(line) for line in head]
+    head = [escape_markdown(line) for line in head]
     return "\n\n".join([f"**{head[0]}**", *head[1:], table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
 
 
@@ -87,8 +87,8 @@ def comparison_github(
     Other metrics are folded. ``answers`` are the texts before and now of changed items, where they are at hand; they
     are escaped and cut. GitHub takes 65,536 characters, and this stays below.
     """
-    head = [escape(line) for line in _head(comparison, first, second)]
-    names = {"first": escape(first), "second": escape(second)}
+    head = [escape_markdown(line) for line in _head(comparison, first, second)]
+    names = {"first": escape_markdown(first), "second": escape_markdown(second)}
     margin = f" (margin {comparison.margin:g})" if comparison.margin else ""
     records = list(comparison.table.records())
     rows = list(zip(records, _rows(comparison), strict=True))
@@ -135,8 +135,8 @@ def _standing(comparison: Comparison, first: str, second: str) -> list[str]:
     """Whether the second run is no worse, which only a margin gives a meaning to."""
     if not comparison.margin:
         return []
-    said = _STANDINGS[comparison.standing].format(first=first, second=second)
-    return [f"By its scores {said} (margin {comparison.margin:g})."]
+    standing = _STANDINGS[comparison.standing].format(first=first, second=second)
+    return [f"By its scores {standing} (margin {comparison.margin:g})."]
 
 
 def _head(comparison: Comparison, first: str, second: str) -> list[str]:
@@ -190,25 +190,25 @@ FIGURE_KINDS = ("ladder", "Pareto front")
 """Figures shown; the plots folder has them all."""
 
 
-def render_markdown(page: Page, plots: str) -> str:
+def render_markdown(page: ReportPage, plots: str) -> str:
     """The report as one Markdown file, for a repository or a paper's appendix.
 
     It has the page's words, its main tables, and the figures of ``FIGURE_KINDS`` as links into the folder ``plots``
     of the plots.
     """
-    parts = [f"# {escape(page.title)}", escape(page.subtitle)]
-    parts += [f"**{escape(page.sentence)}**"] if page.sentence else []
-    parts += [f"> **{escape(alarm)}**" for alarm in page.alarms]
-    parts += [f"> {escape(notice)}" for notice in page.notices]
+    parts = [f"# {escape_markdown(page.title)}", escape_markdown(page.subtitle)]
+    parts += [f"**{escape_markdown(page.sentence)}**"] if page.sentence else []
+    parts += [f"> **{escape_markdown(alarm)}**" for alarm in page.alarms]
+    parts += [f"> {escape_markdown(notice)}" for notice in page.notices]
     parts.append(table(("", ""), page.facts))
     parts.append("## What the run says")
-    parts += _listed(page.overview)
+    parts += _verdict_list(page.overview)
     for group in page.verdicts:
         where = f"{group.task} on {group.model} ({group.decoding})"
-        parts.append(f"### {escape(where)}")
-        parts += _listed(group.verdicts)
+        parts.append(f"### {escape_markdown(where)}")
+        parts += _verdict_list(group.verdicts)
     findings = [
-        f"- **{finding['verdict']}**: {escape(finding['statement'] + ' ' + finding['evidence'])}"
+        f"- **{finding['verdict']}**: {escape_markdown(finding['statement'] + ' ' + finding['evidence'])}"
         for finding in page.hypotheses
         if finding["arm"]
     ]
@@ -223,21 +223,21 @@ def render_markdown(page: Page, plots: str) -> str:
     shown = [figure for figure in page.figures if figure.kind in FIGURE_KINDS and figure.png is not None]
     parts += ["## Figures"] if shown else []
     for figure in shown:
-        caption = escape(figure.caption)
+        caption = escape_markdown(figure.caption)
         parts.append(f"![{caption}](../../plots/{quote(plots)}/{figure.name}.png)\n\n*{caption}*")
     for section in [*page.external, page.compared]:
         parts += _section(section)
     parts.append("## What failed or was left out")
-    parts.append("\n".join(f"- {escape(line)}" for line in page.excluded))
+    parts.append("\n".join(f"- {escape_markdown(line)}" for line in page.excluded))
     if page.errors:
         parts.append(table(("rows", "error"), [(count, message) for message, count in page.errors], (0,)))
-    parts.append(f"*{escape(page.footer)}*")
+    parts.append(f"*{escape_markdown(page.footer)}*")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _listed(verdicts: Sequence[Verdict]) -> list[str]:
+def _verdict_list(verdicts: Sequence[VerdictSentence]) -> list[str]:
     lines = [
-        f"- {escape(verdict.text)}{f' ({escape(verdict.evidence)})' if verdict.evidence else ''}."
+        f"- {escape_markdown(verdict.text)}{f' ({escape_markdown(verdict.evidence)})' if verdict.evidence else ''}."
         for verdict in verdicts
     ]
     return ["\n".join(lines)] if lines else []
@@ -249,5 +249,5 @@ def _section(section: Section) -> list[str]:
     headings = [column.label for column in section.table.columns]
     right = [index for index, column in enumerate(section.table.columns) if column.numeric]
     rows = [[cell.text for cell in row.cells] for row in section.table.rows]
-    parts = [f"## {escape(section.title)}", escape(section.lead)]
+    parts = [f"## {escape_markdown(section.title)}", escape_markdown(section.lead)]
     return [*parts, table(headings, rows, right)]

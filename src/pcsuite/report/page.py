@@ -23,7 +23,7 @@ from pcsuite.report import sections
 from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
-from pcsuite.report.verdicts import Verdict, VerdictGroup, headline, overview, verdict_groups
+from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
 from pcsuite.report.wording import MOST_ALARMS, counted, join_words, planned_lines
 
 _MOST_SETTINGS = 6
@@ -31,7 +31,7 @@ _MOST_SETTINGS = 6
 
 
 @dataclass(slots=True)
-class Page:
+class ReportPage:
     """Everything the template needs."""
 
     title: str
@@ -40,7 +40,7 @@ class Page:
     """What is wrong with the run, before anything else."""
     notices: list[str]
     facts: list[tuple[str, str]]
-    overview: list[Verdict]
+    overview: list[VerdictSentence]
     verdicts: list[VerdictGroup]
     hypotheses: list[dict[str, Any]]
     sections: list[Section]
@@ -92,7 +92,7 @@ def build_page(
     title: str,
     external: Sequence[Section] = (),
     view: str = "",
-) -> Page:
+) -> ReportPage:
     """Put the page together: sentences first, then tables, figures and rows to read, then what was left out.
 
     ``external`` are sections of other packages, shown apart from what the run itself says; ``view`` is the command
@@ -108,7 +108,7 @@ def build_page(
         for (_, condition), operators in scores.operators.items()
         if constraints(operators, scores.operator_types)
     }
-    return Page(
+    return ReportPage(
         title=title,
         subtitle=(
             f"Which parts of the prompt helped, on {counted(len(tasks), 'task')} and"
@@ -126,7 +126,7 @@ def build_page(
             ("failed calls", f"{health.error_rows:,}"),
             ("last row", health.last[:16].replace("T", " ") or "unknown"),
         ],
-        overview=overview(effects, scores.temperature, analysis.metrics),
+        overview=overall_verdicts(effects, scores.temperature, analysis.metrics),
         verdicts=verdict_groups(
             effects,
             scores.temperature,
@@ -175,9 +175,9 @@ def _notices(analysis: Analysis) -> list[str]:
             f"Judge not validated: the scores of {join_words(analysis.judges.unvalidated)} are a model's opinion."
             " pcsuite judge sample and judge check hold it against gold labels."
         )
-    told = manifest.tasks
+    notes = manifest.tasks
     samples = [
-        task for task in analysis.scores.tasks if task in told and told[task].source == "bundled sample"
+        task for task in analysis.scores.tasks if task in notes and notes[task].source == "bundled sample"
     ]
     if samples:
         notices.append(
@@ -196,14 +196,14 @@ def _configurations(hashes: list[str], manifest: MergedManifest) -> str:
     """What the configurations of the rows differ in, as far as manifests have kept them."""
     kept = [manifest.configurations[one] for one in hashes if one in manifest.configurations]
     differing = differing_settings(kept)
-    said = []
+    lines = []
     if differing:
         named = differing[:_MOST_SETTINGS]
         more = len(differing) - len(named)
-        said.append(f"they differ in {join_words([*named, *([f'{more} more'] if more else [])])}")
+        lines.append(f"they differ in {join_words([*named, *([f'{more} more'] if more else [])])}")
     if missing := len(hashes) - len(kept):
-        said.append(f"what {missing} of them said was not kept when the rows were written")
-    about = "; ".join(said)
+        lines.append(f"what {missing} of them said was not kept when the rows were written")
+    about = "; ".join(lines)
     return (
         f"Rows were written under {len(hashes)} configurations: {about}. For each cell the newest row counts."
     )
@@ -254,7 +254,7 @@ def _excluded(analysis: Analysis) -> list[str]:
     return lines
 
 
-def render_page(page: Page) -> str:
+def render_page(page: ReportPage) -> str:
     """The page as one self-contained HTML file: no request leaves it, and nothing a model wrote can run in it.
 
     Everything is escaped except the suite's own style, script and figures.

@@ -19,7 +19,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox, IdentityTransform
 
 
-class _Ruler:
+class _LightAxis:
     """What both axes share; ``side`` is where names stand, ``along`` the coordinate that ticks differ in.
 
     Locators, formatters, limits and ``tick_params`` (grid, marks, names, rotation) are matplotlib's own; only the ticks
@@ -46,9 +46,9 @@ class _Ruler:
         if self._autolabelpos:
             beyond = min([edge, *((box.y0 if self.along == 0 else box.x0) for box in boxes)])
             pad = self.labelpad * self.get_figure(root=True).dpi / 72
-            place = (self.label.get_position()[0], beyond - pad)
+            position = (self.label.get_position()[0], beyond - pad)
             self.label.set_position(
-                place if self.along == 0 else (beyond - pad, self.label.get_position()[1])
+                position if self.along == 0 else (beyond - pad, self.label.get_position()[1])
             )
         if self.label.get_text():
             boxes.append(self.label.get_window_extent(renderer))
@@ -61,19 +61,19 @@ class _Ruler:
             return
         renderer.open_group(f"axis{self.along}")
         shown = self.get_tick_params()
-        box, places = self.axes.bbox, [place for place, _ in self._ticks()]
+        box, positions = self.axes.bbox, [position for position, _ in self._ticks()]
         if shown.get("gridOn"):
             far = box.y1 if self.along == 0 else box.x1
-            self._lines(renderer, places, far, rcParams["grid.color"], rcParams["grid.linewidth"])
+            self._lines(renderer, positions, far, rcParams["grid.color"], rcParams["grid.linewidth"])
         if shown.get(self.side, True):
             name, scale = self.axis_name, self.get_figure(root=True).dpi / 72
             start = box.y0 if self.along == 0 else box.x0
             colour, width = rcParams[f"{name}tick.color"], rcParams[f"{name}tick.major.width"]
             length = shown.get("length", rcParams[f"{name}tick.major.size"])
-            self._lines(renderer, places, start - length * scale, colour, width)
+            self._lines(renderer, positions, start - length * scale, colour, width)
             small = rcParams[f"{name}tick.minor.size"] * min(1.0, length)
             width = rcParams[f"{name}tick.minor.width"]
-            between = [place for place, _ in self._ticks(minor=True)]
+            between = [position for position, _ in self._ticks(minor=True)]
             self._lines(renderer, between, start - small * scale, colour, width)
         for text in self._names():
             text.draw(renderer)
@@ -82,7 +82,7 @@ class _Ruler:
 
     def _ticks(self: Any, *, minor: bool = False) -> Iterator[tuple[float, str]]:
         """Pixel and name of each tick within the limits."""
-        # Asking where ticks stand also fixes the place of the line they stand on.
+        # Asking where ticks stand also fixes the position of the line they stand on.
         stand = (self.axes.get_xaxis_transform if self.along == 0 else self.axes.get_yaxis_transform)("tick1")
         locations = np.asarray(self.get_minorticklocs() if minor else self.get_majorticklocs(), dtype=float)
         if not len(locations):
@@ -97,18 +97,18 @@ class _Ruler:
                 yield pixel, name
 
     def _lines(
-        self: Any, renderer: Any, places: Sequence[float], end: float, colour: str, width: float
+        self: Any, renderer: Any, positions: Sequence[float], end: float, colour: str, width: float
     ) -> None:
         """Lines from the axis to ``end``, all in one path."""
         start = self.axes.bbox.y0 if self.along == 0 else self.axes.bbox.x0
-        if not places or start == end or width == 0:
+        if not positions or start == end or width == 0:
             return
-        lines = [point for place in places for point in ((place, start), (place, end))]
+        lines = [point for position in positions for point in ((position, start), (position, end))]
         vertices = np.array(lines)[:, :: 1 if self.along == 0 else -1]
         context = renderer.new_gc()
         context.set_foreground(colour)
         context.set_linewidth(renderer.points_to_pixels(width))
-        codes = np.tile([Shape.MOVETO, Shape.LINETO], len(places))
+        codes = np.tile([Shape.MOVETO, Shape.LINETO], len(positions))
         renderer.draw_path(context, Shape(vertices, codes), IdentityTransform())
         context.restore()
 
@@ -144,19 +144,19 @@ class _Ruler:
             yield text
 
 
-class _Across(_Ruler, XAxis):  # type: ignore[misc]
+class _LightXAxis(_LightAxis, XAxis):  # type: ignore[misc]
     side, along = "bottom", 0
 
 
-class _Up(_Ruler, YAxis):  # type: ignore[misc]
+class _LightYAxis(_LightAxis, YAxis):  # type: ignore[misc]
     side, along = "left", 1
 
 
 class Panel(Axes):
-    """Axes with rulers: what ``Figure.subplots`` makes of ``subplot_kw={"axes_class": Panel}``."""
+    """Axes whose ticks are no objects: what ``Figure.subplots`` makes of ``subplot_kw={"axes_class": Panel}``."""
 
     def _init_axis(self) -> None:
-        self.xaxis, self.yaxis = _Across(self, clear=False), _Up(self, clear=False)
+        self.xaxis, self.yaxis = _LightXAxis(self, clear=False), _LightYAxis(self, clear=False)
         self.spines.bottom.register_axis(self.xaxis)
         self.spines.top.register_axis(self.xaxis)
         self.spines.left.register_axis(self.yaxis)

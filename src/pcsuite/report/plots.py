@@ -35,6 +35,7 @@ from pcsuite.report.sheets import (
     grouped,
     legend,
     remarked,
+    shared_legend,
     sheet_of,
     under_least_random,
     values_of,
@@ -168,12 +169,7 @@ def _variance_figures(components: Table, folder: Path | None) -> list[Figure]:
                 axes.set_ylim(0, 1)
                 axes.set_xlabel(f"condition, {short(regime, 16)}")
             sheet.axes.set(ylabel="share of variance", title=f"{short(task)} on {short(model)}")
-            named = {
-                text: handle
-                for axes in sheet.panels
-                for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
-            }
-            sheet.figure.legend(list(named.values()), list(named), loc="lower center", ncols=4)
+            shared_legend(sheet, 4)
             sheet.caption = (
                 f"Where the variance of item scores comes from, {task} on {model}: differences between items,"
                 " between perturbations, between seeds. What cannot be told apart is counted in the next wider"

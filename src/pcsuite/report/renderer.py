@@ -23,18 +23,18 @@ SVG_DPI = 72
 """SVG counts in points."""
 BITMAP_DPI = 160
 _NO_METADATA = {"Date": None, "Creator": None}
-_REMEMBERED = 4096
-_Written = tuple[Any, float, float]
+_CACHED_TEXTS = 4096
+_TextBitmap = tuple[Any, float, float]
 
 
-class TwinRenderer(RendererSVG):  # type: ignore[misc]
+class DualRenderer(RendererSVG):  # type: ignore[misc]
     """Writes the SVG, and passes what is drawn on to :attr:`bitmap`, which has a higher resolution.
 
     Lines and fonts follow the resolution of the bitmap by themselves; places, marks and clips are scaled here. The
     bitmap is white where nothing is drawn, the SVG transparent.
     """
 
-    _words: ClassVar[dict[tuple[str, int], _Written]] = {}
+    _words: ClassVar[dict[tuple[str, int], _TextBitmap]] = {}
     _sizes: ClassVar[dict[tuple[str, int], tuple[float, float, float]]] = {}
 
     def __init__(self, width: float, height: float) -> None:
@@ -90,29 +90,29 @@ class TwinRenderer(RendererSVG):  # type: ignore[misc]
         mtext: Any = None,
     ) -> None:
         super().draw_text(gc, x, y, s, prop, angle, ismath, mtext)
-        picture, left, down = self._written(s, prop)
+        picture, left, down = self._text_bitmap(s, prop)
         turn = math.radians(angle)
         right = round(x * self._scale + left + down * math.sin(turn))
         below = round(y * self._scale + down * math.cos(turn))
         self.bitmap._renderer.draw_text_image(picture, right, below + 1, angle, self._scaled(gc))
 
     def get_text_width_height_descent(self, s: str, prop: Any, ismath: Any) -> tuple[float, float, float]:
-        """Width, height and descent of a text in points; remembered, where matplotlib measures anew in each figure."""
+        """Width, height and descent of a text in points; cached, where matplotlib measures anew in each figure."""
         key = (s, hash(prop))
         if key not in self._sizes:
-            if len(self._sizes) >= _REMEMBERED:
+            if len(self._sizes) >= _CACHED_TEXTS:
                 self._sizes.clear()
             self._sizes[key] = super().get_text_width_height_descent(s, prop, ismath)
         return self._sizes[key]
 
-    def _written(self, words: str, prop: Any) -> _Written:
+    def _text_bitmap(self, words: str, prop: Any) -> _TextBitmap:
         """Words as a bitmap, how far it begins to the right, and how far it reaches below the line, in pixels.
 
         Figures repeat their words (conditions, ticks, models), and matplotlib would render each letter anew.
         """
         key = (words, hash(prop))
         if key not in self._words:
-            if len(self._words) >= _REMEMBERED:
+            if len(self._words) >= _CACHED_TEXTS:
                 self._words.clear()
             font = self.bitmap._prepare_font(prop)
             font.set_text(words, 0, flags=get_hinting_flag())

@@ -19,7 +19,7 @@ from pcsuite.analysis.load.item_scores import CLEAN, SCORE
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import number
 from pcsuite.logging.segments import log_segments
-from pcsuite.report.folders import claim, report_folders
+from pcsuite.report.folders import record_owner, report_folders
 from pcsuite.report.verdicts import TOKENS, headline, is_significant
 from pcsuite.report.wording import MOST_ALARMS, counted, figure_text, planned_lines, signed
 
@@ -149,7 +149,7 @@ def results_at_end(log: Path, output_dir: Path) -> Result | None:
         return None
     folders = report_folders([log], output_dir)
     with RunTables([log], folders.tables) as tables:
-        claim(folders, [log])
+        record_owner(folders, [log])
         return result_of(analyse_scores(tables), [log])
 
 

@@ -119,8 +119,8 @@ def sample_rows(
     named = ", ".join(f"({sql_text(task)}, {sql_text(item)})" for task, item in picked)
     found = tables.query(
         f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"
-        " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS place FROM runs WHERE kind = 'main'"
-        f" AND (task_id, item_id) IN ({named})) WHERE place = 1"
+        " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS row_rank FROM runs WHERE kind = 'main'"
+        f" AND (task_id, item_id) IN ({named})) WHERE row_rank = 1"
         " ORDER BY md5(concat(task_id, model_id, condition_id, decoding_id)), md5(item_id) LIMIT ?",
         [most],
     )

@@ -120,21 +120,21 @@ def attribution_section(analysis: Analysis) -> Section:
     ``attribution.csv`` has the other metrics too.
     """
     records = [row for row in analysis.tables["attribution"].records() if row["metric"] == SCORE]
-    told = [
+    identified = [
         {**row, "improved": analysis.metrics.improved(SCORE, row["effect"] or 0.0)}
         for row in records
         if row["method"] != NOT_IDENTIFIED
     ]
-    untold = dict.fromkeys(row["note"] for row in records if row["method"] == NOT_IDENTIFIED)
+    unidentified = dict.fromkeys(row["note"] for row in records if row["method"] == NOT_IDENTIFIED)
     filters = {**{name: CELL_FILTERS[name] for name in ("task", "model", "decoding")}}
     filters |= {"design": "Conditions", "operator": "Operator", "method": "Method"}
     shown = replace(ATTRIBUTION, columns=tuple(c for c in ATTRIBUTION.columns if c.name != "metric"))
     return Section(
         "attribution",
         ATTRIBUTION.title,
-        " ".join([_lead(ATTRIBUTION, told), *untold]),
-        table_grid(shown, told[:MOST_SHOWN], tuple(filters), drop_empty=True),
-        filters_for(told, filters),
+        " ".join([_lead(ATTRIBUTION, identified), *unidentified]),
+        table_grid(shown, identified[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        filters_for(identified, filters),
         empty="No operator's effect can be told: that needs three conditions whose operators differ.",
     )
 

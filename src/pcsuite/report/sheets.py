@@ -102,6 +102,16 @@ def legend(axes: Any, *, below: int = 0) -> None:
         axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(labels))
 
 
+def shared_legend(sheet: Sheet, columns: int) -> None:
+    """One legend below all panels of a sheet, each name once; ``columns`` names stand side by side."""
+    handles = {
+        name: handle
+        for axes in sheet.panels
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    sheet.figure.legend(list(handles.values()), list(handles), loc="lower center", ncols=columns)
+
+
 def draw_series(
     axes: Any, tips: Tips, rows: Records, metric: str, series: str, names: Sequence[str], *, width: float = 0.0,
     length: int = 28, digits: int = 2, tip: Sequence[str] = (),

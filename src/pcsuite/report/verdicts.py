@@ -18,7 +18,7 @@ VALIDITY, TOKENS = "json_valid", "total_tokens"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictSentence:
     """One sentence, the numbers behind it, and whether it is good news."""
 
     text: str
@@ -33,7 +33,7 @@ class VerdictGroup:
     task: str
     model: str
     decoding: str
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[VerdictSentence] = field(default_factory=list)
 
 
 def verdict_groups(
@@ -63,7 +63,9 @@ def verdict_groups(
     ]
 
 
-def overview(effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics) -> list[Verdict]:
+def overall_verdicts(
+    effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics
+) -> list[VerdictSentence]:
     """What holds over all tasks and models: one sentence per metric that any condition moved.
 
     Nothing for one task on one model, of which the group's own sentences say it all.
@@ -72,7 +74,7 @@ def overview(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if len(groups) < 2:
         return []
     rows = [row for group in groups.values() for row in group]
-    found = [_across(_of(rows, metric), metric, metrics) for metric in _spoken_of(metrics)]
+    found = [_across(_of(rows, metric), metric, metrics) for metric in _verdict_metrics(metrics)]
     ratios: dict[str, list[float]] = {}
     for row in _of(rows, TOKENS):
         if row["control"] > 0:
@@ -80,7 +82,7 @@ def overview(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if ratios:
         words = [f"{name} {median(ratios[name]):.1f}×" for name in sorted(ratios, key=natural_key)]
         label = _capitalised(metrics.label(TOKENS))
-        found.append(Verdict(f"{label} against the control, in the median: {join_words(words)}"))
+        found.append(VerdictSentence(f"{label} against the control, in the median: {join_words(words)}"))
     return [verdict for verdict in found if verdict is not None]
 
 
@@ -108,7 +110,7 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     moved = [row for row in rows if is_significant(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
-    told = []
+    parts = []
     for side, largest in ((gains, max), (losses, min)):
         if side:
             row = largest(side, key=lambda row: row["delta"])
@@ -116,9 +118,9 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
             interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}, "
             interval = "" if row["delta_low"] is None else interval
             items = counted(row["n_items"], "item")
-            told.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}{items}){more}")
-    if told:
-        return f"{where}{'; '.join(told)}."
+            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}{items}){more}")
+    if parts:
+        return f"{where}{'; '.join(parts)}."
     widths = [row["delta_high"] - row["delta_low"] for row in rows if row["delta_low"] is not None]
     if not widths:
         return f"{where}No condition moved {label}: it is the same on all {rows[0]['n_items']} items."
@@ -129,7 +131,7 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     )
 
 
-def _spoken_of(metrics: Metrics) -> list[str]:
+def _verdict_metrics(metrics: Metrics) -> list[str]:
     """Metrics of the sentences: those that are better high first, then unsupported content, format and the rest."""
     order = {"primary": 0, "hallucination": 1, "format": 2}
     compared = [name for name in metrics.compared_in("effects") if metrics[name].higher_is_better is not None]
@@ -174,7 +176,7 @@ def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> Verdict | None:
+def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> VerdictSentence | None:
     """The condition that moved a metric most reliably, then the others; nothing where none moved it."""
     if not rows:
         return None
@@ -191,17 +193,21 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> Verdict | 
     if not moving:
         pairs = tallies[0].pairs
         words = f"No condition moved the {name} beyond chance on any of {pairs} task–model pairs"
-        return Verdict(words) if metric == SCORE else None
+        return VerdictSentence(words) if metric == SCORE else None
     best = max(moving, key=lambda tally: (tally.better / tally.pairs, tally.gain))
     if not best.better:
         worst = max(moving, key=lambda tally: tally.worse / tally.pairs)
         where = f"{worst.worse} of {worst.pairs} task–model pairs (after correction)"
-        return Verdict(f"{worst.condition} made the {name} worse on {where}", _listed(moving), "bad")
+        return VerdictSentence(
+            f"{worst.condition} made the {name} worse on {where}", _tallies_text(moving), "bad"
+        )
     where = f"{best.better} of {best.pairs} task–model pairs (after correction)"
     text = f"{best.condition} improved the {name} on {where}, by {signed(best.median)} in the median"
     others = [tally for tally in moving if tally is not best]
     harm = any(tally.worse > tally.better for tally in moving)
-    return Verdict(text, f"Others: {_listed(others)}" if others else "", "neutral" if harm else "good")
+    return VerdictSentence(
+        text, f"Others: {_tallies_text(others)}" if others else "", "neutral" if harm else "good"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +222,7 @@ class _Tally:
     gain: float
 
 
-def _listed(tallies: Sequence[_Tally]) -> str:
+def _tallies_text(tallies: Sequence[_Tally]) -> str:
     parts = []
     for tally in tallies:
         sides = [f"better on {tally.better}"] if tally.better else []
@@ -227,7 +233,7 @@ def _listed(tallies: Sequence[_Tally]) -> str:
 
 def _group_verdicts(
     rows: Sequence[Record], metrics: Metrics, constrained: Collection[str], selected: Record | None
-) -> list[Verdict]:
+) -> list[VerdictSentence]:
     found = []
     scores = _of(rows, SCORE)
     if scores:
@@ -244,14 +250,14 @@ def _group_verdicts(
         if any(is_significant(row) and row["delta"] > 0 for row in scores):
             # What a judge says that nobody has checked is told, and praised by nothing.
             sure: Tone = "neutral" if best.get("judge") == NOT_VALIDATED else "good"
-            found.append(Verdict(_change(best, label), evidence, sure))
+            found.append(VerdictSentence(_change(best, label), evidence, sure))
         elif best["delta"] >= 0:
             text = f"No condition raised {label} beyond chance; at most, {_change(best, 'it')}"
-            found.append(Verdict(text, evidence))
+            found.append(VerdictSentence(text, evidence))
         else:  # nothing raised it at all, so that a loss that holds is no "at most"
             least = _change(best, "it") if len(scores) == 1 else f"the least loss: {_change(best, 'it')}"
             worst: Tone = "bad" if is_significant(best) else "neutral"
-            found.append(Verdict(f"Every condition lowered {label}; {least}", evidence, worst))
+            found.append(VerdictSentence(f"Every condition lowered {label}; {least}", evidence, worst))
     valid = _of(rows, VALIDITY)
     if valid:
         best = max(
@@ -259,17 +265,19 @@ def _group_verdicts(
         )
         if best["delta"] != 0:
             tone: Tone = "neutral" if not is_significant(best) else "good" if best["delta"] > 0 else "bad"
-            found.append(Verdict(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
-    for metric in _spoken_of(metrics):
+            found.append(VerdictSentence(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
+    for metric in _verdict_metrics(metrics):
         for row in _of(rows, metric) if metric != VALIDITY else ():
             if is_significant(row) and metrics.improved(metric, row["delta"]) is False:
-                found.append(Verdict(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad"))
+                found.append(
+                    VerdictSentence(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad")
+                )
     tokens = [row for row in _of(rows, TOKENS) if row["control"] > 0]
     if tokens:
         ratios = [f"{row['condition']} {row['treated'] / row['control']:.1f}×" for row in tokens]
         level = f"{figure_text(tokens[0]['control'], 0)} under {tokens[0]['baseline']}"
         label = _capitalised(metrics.label(TOKENS))
-        found.append(Verdict(f"{label}: {level}; {join_words(ratios)} that many"))
+        found.append(VerdictSentence(f"{label}: {level}; {join_words(ratios)} that many"))
     return found
 
 

@@ -205,7 +205,7 @@ def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
     shared = frozenset.intersection(*sets) if sets else frozenset()
     sentences = []
     if shared:
-        words = _listed(sorted(shared))
+        words = _names_in_words(sorted(shared))
         sentences.append(
             f"{words} {'is' if len(shared) == 1 else 'are'} in every condition: no effect can be told."
         )
@@ -213,7 +213,7 @@ def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
     for together in blocks:
         if len(together) > 1:
             sentences.append(
-                f"{_listed(together)} always come together: only their joint effect can be told."
+                f"{_names_in_words(together)} always come together: only their joint effect can be told."
             )
     known = {
         entry.operator
@@ -222,13 +222,13 @@ def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
     rest = ["+".join(block) for block in blocks if "+".join(block) not in known]
     if rest:
         sentences.append(
-            f"The conditions do not tell the effects of {_listed(rest)} apart from sums of others: there are too few of"
-            " them, or they vary together."
+            f"The conditions do not tell the effects of {_names_in_words(rest)} apart from sums of others: there are"
+            " too few of them, or they vary together."
         )
     return sentences
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_in_words(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -41,7 +41,9 @@ Method = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"
 METHODS: tuple[Method, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
 RESAMPLES = 10_000
 MANY_ITEMS = 200
+"""Below so many items resamples hardly vary, and intervals are those of the mean under random weights."""
 MANY_MOVED = 30
+"""The same below this effective number of items that leave the commonest value, however many there are."""
 CLOSED_FORM_ITEMS = 1_000
 """Items from which a mean's bootstrap distribution is closer to its expansion than 10,000 draws come to it."""
 MANY_ROWS = 4_000
@@ -161,7 +163,7 @@ def bootstrap_means(
             each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
             declared = each or [cast(Bounds, bounds)] * width
         for j, column in enumerate(table.T):
-            if n < MANY_ITEMS or spread_about_common(column)[1] < MANY_MOVED:
+            if _too_few_to_resample(column):
                 limits = _bounds_of_levels(column, declared[j])
                 results[j] = mean_interval(column, level=level, bounds=limits)
             elif n >= CLOSED_FORM_ITEMS:
@@ -184,6 +186,11 @@ def bootstrap_means(
             )
             results[drawn[k]] = Estimate(value, low, high, level, n, name, se)
     return [results[j] for j in range(width)]
+
+
+def _too_few_to_resample(values: FloatArray) -> bool:
+    """Whether so few values, or so few that leave the commonest one, carry a mean that resamples say little of it."""
+    return len(values) < MANY_ITEMS or spread_about_common(values)[1] < MANY_MOVED
 
 
 def _closed_form(values: FloatArray, level: float) -> Estimate:
@@ -270,7 +277,7 @@ def bootstrap_ratio(
     value = float(above.mean()) / size
     # In units of the numerator: one claim, one right answer.
     shares = above - value * below + float(above.mean())
-    if n > 1 and (n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED):
+    if n > 1 and _too_few_to_resample(shares):
         least = -np.inf if signed or above.min() < 0 else 0.0
         most = size if least == 0 and (above <= below).all() else np.inf
         flat = mean_interval(shares, level=level, unit=1.0)
@@ -299,7 +306,7 @@ def bootstrap_micro_f1(
     if method == "auto" and n > 1:
         value = float(micro_f1(table.sum(axis=0)[None, :])[0])
         shares = linearised_f1(table)
-        if n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
+        if _too_few_to_resample(shares):
             flat = mean_interval(shares, level=level, bounds=(0.0, 1.0))
             return replace(flat, value=value)
         if n >= CLOSED_FORM_ITEMS:
@@ -338,7 +345,7 @@ def bootstrap_micro_f1_difference(
     if method == "auto" and n > 1:
         value = float(difference(both.sum(axis=0)[None, :])[0])
         shares = linearised_f1(first) - linearised_f1(second)
-        if grain > 0 or n < MANY_ITEMS or spread_about_common(shares)[1] < MANY_MOVED:
+        if grain > 0 or _too_few_to_resample(shares):
             flat = mean_interval(shares, level=level, bounds=(-1.0, 1.0), grain=grain)
             return replace(flat, value=value)
         if n >= CLOSED_FORM_ITEMS:

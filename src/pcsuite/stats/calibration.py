@@ -172,8 +172,11 @@ def risk_coverage_interval(
         half = float(require("scipy.special", "stats").stdtrit(n - 1, (1 + level) / 2)) * se
         found = Estimate(value, value - half, value + half, level, n, "linearised", se)
     else:
-        draws = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
-        found = _recentred(value, np.concatenate(draws), n, level)
+        parts = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
+        draws = np.concatenate(parts)
+        low, high = recentred_limits(value, draws, level)
+        se = float(draws.std(ddof=1))
+        found = Estimate(value, low, high, level, n, "recentred bootstrap", se)
     found = widened(found, errors, (0.0, 1.0))
     return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
 
@@ -254,9 +257,3 @@ def _area_influence(area: float, errors: FloatArray, last: npt.NDArray[np.intp])
     later = np.cumsum((rows / covered)[::-1])[::-1]
     lost = np.cumsum((rows * wrong / covered**2)[::-1])[::-1]
     return np.asarray((wrong / covered)[runs] - area + errors * later[runs] - lost[runs])
-
-
-def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
-    low, high = recentred_limits(value, draws, level)
-    se = float(draws.std(ddof=1))
-    return Estimate(value, max(0.0, low), min(1.0, high), level, n, "recentred bootstrap", se)

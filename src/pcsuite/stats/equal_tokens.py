@@ -146,39 +146,35 @@ def compare_at_equal_tokens(
         raise AnalysisError(f"{len(present)} items have all three arms, 2 are needed")
     tokens = tokens[present]
     means = tokens.mean(axis=0)
-    q = float(affordable_share(*(means[index : index + 1] for index in range(3)))[0])
-    gap = means[1] - means[0]
-    # What each item's tokens do to q; nothing where q is cut to 0 or 1.
-    pull = np.zeros(len(present))
+    q = float(_share_of_totals(means[None, :])[0])
+    # What each item's tokens do to q (its influence); nothing where q is cut to 0 or 1.
+    influence = np.zeros(len(present))
     if 0 < q < 1:
-        pull = ((tokens[:, 2] - tokens[:, 0]) - q * (tokens[:, 1] - tokens[:, 0])) / gap
+        influence = (tokens[:, 2] - tokens[:, 0] - q * (tokens[:, 1] - tokens[:, 0])) / (means[1] - means[0])
 
-    pairs = [
-        readable_pairs(*(table[present] for table in tables))
-        for tables in (
-            (free.answers,), (free.answers, retry.answers), (retry.answers,), (constrained.answers,)
-        )
-    ]  # fmt: skip
-    both, differing = (np.column_stack([pair[index] for pair in pairs]) for index in (0, 1))
-    told = np.flatnonzero((both > 0).all(axis=1))
+    def at_q(difference: Callable[[float], FloatArray], influence: FloatArray) -> FloatArray:
+        if not influence.any():
+            return difference(q)
+        slope = (difference(q + _STEP).mean() - difference(q - _STEP).mean()) / (2 * _STEP)
+        return np.asarray(difference(q) + slope * influence)
 
-    def disagreement(share: float) -> FloatArray:
-        weights = np.array([(1 - share) ** 2, 2 * share * (1 - share), share**2])
-        mixed = (differing[told, :3] @ weights) / (both[told, :3] @ weights)
-        return np.asarray(differing[told, 3] / both[told, 3] - mixed)
-
-    def linear(name: str) -> Callable[[float], FloatArray]:
+    def mean_difference(name: str) -> Callable[[float], FloatArray]:
         # Constrained less the mixture of free and retry, for something that is a mean over rows.
         first, second, third = (getattr(arm, name)[present] for arm in (free, retry, constrained))
         return lambda share: np.asarray(third - (1 - share) * first - share * second)
 
-    def at_q(difference: Callable[[float], FloatArray], moved: FloatArray) -> FloatArray:
-        slope = (
-            (difference(q + _STEP).mean() - difference(q - _STEP).mean()) / (2 * _STEP)
-            if moved.any()
-            else 0.0
+    # Pairs within free, of free and retry, within retry (those the policy mixes), and within constrained.
+    drawn_from = ((free,), (free, retry), (retry,), (constrained,))
+    pairs = [readable_pairs(*(arm.answers[present] for arm in arms)) for arms in drawn_from]
+    both, differing = (np.column_stack([pair[index] for pair in pairs]) for index in (0, 1))
+    readable = np.flatnonzero((both > 0).all(axis=1))
+    both, differing = both[readable], differing[readable]
+
+    def disagreement(share: float) -> FloatArray:
+        weights = np.array([(1 - share) ** 2, 2 * share * (1 - share), share**2])
+        return np.asarray(
+            differing[:, 3] / both[:, 3] - (differing[:, :3] @ weights) / (both[:, :3] @ weights)
         )
-        return difference(q) + slope * moved
 
     def interval(values: FloatArray) -> Estimate:
         known = values[np.isfinite(values)]
@@ -186,28 +182,31 @@ def compare_at_equal_tokens(
             return undefined("fewer than two items", len(known), level)
         return paired_bootstrap(known, rng=rng, resamples=resamples, level=level)
 
-    def share_of(rows: FloatArray) -> FloatArray:
-        return affordable_share(rows[:, 0], rows[:, 1], rows[:, 2])
-
     # Without readable pairs there is nothing to average.
-    values = at_q(disagreement, pull[told]) if len(told) else np.empty(0)
-    every = differing[told, 3] / both[told, 3] - differing[told, 2] / both[told, 2]
-    valid = at_q(linear("valid"), pull)
-    free_tokens, retry_tokens, constrained_tokens = (float(mean) for mean in means)
+    values = at_q(disagreement, influence[readable]) if len(readable) else np.empty(0)
+    valid = at_q(mean_difference("valid"), influence)
+    # In this order: each interval draws from the generator where the one before it ended.
     return EqualTokens(
-        bootstrap_totals(tokens / len(tokens), share_of, rng=rng, resamples=resamples, level=level),
-        interval(values),
-        interval(valid),
-        interval(at_q(linear("score"), pull)),
-        interval(every),
-        free_tokens,
-        retry_tokens,
-        constrained_tokens,
-        present[told],
-        values,
-        present,
-        valid,
+        share=bootstrap_totals(
+            tokens / len(tokens), _share_of_totals, rng=rng, resamples=resamples, level=level
+        ),
+        disagreement=interval(values),
+        valid=interval(valid),
+        score=interval(at_q(mean_difference("score"), influence)),
+        unrestricted=interval(differing[:, 3] / both[:, 3] - differing[:, 2] / both[:, 2]),
+        free_tokens=float(means[0]),
+        retry_tokens=float(means[1]),
+        constrained_tokens=float(means[2]),
+        rows=present[readable],
+        values=values,
+        valid_rows=present,
+        valid_values=valid,
     )
+
+
+def _share_of_totals(tokens: FloatArray) -> FloatArray:
+    """q from rows of the three arms' tokens (free, retry, constrained)."""
+    return affordable_share(tokens[:, 0], tokens[:, 1], tokens[:, 2])
 
 
 def _as_answers(answers: ArrayLike) -> IntArray:

@@ -141,8 +141,8 @@ def v_information(
     trained = fold[:, None] != np.arange(folds)
     fitted = fit_probes(table, np.repeat(codes[:, None], folds, axis=1), classes, rows=trained)
     pointwise = np.empty(n)
-    for held, weights in enumerate(fitted):
-        train, test = trained[:, held], ~trained[:, held]
+    for left_out, weights in enumerate(fitted):
+        train, test = trained[:, left_out], ~trained[:, left_out]
         prior = (np.bincount(codes[train], minlength=classes) + 1) / (train.sum() + classes)
         pointwise[test] = _log2_probability(weights, table[test], codes[test]) - np.log2(prior[codes[test]])
     return bootstrap_mean(pointwise, rng=rng, resamples=resamples, level=level, bounds=UNBOUNDED)

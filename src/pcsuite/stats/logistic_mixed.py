@@ -20,8 +20,10 @@ from pcsuite.stats.design import CellTotals, FixedDesign, indicator
 from pcsuite.stats.estimate import FloatArray, IntArray, normal_quantile
 
 _FLAT_PRIOR = 1e3
+"""At the start the coefficients are treated as random effects of this standard deviation, which hardly holds them."""
 _MODE_STEPS = 60
 _FARTHEST = 30.0
+"""Logits are cut here: beyond it a chance cannot be told from 0 or 1, and its weight would vanish."""
 _SEPARATED = 12.0
 """A coefficient beyond this (odds of 160,000 to 1) has run off: some cell is all right or all wrong."""
 
@@ -92,6 +94,7 @@ def fit_logistic_mixed(
     special, reach = require("scipy.special", "stats"), normal_quantile(level)
     scale = _scales(problem, point)
     _, hessian = _curvature(problem, point, scale)
+    # Half the Hessian of -2 log likelihood is the observed information, in steps of ``scale``.
     full = 2 * np.linalg.pinv(hessian) * np.outer(scale, scale)
     covariance = np.asarray(full[k:, k:], dtype=np.float64)
     coefficients = []
@@ -184,6 +187,7 @@ class _LaplaceProblem:
             proposal, _, penalty, logs = self._newton_step(eta, offset, self.z, small, item, replicate)
             value = self._binomial_deviance(proposal) + penalty
             step = float(np.abs(proposal - eta).max())
+            # A step that makes it worse is halved: Newton's overshoots where the chances are near 0 or 1.
             eta = proposal if value <= best + 1e-9 else (eta + proposal) / 2
             best = min(best, value)
             if step < 1e-9:

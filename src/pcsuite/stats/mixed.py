@@ -56,6 +56,7 @@ class _RemlProblem:
         self.factor_of_column = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
         by_cell = np.hstack([design, *blocks])
         columns = np.column_stack([by_cell[totals.cell], totals.total / totals.count])
+        # Replicates about their cell's mean: no θ touches their sum of squares, only σ does.
         self.within = float(np.maximum(totals.squares - totals.total**2 / totals.count, 0.0).sum())
         last = by_cell.shape[1]
         self.outer = np.r_[0 : self.fixed, last]
@@ -362,6 +363,7 @@ def _assemble(
     parameters = np.append(theta, sigma)
     free = np.append(theta > SINGULAR_BELOW, True)
     _, hessian = _curvature(problem.full_deviance, parameters, free=free)
+    # The criterion is -2 log likelihood: half its Hessian is the observed information.
     parameter_covariance = np.asarray(2 * np.linalg.pinv(hessian), dtype=np.float64)
 
     def covariance_at(point: FloatArray) -> FloatArray:
@@ -412,9 +414,11 @@ def _components(
         relative = 1.0 if is_residual else float(parameters[index])
         variance = (relative * sigma) ** 2
         if not free[index]:
+            # z² is the chi-square quantile of one degree of freedom, by which a likelihood ratio test would reject.
             high = _slice_end(problem, parameters[:-1], index, z**2) * sigma**2
             result[name] = Estimate(0.0, 0.0, high, level, problem.rows, "boundary")
             continue
+        # log sd = log θ + log σ; on this scale limits stay positive.
         gradient = np.zeros(last + 1)
         gradient[last] = 1 / sigma
         if not is_residual:

@@ -16,8 +16,10 @@ from pcsuite.stats.f1 import micro_f1
 
 PERMUTATIONS = 10_000
 ENUMERATE_UP_TO = 20
+"""Differences whose signs are flipped in every way: a million sums."""
 _LATTICE_STEPS = (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 20, 24, 30, 60, 100)
 _LATTICE_POINTS = 1 << 21
+"""Points of the longest transform: 16 MB."""
 _RELATIVE_SLACK = 1e-9
 MANY_DIFFER = 2_000
 """Differences from which the saddlepoint of a sum of signs is as good as its exact distribution, and far quicker."""

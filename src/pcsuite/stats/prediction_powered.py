@@ -108,7 +108,7 @@ def prediction_powered_mean(
     >>> round(found.tuning, 2), round(found.estimate.value, 3)
     (0.98, 0.425)
     """
-    truth, said = as_pair(gold, judged, "gold and judged", minimum=2)
+    truth, predicted = as_pair(gold, judged, "gold and judged", minimum=2)
     rest = as_vector(unlabelled, "unlabelled") if np.size(unlabelled) else np.empty(0)
     check_level(level)
     if truth.min() < bounds[0] or truth.max() > bounds[1]:
@@ -117,14 +117,14 @@ def prediction_powered_mean(
     if tuning is not None:
         tunings = np.full(n, float(tuning)) if len(rest) else np.zeros(n)
     else:
-        tunings = _leave_one_out_tunings(truth, said, len(rest))
+        tunings = _leave_one_out_tunings(truth, predicted, len(rest))
     centre = float(rest.mean()) if len(rest) else 0.0
     # Centred at the unlabelled mean, each entry is an unbiased estimate of the whole by itself.
-    entries = truth - tunings * (said - centre)
+    entries = truth - tunings * (predicted - centre)
     mean_tuning = float(tunings.mean())
     spread = abs(mean_tuning) * float(rest.std(ddof=1)) / math.sqrt(len(rest)) if len(rest) > 1 else 0.0
     value = float(entries.mean())
-    reach = float(np.abs(tunings).max() * np.abs(said - centre).max()) if len(rest) else 0.0
+    reach = float(np.abs(tunings).max() * np.abs(predicted - centre).max()) if len(rest) else 0.0
     ends = (bounds[0] - reach, bounds[1] + reach)
 
     def limits(at: float) -> tuple[float, float]:
@@ -149,12 +149,12 @@ def prediction_powered_mean(
     )
 
 
-def _leave_one_out_tunings(truth: FloatArray, said: FloatArray, others: int) -> FloatArray:
+def _leave_one_out_tunings(truth: FloatArray, predicted: FloatArray, others: int) -> FloatArray:
     """The best λ (PPI++, equation 8) for each labelled item, from the other labelled items alone."""
     n = len(truth)
     if others == 0 or n < 4:
         return np.zeros(n)
-    x, y = said - said.mean(), truth - truth.mean()
+    x, y = predicted - predicted.mean(), truth - truth.mean()
     # Sums of squares and products about the mean of the rest, from those about the mean of all.
     shrunk = n / (n - 1)
     products = float(x @ y) - shrunk * x * y

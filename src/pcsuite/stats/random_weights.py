@@ -25,9 +25,11 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import Estimate, FloatArray, TestResult, as_vector, check_level
 
 FEW_ITEMS = 30
+"""Below so many items no limit lies beyond Gaffke's; from there on the unseen item is sized by those seen."""
 MANY_LEAVE = 15
-FEW_TO_REMEMBER = 1_000
-"""Samples up to this size have their intervals remembered, a few megabytes in all."""
+"""Effective number of items that leave the commonest difference from which those seen show how far one can lie."""
+CACHED_UP_TO = 1_000
+"""Samples up to this size have their intervals cached, a few megabytes in all."""
 ALL_EQUAL = "all equal, no bounds"
 """Method of an estimate without limits: no value differed, and nothing says by how much one could."""
 Bounds = tuple[float, float]
@@ -139,10 +141,10 @@ def _saddlepoint(gaps: FloatArray, shapes: FloatArray) -> float:
             high = t
         else:
             low = t
-        room = (t - left) * (right - t)
-        tilt = curvature * room + slope * (left + right - 2.0 * t)
+        poles = (t - left) * (right - t)
+        tilt = curvature * poles + slope * (left + right - 2.0 * t)
         edge = 0.02 * (high - low)
-        following = t - slope * room / tilt if tilt > 0 else (low + high) / 2
+        following = t - slope * poles / tilt if tilt > 0 else (low + high) / 2
         # A first step may land on a pole itself, so steps stop short of the brackets.
         following = min(max(following, low + edge), high - edge)
         if slope == 0 or abs(following - t) <= 1e-9 * width:
@@ -188,8 +190,8 @@ def mean_interval(
     if len(sample) < 2:
         return Estimate(float(sample[0]), math.nan, math.nan, level, 1, "one item")
     # Of the differences of a report, more than half are asked for again: by effects, verdicts, attribution, pooling.
-    remembered = _mean_interval if len(sample) <= FEW_TO_REMEMBER else _mean_interval.__wrapped__
-    return remembered(sample.tobytes(), level, bounds, grain, unit_of(bounds) if unit is None else unit)
+    interval = _mean_interval if len(sample) <= CACHED_UP_TO else _mean_interval.__wrapped__
+    return interval(sample.tobytes(), level, bounds, grain, unit_of(bounds) if unit is None else unit)
 
 
 @lru_cache(maxsize=2048)
@@ -197,6 +199,7 @@ def _mean_interval(sample_bytes: bytes, level: float, bounds: Bounds, grain: flo
     sample = np.frombuffer(sample_bytes)
     n, value = len(sample), float(sample.mean())
     special = require("scipy.special", "stats")
+    # Hesterberg's 2015 expansion: Student's quantile, and n / (n - 1) for the divisor of a resampled variance.
     tail = float(special.ndtr(special.stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1))))
     if max(unit, grain) == 0 and np.ptp(sample) < 1e-12:
         return Estimate(value, math.nan, math.nan, level, n, ALL_EQUAL, 0.0)
@@ -249,6 +252,7 @@ def _with_end_items(
     if grain > 0:
         moved = min(moved, float(np.abs(sample - centre).sum()) / grain)
     reach = max(grain, farthest * (1 + min(1.0, 4 / max(moved, 1.0))))
+    # So few differ that they cannot show how far one may lie. The number is an effective one: 3.5 is three of them.
     if moved < 3.5:
         reach = max(reach, unit)
     weight = min(0.5, 4 / max(moved, 1.0))
@@ -299,7 +303,7 @@ def one_sided_means(deltas: FloatArray, bounds: Bounds | None = None) -> tuple[W
     if deltas.min() < low or deltas.max() > high:
         raise AnalysisError(f"differences lie outside {low:g}..{high:g}", hint="give their range as bounds")
     centre, moved, farthest = spread_about_common(deltas)
-    if len(deltas) >= 30 and moved >= MANY_LEAVE:
+    if len(deltas) >= FEW_ITEMS and moved >= MANY_LEAVE:
         reach = farthest * (1 + 4 / moved)
         low, high = max(low, centre - reach), min(high, centre + reach)
     return WeightedMean.of(deltas, end=low), WeightedMean.of(deltas, end=high)

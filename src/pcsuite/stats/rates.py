@@ -45,10 +45,10 @@ def abstention_matrix(
     >>> table.recall.value, table.misuse.value
     (0.5, 0.5)
     """
-    held, no_answer = as_pair(abstained, unanswerable, "abstained and unanswerable")
-    if held.min() < 0 or held.max() > 1 or not np.isin(no_answer, (0, 1)).all():
+    declined, no_answer = as_pair(abstained, unanswerable, "abstained and unanswerable")
+    if declined.min() < 0 or declined.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
-    bad, good = held[no_answer == 1], held[no_answer == 0]
+    bad, good = declined[no_answer == 1], declined[no_answer == 0]
     recall, misuse = (
         bootstrap_mean(values, rng=rng, resamples=resamples, level=level)
         if values.size
@@ -62,9 +62,9 @@ def abstention_matrix(
         answered_answerable=float((1 - good).sum()),
         recall=recall,
         misuse=misuse,
-        precision=bootstrap_ratio(held * no_answer, held, rng=rng, resamples=resamples, level=level),
+        precision=bootstrap_ratio(declined * no_answer, declined, rng=rng, resamples=resamples, level=level),
         correct=bootstrap_mean(
-            np.where(no_answer == 1, held, 1 - held), rng=rng, resamples=resamples, level=level
+            np.where(no_answer == 1, declined, 1 - declined), rng=rng, resamples=resamples, level=level
         ),
     )
 

@@ -28,6 +28,7 @@ from pcsuite.stats.estimate import FloatArray, as_vector, check_level
 SHARES: FloatArray = np.array([0.95 / 2**halvings for halvings in range(7)])
 """Shares of the safe stake that the bettors stake."""
 _HALVINGS = 24
+"""Of a range of at most 2: limits are found to within 1e-7."""
 
 Verdict = Literal["better", "worse", "equivalent", "no worse", "undecided"]
 

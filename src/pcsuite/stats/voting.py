@@ -114,9 +114,9 @@ def _most_trusted(
     block: FloatArray, votes: FloatArray, verifier: FloatArray, leading: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Of the leading answers of each vote and item, those with the highest mean of their readable verdicts."""
-    told = np.isfinite(verifier)
-    read = np.einsum("ma,na,nab->mnb", block, told.astype(np.float64), votes)
-    total = np.einsum("ma,na,nab->mnb", block, np.where(told, verifier, 0.0), votes)
+    has_verdict = np.isfinite(verifier)
+    read = np.einsum("ma,na,nab->mnb", block, has_verdict.astype(np.float64), votes)
+    total = np.einsum("ma,na,nab->mnb", block, np.where(has_verdict, verifier, 0.0), votes)
     trust = total / np.where(read > 0, read, 1.0)
     known = leading & (read > 0)
     judged = known.sum(axis=2, keepdims=True)

@@ -18,10 +18,11 @@ from urllib.parse import unquote, urlsplit
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.loops import run_blocking
 from pcsuite.errors import ConfigError
-from pcsuite.view.data import Viewer
 from pcsuite.view.server import asset, make_app
+from pcsuite.view.viewer import Viewer
 
 HOST = "bundle.invalid"
+"""A name that no host can have (RFC 2606)."""
 MOST_ITEMS = 60
 MOST_BYTES = 4_500_000
 _HREF = re.compile(r'href="(/[^"]*)"')
@@ -49,13 +50,13 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
         old.unlink()
     written = []
     now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-    said = (
+    notice = (
         f"Run {html.escape(run)} as files, copied {now}; at most {items} items"
         " can be opened. What is no link was not taken along: pcsuite view has all of it."
     )
     for address, text in pages.items():
         written.append(folder / names[address])
-        replace_atomically(written[-1], _local(text, names, said))
+        replace_atomically(written[-1], _local(text, names, notice))
     for name in ("view.css", "view.js"):
         written.append(folder / name)
         replace_atomically(written[-1], asset(name))
@@ -94,7 +95,7 @@ def _is_kept(link: str) -> bool:
     )
 
 
-def _local(text: str, names: Mapping[str, str], said: str) -> str:
+def _local(text: str, names: Mapping[str, str], notice: str) -> str:
     """A page as a file: links between files, no forms, what it is above it, its policy in its head."""
 
     def link(found: re.Match[str]) -> str:
@@ -109,7 +110,7 @@ def _local(text: str, names: Mapping[str, str], said: str) -> str:
     text = re.sub(r"<p data-live=.*?</p>", "", text, flags=re.DOTALL)
     text = text.replace('<div class="elsewhere" hidden>', '<div class="elsewhere">')
     text = text.replace(
-        '<main id="main" tabindex="-1">', f'<main id="main" tabindex="-1">\n<p class="small">{said}</p>'
+        '<main id="main" tabindex="-1">', f'<main id="main" tabindex="-1">\n<p class="small">{notice}</p>'
     )
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_PAGE_POLICY}">'
     return text.replace("<meta charset", f"{policy}\n<meta charset", 1)

@@ -1,4 +1,4 @@
-"""What the pages are made of: the cells, items and answers of one run, and the runs that are open.
+"""What the pages are made of: the cells, items and answers of one run.
 
 DuckDB answers over the run's Parquet; a run in progress is read on from its log. Rows are never all loaded: what a page
 needs of every row (scores by item and cell) is aggregated once for each state of the log and kept as Parquet, ordered
@@ -11,8 +11,6 @@ import json
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as StillWaiting
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -28,33 +26,31 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
-from pcsuite.errors import ConfigError, LogError, PcsuiteError, did_you_mean, require
+from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
 from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
-from pcsuite.view.runs import RunEntry, RunSummary, Summaries, as_it_stands, cost_of, list_runs
+from pcsuite.view.runs import RunEntry, RunTotals, cost_of
 from pcsuite.view.slices import SliceScores
 
 MEMORY = "700MB"
 CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
-NATURALLY = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
+NATURAL_ORDER = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
 """Item 2 before item 10."""
-REMEMBERED_SEARCHES = 16
-REMEMBERED_SCORES = 4_000_000
+CACHED_SEARCHES = 16
+CACHED_SCORES = 4_000_000
 """Scores of slices that are kept, so that paging, sorting and effects of the same slice read nothing again."""
-EASILY_READ = 200 << 20
+SMALL_LOG_BYTES = 200 << 20
 """Bytes of a log that are read through for the steps of a loop without being asked to."""
-PATIENCE_S = 1.5
-"""Seconds after which a page says that a log is still being read, instead of letting a browser wait."""
 MOST_GROUPS = 40
-REST = 10.0
+REREAD_FACTOR = 10.0
 """A log that goes on is read on after so many times the seconds that reading it took the last time."""
 
 
-class Cell(NamedTuple):
+class ItemCell(NamedTuple):
     """One item under one column, replicates folded."""
 
     column: str
@@ -80,9 +76,9 @@ class OpenRun:
         self._stamp: tuple[int, float] | None = None
         self._tables: RunTables | None = None
         self._next_read = 0.0
-        self._searched: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-        self._scored: dict[Any, SliceScores] = {}
-        self._answered: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+        self._cached_searches: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        self._cached_scores: dict[Any, SliceScores] = {}
+        self._cached_rows: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
         self.refresh()
 
     def close(self) -> None:
@@ -121,14 +117,14 @@ class OpenRun:
         with self._lock:
             old, self._tables, self._stamp = self._tables, tables, stamp
             self.manifest = read_manifest(self.log) or RunManifest()
-            for name in ("values", "bundled", "_items"):
+            for name in ("values", "bundles", "_items"):
                 self.__dict__.pop(name, None)
-            self._searched.clear()
-            self._scored.clear()
-            self._answered.clear()
+            self._cached_searches.clear()
+            self._cached_scores.clear()
+            self._cached_rows.clear()
             if old is not None:
                 old.close()
-        self._next_read = time.monotonic() + REST * (time.monotonic() - started)
+        self._next_read = time.monotonic() + REREAD_FACTOR * (time.monotonic() - started)
         return True
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -136,15 +132,15 @@ class OpenRun:
         with self._lock:
             return self._opened.query(sql, parameters)
 
-    def remembered(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def cached_query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a query that reads all answers, asked once for each state of the log."""
         key = (sql, sha256_hex(repr(parameters)))
         with self._lock:
-            if key not in self._answered:
-                if len(self._answered) >= REMEMBERED_SEARCHES:
-                    del self._answered[next(iter(self._answered))]
-                self._answered[key] = self.query(sql, parameters)
-            return self._answered[key]
+            if key not in self._cached_rows:
+                if len(self._cached_rows) >= CACHED_SEARCHES:
+                    del self._cached_rows[next(iter(self._cached_rows))]
+                self._cached_rows[key] = self.query(sql, parameters)
+            return self._cached_rows[key]
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, Any]:
         """Columns of a query as arrays."""
@@ -213,7 +209,7 @@ class OpenRun:
         }
 
     @cached_property
-    def bundled(self) -> dict[str, dict[str, tuple[str, ...]]]:
+    def bundles(self) -> dict[str, dict[str, tuple[str, ...]]]:
         """Operators of each condition by task, in natural order of the conditions."""
         rows = self.query("SELECT DISTINCT task_id, condition_id, operators FROM cells")
         named = {
@@ -225,21 +221,21 @@ class OpenRun:
             for task, axes in self.values.items()
         }
 
-    def summary(self) -> RunSummary:
+    def summary(self) -> RunTotals:
         """Rows, mean score, failures, tokens and cost of the whole run."""
         by_model = self.query(
             "SELECT model_id, sum(n), sum(failed), sum(scored), sum(score * scored), sum(all_tokens),"
             " sum(all_prompt_tokens) FROM cells GROUP BY model_id ORDER BY model_id"
         )
         rows, failed, scored, points, tokens = (
-            sum(float(row[place] or 0) for row in by_model) for place in range(1, 6)
+            sum(float(row[index] or 0) for row in by_model) for index in range(1, 6)
         )
         spent = {
             model: (float(asked or 0), float(every or 0) - float(asked or 0))
             for model, *_, every, asked in by_model
         }
         score = points / scored if scored else None
-        return RunSummary(int(rows), int(failed), score, round(tokens), cost_of(self.manifest, spent))
+        return RunTotals(int(rows), int(failed), score, round(tokens), cost_of(self.manifest, spent))
 
     # -- the matrix ---------------------------------------------------------------------------------------------
 
@@ -282,7 +278,9 @@ class OpenRun:
         found: list[Collection[str]] = []
         if wanted.query:
             found.append(
-                self._saying(wanted.query, wanted.task, inside, (wanted.task, *wanted.fixed.values()))
+                self._items_containing(
+                    wanted.query, wanted.task, inside, (wanted.task, *wanted.fixed.values())
+                )
             )
         if wanted.label:
             truths = self.truths(wanted.task)
@@ -296,31 +294,31 @@ class OpenRun:
             found.append([item for item, label in listed.items() if wanted.marked in ("any", label)])
         return found
 
-    def _saying(self, query: str, task: str, inside: str, parameters: tuple[str, ...]) -> list[str]:
+    def _items_containing(self, query: str, task: str, inside: str, parameters: tuple[str, ...]) -> list[str]:
         """Items whose input, or an answer inside the filter, has a text in it.
 
         Remembered until the log grows: a page needs it several times, and texts are most of a run's bytes.
         """
         with self._lock:
-            if (query, parameters) not in self._searched:
+            if (query, parameters) not in self._cached_searches:
                 rows = self.query(
                     f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
                     [*parameters, query],
                 )
                 inputs = self.inputs(task).items()
                 asked = [item for item, text in inputs if query.casefold() in text.casefold()]
-                if len(self._searched) >= REMEMBERED_SEARCHES:
-                    del self._searched[next(iter(self._searched))]
-                self._searched[query, parameters] = list({*asked, *(item for (item,) in rows)})
-            return self._searched[query, parameters]
+                if len(self._cached_searches) >= CACHED_SEARCHES:
+                    del self._cached_searches[next(iter(self._cached_searches))]
+                self._cached_searches[query, parameters] = list({*asked, *(item for (item,) in rows)})
+            return self._cached_searches[query, parameters]
 
     def page(
         self, wanted: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
-    ) -> tuple[int, list[tuple[str, dict[str, Cell]]]]:
+    ) -> tuple[int, list[tuple[str, dict[str, ItemCell]]]]:
         """How many items a filter lets through, and one page of them with their cells by column."""
         scores = self.scores(wanted, marks)
         order = _ordered(scores, wanted)
-        names = [scores.items[place] for place in order[offset : offset + limit]]
+        names = [scores.items[index] for index in order[offset : offset + limit]]
         column = AXES[wanted.columns]
         where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)]
         rows = self.query(
@@ -328,10 +326,10 @@ class OpenRun:
             f" WHERE {' AND '.join(where)} AND item_id IN (SELECT unnest(?))",
             [wanted.task, *wanted.fixed.values(), names],
         )
-        found: dict[str, dict[str, Cell]] = {name: {} for name in names}
+        found: dict[str, dict[str, ItemCell]] = {name: {} for name in names}
         for item, value, n, score, low, high, *flags in rows:
             named = {flag: int(count) for flag, count in zip(OUTCOMES, flags, strict=True) if count}
-            found[item][value] = Cell(value, int(n), score, low, high, named)
+            found[item][value] = ItemCell(value, int(n), score, low, high, named)
         return len(scores.items), list(found.items())
 
     def neighbours(
@@ -339,31 +337,35 @@ class OpenRun:
     ) -> tuple[str | None, str | None]:
         """The items before and after one in the matrix as it is filtered and sorted; ``None`` where there is none."""
         scores = self.scores(wanted, marks)
-        names = [scores.items[place] for place in _ordered(scores, wanted)]
+        names = [scores.items[index] for index in _ordered(scores, wanted)]
         if item not in names:
             return None, None
-        place = names.index(item)
-        return (names[place - 1] if place else None), (names[place + 1] if place + 1 < len(names) else None)
+        index = names.index(item)
+        return (names[index - 1] if index else None), (names[index + 1] if index + 1 < len(names) else None)
 
     def scores(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> SliceScores:
         """Scores of all items that a filter lets through, by column; remembered until the log grows."""
         marked = frozenset((marks or {}).items()) if wanted.marked else None
         key = (tuple(state_of(replace(wanted, sort="item")).items()), marked)
         with self._lock:
-            if key in self._scored:
-                self._scored[key] = self._scored.pop(key)  # the last used goes last
-                return self._scored[key]
+            if key in self._cached_scores:
+                self._cached_scores[key] = self._cached_scores.pop(key)  # the last used goes last
+                return self._cached_scores[key]
         rest, parameters = self._grouped(wanted, marks)
         names = self.values[wanted.task][wanted.columns]
         column = AXES[wanted.columns]
         pivoted = ", ".join(f"max(score) FILTER ({column} = ?) AS c{index}" for index in range(len(names)))
-        found = self.columns(f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURALLY}", [*names, *parameters])
+        found = self.columns(
+            f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURAL_ORDER}", [*names, *parameters]
+        )
         own = {name: found[f"c{index}"].astype(float) for index, name in enumerate(names)}
         made = SliceScores(found["item_id"].tolist(), own)
         with self._lock:
-            self._scored[key] = made
-            while len(self._scored) > 1 and sum(map(_size, self._scored.values())) > REMEMBERED_SCORES:
-                del self._scored[next(iter(self._scored))]
+            self._cached_scores[key] = made
+            # An id takes about as much memory as eight scores.
+            sizes = [len(own.items) * (len(own.columns) + 8) for own in self._cached_scores.values()]
+            while len(sizes) > 1 and sum(sizes) > CACHED_SCORES:
+                del self._cached_scores[next(iter(self._cached_scores))], sizes[0]
         return made
 
     # -- one item -----------------------------------------------------------------------------------------------
@@ -401,9 +403,9 @@ class OpenRun:
         return found
 
     @property
-    def is_easily_read(self) -> bool:
+    def is_small(self) -> bool:
         """Whether the log is small enough to be read through for one page."""
-        return (self._stamp or (0, 0.0))[0] <= EASILY_READ
+        return (self._stamp or (0, 0.0))[0] <= SMALL_LOG_BYTES
 
     def logged(self, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
         """Rows as the log has them, with what the tables lack (steps of loops, calls of a judge); the newest counts.
@@ -493,137 +495,14 @@ class OpenRun:
         return {name: sorted(values) for name, values in found.items() if 2 <= len(values) <= MOST_GROUPS}
 
 
-def _size(scores: SliceScores) -> int:
-    return len(scores.items) * (len(scores.columns) + 8)  # an id takes about as much as eight scores
-
-
 def _ordered(scores: SliceScores, wanted: Filter) -> list[int]:
-    """Places of the items in the order of the matrix, those without the score that is sorted by last."""
+    """Indices of the items in the order of the matrix, those without the score that is sorted by last."""
     descending = wanted.sort.startswith("-")
     kind, _, name = wanted.sort.removeprefix("-").partition(":")
     if kind not in ("score", "gain"):
-        places = range(len(scores.items))
-        return list(reversed(places) if descending else places)
+        indices = range(len(scores.items))
+        return list(reversed(indices) if descending else indices)
     key = scores.columns[name]
     if kind == "gain":
         key = key - scores.columns[wanted.base]
-    return [int(place) for place in np.argsort(-key if descending else key, kind="stable")]
-
-
-class StillReading(PcsuiteError):
-    """A log is being read for the first time, and it takes longer than a page should wait."""
-
-    def __init__(self, entry: RunEntry, seconds: float) -> None:
-        super().__init__(f"run '{entry.name}' is being read for the first time")
-        self.entry, self.seconds = entry, seconds
-
-
-class Viewer:
-    """The runs of an output folder, opened as they are asked for.
-
-    With ``patience`` (seconds) :meth:`run` raises :class:`StillReading` where opening takes longer, and goes on in a
-    thread of its own.
-    """
-
-    def __init__(
-        self,
-        output_dir: Path,
-        suite: Suite | None = None,
-        evals: Path | None = None,
-        *,
-        patience: float | None = None,
-    ) -> None:
-        self.output_dir = Path(output_dir)
-        self.evals = evals
-        """Folder of the verifier's evals, where there is one to look at."""
-        self.summaries = Summaries(self.output_dir)
-        self._suite = suite
-        self._patience = patience
-        self._closed = False
-        self._lock = threading.Lock()
-        self._known: dict[str, RunEntry] = {}
-        self._open: dict[str, OpenRun] = {}
-        self._reading: dict[str, tuple[float, Future[OpenRun]]] = {}
-
-    def entries(self) -> list[RunEntry]:
-        """The runs that are there now, the newest first."""
-        found = list_runs(self.output_dir)
-        self._known = {entry.name: entry for entry in found}
-        return found
-
-    def entry(self, name: str) -> RunEntry:
-        """A run by name as it stood when the folder was last listed; a ``ConfigError`` where it is not there now."""
-        known = self._known.get(name)
-        if known is None or not log_segments(known.log):
-            self.entries()
-            known = self._known.get(name)
-        if known is None:
-            with self._lock:
-                gone = self._open.pop(name, None)
-            if gone is not None:
-                gone.close()
-            raise ConfigError(
-                f"there is no run '{name}' in {self.output_dir}", hint=did_you_mean(name, list(self._known))
-            )
-        return known
-
-    def run(self, name: str) -> OpenRun:
-        """A run by name, read on where its log has grown; a ``ConfigError`` where there is none.
-
-        While more is read of a run that is open, it is shown as it was.
-        """
-        entry = self.entry(name)
-        with self._lock:
-            held = self._open.get(name)
-            if name not in self._reading and (held is None or held.is_behind):
-                self._reading[name] = (time.monotonic(), self._start_reading(entry, held))
-            started, future = self._reading.get(name, (0.0, None))
-        if future is not None:
-            try:
-                held = future.result(self._patience)
-            except StillWaiting:
-                if held is None:
-                    raise StillReading(entry, time.monotonic() - started) from None
-                return held
-            except BaseException:
-                self._reading.pop(name, None)
-                raise
-            self._reading.pop(name, None)
-        assert held is not None
-        return held
-
-    def _start_reading(self, entry: RunEntry, held: OpenRun | None) -> Future[OpenRun]:
-        """Open a run, or read on, in a thread that does not keep the process alive: Ctrl-C may come at any time."""
-        future: Future[OpenRun] = Future()
-
-        def work() -> None:
-            try:
-                future.set_result(self._read(entry, held))
-            except BaseException as error:  # whoever waits for it gets it
-                future.set_exception(error)
-
-        threading.Thread(target=work, name=f"pcsuite-view-{entry.name}", daemon=True).start()
-        return future
-
-    def _read(self, entry: RunEntry, held: OpenRun | None) -> OpenRun:
-        # The stamp of before: what is written meanwhile is no part of the summary.
-        before = as_it_stands(entry)
-        if held is None:
-            held = OpenRun(entry, self.output_dir / "view" / entry.name, self._suite)
-            with self._lock:
-                self._open[entry.name] = held
-        else:
-            held.refresh()
-        if self._closed:
-            held.close()
-            raise ConfigError(f"run '{entry.name}' was closed")
-        self.summaries.put(before, held.summary())
-        return held
-
-    def close(self) -> None:
-        """Close what is open; what is still being read is not waited for."""
-        self._closed = True
-        with self._lock:
-            runs, self._open = list(self._open.values()), {}
-        for run in runs:
-            run.close()
+    return [int(index) for index in np.argsort(-key if descending else key, kind="stable")]

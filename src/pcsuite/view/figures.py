@@ -1,7 +1,7 @@
 """The report's figures, recomputed for whatever the filter lets through.
 
-Each mark of a figure has its numbers in words and leads to the matrix of the items behind it. Everything is placed
-here, in points of the drawing; the template only writes it down.
+Each point of a figure has its numbers in words and leads to the matrix of the items behind it. Everything is placed
+here, in units of the drawing; the template only writes it down.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOMENTS = (
 )
 """What a level is made of: count, mean, spread, and the values themselves where they are few."""
 MOST_CONDITIONS = 40
-"""Conditions that are drawn; marks of more would lie upon each other."""
+"""Conditions that are drawn; points of more would lie upon each other."""
 COLOURS = 8
 """Colours of the style sheet; series beyond them begin anew."""
 
@@ -45,33 +45,33 @@ class Level(NamedTuple):
     n: int
 
 
-class Mark(NamedTuple):
-    """A point of a figure in its own units, what it says, and the parameters of the matrix behind it."""
+class FigurePoint(NamedTuple):
+    """A point of a figure in its own units, its text, and the parameters of the matrix behind it."""
 
     x: float
     level: Level
-    says: str
+    text: str
     state: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Marks of one colour."""
+    """Points of one colour."""
 
     name: str
-    marks: Sequence[Mark]
+    points: Sequence[FigurePoint]
     joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedMark:
-    """A mark in points of the drawing."""
+class PlacedPoint:
+    """A point of a figure in units of the drawing."""
 
     x: float
     y: float
     low: float
     high: float
-    says: str
+    text: str
     state: Mapping[str, str]
 
 
@@ -82,65 +82,67 @@ class ViewFigure:
     kind: str
     title: str
     note: str
-    across: str
-    up: str
+    x_label: str
+    y_label: str
     names: Sequence[str]
     """Names at 0, 1, … of the x axis; empty for an axis of numbers."""
     series: Sequence[Series]
     floor: float | None = None
     ceiling: float | None = None
 
-    def placed(self) -> list[tuple[str, list[PlacedMark], str]]:
-        """The series: name, marks, and the points of the line that joins them (empty where none does)."""
-        x, y = self._across, self._up
+    def placed(self) -> list[tuple[str, list[PlacedPoint], str]]:
+        """The series: name, points, and the corners of the line that joins them (empty where none does)."""
+        x, y = self._x, self._y
         found = []
         for series in self.series:
-            marks = []
-            for mark in series.marks:
-                low, high = (y(limit) if limit == limit else math.nan for limit in mark.level[1:3])
-                marks.append(PlacedMark(x(mark.x), y(mark.level.value), low, high, mark.says, mark.state))
-            line = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in marks) if series.joined else ""
-            found.append((series.name, marks, line))
+            points = []
+            for point in series.points:
+                low, high = (y(limit) if limit == limit else math.nan for limit in point.level[1:3])
+                points.append(
+                    PlacedPoint(x(point.x), y(point.level.value), low, high, point.text, point.state)
+                )
+            line = " ".join(f"{point.x:.1f},{point.y:.1f}" for point in points) if series.joined else ""
+            found.append((series.name, points, line))
         return found
 
     @property
     def names_slant(self) -> bool:
         """Whether the names along the x axis are too long to stand side by side."""
-        room = (WIDTH - LEFT - RIGHT) / max(1, len(self.names))
-        return any(min(len(name), LONGEST_NAME) * 6.6 > room for name in self.names)
+        width = (WIDTH - LEFT - RIGHT) / max(1, len(self.names))
+        return any(min(len(name), LONGEST_NAME) * 6.6 > width for name in self.names)
 
     @property
     def height(self) -> float:
-        """Points of the drawing from top to bottom, with the room that slanted names need."""
+        """Units of the drawing from top to bottom, with the room that slanted names need."""
         longest = max((min(len(name), LONGEST_NAME) for name in self.names), default=0)
         return HEIGHT + (4.6 * longest if self.names_slant else 0.0)
 
-    def ticks_across(self) -> list[tuple[float, str]]:
+    def x_ticks(self) -> list[tuple[float, str]]:
         """Places and names along the x axis."""
         if self.names:
-            return [(self._across(index), name) for index, name in enumerate(self.names)]
-        return [(self._across(value), f"{value:g}") for value in _round_ticks(*self._reach_across())]
+            return [(self._x(index), name) for index, name in enumerate(self.names)]
+        return [(self._x(value), f"{value:g}") for value in _round_ticks(*self._x_range())]
 
-    def ticks_up(self) -> list[tuple[float, str]]:
+    def y_ticks(self) -> list[tuple[float, str]]:
         """Places and numbers along the y axis."""
-        return [(self._up(value), f"{value:g}") for value in _round_ticks(*self._reach_up())]
+        return [(self._y(value), f"{value:g}") for value in _round_ticks(*self._y_range())]
 
-    def _across(self, value: float) -> float:
-        low, high = self._reach_across()
+    def _x(self, value: float) -> float:
+        low, high = self._x_range()
         return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low)
 
-    def _up(self, value: float) -> float:
-        low, high = self._reach_up()
+    def _y(self, value: float) -> float:
+        low, high = self._y_range()
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low)
 
-    def _reach_across(self) -> tuple[float, float]:
+    def _x_range(self) -> tuple[float, float]:
         if self.names:
             return -0.6, len(self.names) - 0.4
-        return _reach(mark.x for series in self.series for mark in series.marks)
+        return _padded_range(point.x for series in self.series for point in series.points)
 
-    def _reach_up(self) -> tuple[float, float]:
-        seen = [v for series in self.series for mark in series.marks for v in mark.level[:3] if v == v]
-        low, high = _reach(seen)
+    def _y_range(self) -> tuple[float, float]:
+        seen = [v for series in self.series for point in series.points for v in point.level[:3] if v == v]
+        low, high = _padded_range(seen)
         return low if self.floor is None else self.floor, high if self.ceiling is None else self.ceiling
 
 
@@ -155,18 +157,18 @@ def view_figures(
     values = run.values[wanted.task]
     fixed = {axis: wanted.fixed.get(axis, values[axis][0]) for axis in AXES if axis != "condition"}
     wanted = replace(wanted, columns="condition", fixed=fixed, base=values["condition"][0])
-    drawing = _Drawing(run, wanted, *run.matching(wanted, marks))
+    builder = _FigureBuilder(run, wanted, *run.matching(wanted, marks))
     made = (
-        drawing.ladder(),
-        drawing.disagreement(),
-        drawing.pareto(),
-        drawing.robustness(),
-        drawing.by_size(),
+        builder.ladder(),
+        builder.disagreement(),
+        builder.pareto(),
+        builder.robustness(),
+        builder.by_size(),
     )
     return [figure for figure in made if figure is not None]
 
 
-class _Drawing:
+class _FigureBuilder:
     """The figures of one filter, and the levels that several of them share."""
 
     def __init__(self, run: OpenRun, wanted: Filter, items: str, parameters: list[Any]) -> None:
@@ -218,7 +220,7 @@ class _Drawing:
         """How often two replicates of an item differ, by condition and regime."""
         if self._run.query("SELECT max(n) FROM cells WHERE task_id = ?", [self._wanted.task]) == [(1,)]:
             return None
-        rows = self._run.remembered(
+        rows = self._run.cached_query(
             f"SELECT decoding_id, condition_id, {_MOMENTS} FROM (SELECT decoding_id, condition_id, item_id,"
             " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
             " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"
@@ -238,25 +240,25 @@ class _Drawing:
         )
 
     def pareto(self) -> ViewFigure | None:
-        """Score against tokens, a mark for each condition of a model."""
+        """Score against tokens, a point for each condition of a model."""
         regime, perturbation = self._fixed("decoding", "perturbation")
         series = []
         for model in self._values("model"):
-            marks = []
+            points = []
             for condition in self._conditions:
                 level, tokens = self._levels.get((model, regime, perturbation, condition), (None, 0.0))
                 if level is not None and tokens:
-                    says = f"{condition}, {model}: {_words(level)} at {tokens:.0f} tokens"
-                    marks.append(Mark(tokens, level, says, self._state(condition, model=model)))
-            if marks:
-                series.append(Series(model, marks))
-        every = [mark for one in series for mark in one.marks]
+                    text = f"{condition}, {model}: {_words(level)} at {tokens:.0f} tokens"
+                    points.append(FigurePoint(tokens, level, text, self._state(condition, model=model)))
+            if points:
+                series.append(Series(model, points))
+        every = [point for one in series for point in one.points]
         if len(every) < 2:
             return None
-        scores, costs = [mark.level.value for mark in every], [mark.x for mark in every]
-        front = [mark for mark, on in zip(every, pareto_front(scores, costs), strict=True) if on]
-        front.sort(key=lambda mark: mark.x)
-        names = " → ".join(mark.says.split(",")[0] for mark in front)
+        scores, costs = [point.level.value for point in every], [point.x for point in every]
+        front = [point for point, on in zip(every, pareto_front(scores, costs), strict=True) if on]
+        front.sort(key=lambda point: point.x)
+        names = " → ".join(point.text.split(",")[0] for point in front)
         note = (
             f"No other point is both better and cheaper than those of the front ({names}); means are noisy."
         )
@@ -296,14 +298,14 @@ class _Drawing:
             return None
         series = []
         for condition in self._conditions:
-            marks = []
+            points = []
             for x, model in enumerate(models):
                 level, _ = self._levels.get((model, regime, perturbation, condition), (None, 0.0))
                 if level is not None:
-                    says = f"{condition} on {model}: {_words(level)}"
-                    marks.append(Mark(x, level, says, self._state(condition, model=model)))
-            if marks:
-                series.append(Series(condition, marks, joined=True))
+                    text = f"{condition} on {model}: {_words(level)}"
+                    points.append(FigurePoint(x, level, text, self._state(condition, model=model)))
+            if points:
+                series.append(Series(condition, points, joined=True))
         if not series:
             return None
         names = [
@@ -319,7 +321,7 @@ class _Drawing:
         kind: str,
         title: str,
         note: str,
-        up: str,
+        y_label: str,
         level_of: Any,
         *,
         series: str = "decoding",
@@ -334,16 +336,18 @@ class _Drawing:
         found = []
         for index, name in enumerate(names):
             offset = min(0.18, 0.7 / len(names)) * (index - (len(names) - 1) / 2)
-            marks = []
+            points = []
             for x, condition in enumerate(self._conditions):
                 level = level_of(name, condition)
                 if level is not None:
-                    says = f"{condition}, {name}: {_words(level)}"
-                    marks.append(Mark(x + offset, level, says, self._state(condition, **{series: name})))
-            found.append(Series(name, marks))
+                    text = f"{condition}, {name}: {_words(level)}"
+                    points.append(
+                        FigurePoint(x + offset, level, text, self._state(condition, **{series: name}))
+                    )
+            found.append(Series(name, points))
         if not found:
             return None
-        return ViewFigure(kind, title, note, "condition", up, self._conditions, found, **limits)
+        return ViewFigure(kind, title, note, "condition", y_label, self._conditions, found, **limits)
 
     def _level(self, condition: str, **axes: str) -> Level | None:
         key = {**self._wanted.fixed, **axes}
@@ -357,7 +361,7 @@ class _Drawing:
         return [self._wanted.fixed[axis] for axis in axes]
 
     def _state(self, condition: str, **axes: str) -> Mapping[str, str]:
-        """The matrix of the items behind a mark, those with the lowest scores of its condition first."""
+        """The matrix of the items behind a point, those with the lowest scores of its condition first."""
         fixed = {**self._wanted.fixed, **axes}
         return state_of(replace(self._wanted, fixed=fixed, sort=f"score:{condition}"))
 
@@ -382,12 +386,12 @@ def _words(level: Level) -> str:
     return f"{level.value:.3f}{limits} on {level.n:,} item{'' if level.n == 1 else 's'}"
 
 
-def _reach(values: Iterable[float]) -> tuple[float, float]:
+def _padded_range(values: Iterable[float]) -> tuple[float, float]:
     """The least and the largest value with some room around them."""
     seen = list(values)
     low, high = min(seen), max(seen)
-    room = 0.08 * (high - low) or 0.1 * (abs(high) or 1.0)
-    return low - room, high + room
+    margin = 0.08 * (high - low) or 0.1 * (abs(high) or 1.0)
+    return low - margin, high + margin
 
 
 def _round_ticks(low: float, high: float) -> list[float]:

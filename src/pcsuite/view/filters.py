@@ -92,7 +92,7 @@ def filter_of(run: OpenRun, query: Mapping[str, str]) -> Filter:
         _one_of("marked", marked, ("any", *LABELS))
     return Filter(
         task, columns, fixed, base, only, query.get("q", ""), query.get("label", ""), query.get("group", ""),
-        number_of(query, "tokens_from"), number_of(query, "tokens_to"), marked, sort,
+        whole_number(query, "tokens_from"), whole_number(query, "tokens_to"), marked, sort,
     )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def _one_of(name: str, value: str, known: Collection[str]) -> None:
         raise ConfigError(f"{name}: there is no '{shorten(value, 80)}' here", hint=did_you_mean(value, known))
 
 
-def number_of(query: Mapping[str, str], name: str) -> int | None:
+def whole_number(query: Mapping[str, str], name: str) -> int | None:
     """A whole number of an address from 0 on, ``None`` where it has none; a ``ConfigError`` for anything else."""
     text = query.get(name, "").strip()
     if not text:

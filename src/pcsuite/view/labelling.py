@@ -10,32 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import ConfigError
 from pcsuite.logging.labels import CANNOT_TELL, LABEL_WORDS, JudgeSample, Labels, read_sample
-from pcsuite.view.data import OpenRun, Viewer
-from pcsuite.view.filters import number_of
+from pcsuite.view.data import OpenRun
+from pcsuite.view.filters import whole_number
+from pcsuite.view.viewer import Viewer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-def label(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
+def label_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """One answer (or pair) with the rubric and a button for each label; by default the next without a label."""
     run = viewer.run(request.path_params["run"])
     sample, labels = sample_of(run), Labels(run.log).read()
     units = sample.units
-    open_units = [place for place, unit in enumerate(units) if unit.id not in labels]
-    asked = number_of(request.query_params, "at")
-    place = asked - 1 if asked is not None else (open_units[0] if open_units else None)
-    if place is not None and not 0 <= place < len(units):
+    open_units = [index for index, unit in enumerate(units) if unit.id not in labels]
+    asked = whole_number(request.query_params, "at")
+    index = asked - 1 if asked is not None else (open_units[0] if open_units else None)
+    if index is not None and not 0 <= index < len(units):
         raise ConfigError(f"the sample has {len(units)} answers, there is no number {asked}")
     context: dict[str, Any] = {
         "run": run,
         "total": len(units),
         "done": len(units) - len(open_units),
-        "place": place,
+        "index": index,
         "unit": None,
     }
-    if place is not None:
-        unit = units[place]
+    if index is not None:
+        unit = units[index]
         found = run.item(unit.task, unit.item)
         known = labels.get(unit.id)
         context |= {

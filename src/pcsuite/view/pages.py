@@ -17,12 +17,8 @@ import yaml
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
-from pcsuite.verifier.compare import results_document
-from pcsuite.verifier.evals import find_evals, score_evals
-from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.paths import item_of
-from pcsuite.verifier.scores import pool
-from pcsuite.view.data import OpenRun, Viewer
+from pcsuite.view.data import OpenRun
+from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import (
     BOTTOM,
     COLOURS,
@@ -35,21 +31,22 @@ from pcsuite.view.figures import (
     WIDTH,
     view_figures,
 )
-from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, number_of
-from pcsuite.view.labelling import label
+from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
+from pcsuite.view.labelling import label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
-from pcsuite.view.runs import LARGEST_SUMMED, RunEntry, planned_rows
+from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
     adjusted_over,
-    ladder,
+    condition_levels,
     prompt_blocks,
     read_part,
     scatter_points,
     slice_effects,
     word_diff,
 )
+from pcsuite.view.viewer import Viewer
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -69,11 +66,16 @@ CLIP = 200_000
 """Characters of a text that a page shows."""
 
 
-def overview(viewer: Viewer, request: Request) -> Page:
-    """The runs of the folder with what came out of each, and the way to the evals."""
+def overview_page(viewer: Viewer, request: Request) -> Page:
+    """The runs of the folder with what came out of each, and a link to the evals."""
     every = viewer.entries()
     words = request.query_params.get("q", "").casefold().split()
-    found = [entry for entry in every if all(word in _said_of(entry) for word in words)]
+    searched = [
+        " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold() for entry in every
+    ]
+    found = [
+        entry for entry, text in zip(every, searched, strict=True) if all(word in text for word in words)
+    ]
     number, pages = _page_number(request, len(found))
     shown = found[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
     viewer.summaries.fill(shown, SUMMING_S)
@@ -91,23 +93,15 @@ def overview(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def _said_of(entry: RunEntry) -> str:
-    """What a search in the overview looks into."""
-    return " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold()
-
-
 def _page_number(request: Request, total: int) -> tuple[int, int]:
     """The page that is asked for, at most the last, and how many there are."""
     pages = max(1, -(-total // PAGE_ITEMS))
-    return min(max(1, number_of(request.query_params, "page") or 1), pages), pages
+    return min(max(1, whole_number(request.query_params, "page") or 1), pages), pages
 
 
-def matrix(viewer: Viewer, request: Request) -> Page:
+def matrix_page(viewer: Viewer, request: Request) -> Page:
     """Items by columns with the score in each cell, and the effects of what the filter lets through."""
-    run = viewer.run(request.path_params["run"])
-    wanted = filter_of(run, request.query_params)
-    marks = Marks(run.log).read()
-    labels = {key: mark.label for key, mark in marks.items()}
+    run, wanted, marks, labels = _slice_of(viewer, request, request.query_params)
     values = run.values[wanted.task][wanted.columns]
     chosen = [name for name in request.query_params.get("show", "").replace(" ", "").split(",") if name]
     unknown = [name for name in chosen if name not in values]
@@ -120,8 +114,8 @@ def matrix(viewer: Viewer, request: Request) -> Page:
     total, rows = run.page(wanted, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
     listed = [item for item, _ in rows]
     return "matrix.html.j2", {
-        **_common(run, wanted),
-        **_choices(run, wanted, marks),
+        **_run_context(run, wanted),
+        **_filter_choices(run, wanted, marks),
         "rows": rows,
         "columns": shown,
         "hidden": len(columns) - len(shown),
@@ -131,8 +125,7 @@ def matrix(viewer: Viewer, request: Request) -> Page:
         "effects": {effect.column: effect for effect in slice_effects(scores, wanted.base, shown)},
         "levels": scores.means(),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
-        "titles": _told(run, wanted.columns),
-        "told": _told(run, wanted.columns),
+        "titles": _column_titles(run, wanted.columns),
         "summary": run.summary(),
         "planned": planned_rows(run.manifest),
         "truths": run.truths(wanted.task),
@@ -140,7 +133,23 @@ def matrix(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def _told(run: OpenRun, columns: str) -> dict[str, str]:
+def _slice_of(
+    viewer: Viewer, request: Request, query: Mapping[str, str]
+) -> tuple[OpenRun, Filter, dict[tuple[str, str], Mark], dict[tuple[str, str], str]]:
+    """What a page of a run is about: the run, the filter of a query, the run's marks, and their labels alone."""
+    run = viewer.run(request.path_params["run"])
+    marks = Marks(run.log).read()
+    return run, filter_of(run, query), marks, {key: mark.label for key, mark in marks.items()}
+
+
+def _by_condition(query: Mapping[str, str]) -> dict[str, str]:
+    """The query of a page whose columns can only be conditions: what names columns of another axis is dropped."""
+    if query.get("columns", "condition") == "condition":
+        return dict(query)
+    return {**query, "columns": "condition", "base": "", "only": "", "sort": ""}
+
+
+def _column_titles(run: OpenRun, columns: str) -> dict[str, str]:
     """What the manifest says of the conditions or models that stand above the columns."""
     if columns == "condition":
         return {
@@ -162,7 +171,7 @@ def _regimes(run: OpenRun) -> dict[str, str]:
     }
 
 
-def _choices(run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], Mark]) -> dict[str, Any]:
+def _filter_choices(run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], Mark]) -> dict[str, Any]:
     """What the filters of a page may be set to."""
     found = sorted(set(run.truths(wanted.task).values()))
     return {
@@ -172,40 +181,39 @@ def _choices(run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], Mark]
     }
 
 
-def item(viewer: Viewer, request: Request) -> Page:
+def item_page(viewer: Viewer, request: Request) -> Page:
     """One item: its input and truth, the answers side by side, two of them word by word, and the steps of loops."""
-    run = viewer.run(request.path_params["run"])
-    wanted = filter_of(run, {**request.query_params, "task": request.path_params["task"]})
+    given = {**request.query_params, "task": request.path_params["task"]}
+    run, wanted, marks, labels = _slice_of(viewer, request, given)
     name = request.path_params["item"]
     answers = run.answers(wanted.task, name)
     if not answers:
         raise ConfigError(f"task '{wanted.task}' has no item '{name}' in this run")
-    marks = Marks(run.log).read()
     beside = [row for row in answers if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items())]
     for row in beside:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
-        row["reading"] = _reading(row)
+        row["reading"] = _reading_notes(row)
         row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
     chosen = first in by_id and second in by_id
-    diff = None
+    diff, compared = None, [by_id[run_id]["text"] or "" for run_id in (first, second) if chosen]
     if chosen:
-        diff = word_diff(by_id[first]["text"] or "", by_id[second]["text"] or "")
+        diff = word_diff(compared[0], compared[1])
     elif beside:  # what a form offers at first: the base, and the next answer
         first = next((row for row in beside if row[AXES[wanted.columns]] == wanted.base), beside[0])["run_id"]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
     asked = request.query_params.get("steps", "")
     wanted_rows = [row["run_id"] for row in beside if row["has_steps"]]
-    if not run.is_easily_read:
+    if not run.is_small:
         wanted_rows = [run_id for run_id in wanted_rows if run_id == asked]
-    judged = wanted.task in judges_of(run.manifest) and (run.is_easily_read or asked)
+    judged = wanted.task in judges_of(run.manifest) and (run.is_small or asked)
     logged = run.logged([*wanted_rows, *(by_id if judged else ())])
     found = run.item(wanted.task, name)
-    before, after = run.neighbours(wanted, name, {key: mark.label for key, mark in marks.items()})
+    before, after = run.neighbours(wanted, name, labels)
     key = AXES[wanted.columns]
     return "item.html.j2", {
-        **_common(run, wanted),
+        **_run_context(run, wanted),
         "item": name,
         "input": found.input_text if found else None,
         "truth": found.truth if found else None,
@@ -214,7 +222,7 @@ def item(viewer: Viewer, request: Request) -> Page:
         "columns_key": key,
         "names": {row["run_id"]: f"{row[key]}, seed {row['seed']}" for row in beside},
         "diff": diff,
-        "diff_cut": LONGEST_DIFF if chosen and _is_cut(by_id[first], by_id[second]) else 0,
+        "diff_cut": LONGEST_DIFF if max(map(len, compared), default=0) > LONGEST_DIFF else 0,
         "first": by_id.get(first),
         "second": by_id.get(second),
         "steps": {
@@ -231,10 +239,6 @@ def item(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def _is_cut(*rows: Mapping[str, Any]) -> bool:
-    return any(len(row["text"] or "") > LONGEST_DIFF for row in rows)
-
-
 def _fields(text: str | None) -> dict[str, Any]:
     """The fields that were read from an answer, which a table has as JSON."""
     try:
@@ -244,31 +248,29 @@ def _fields(text: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _reading(row: Mapping[str, Any]) -> list[str]:
+def _reading_notes(row: Mapping[str, Any]) -> list[str]:
     """How an answer was read and how it ended, in words."""
-    said = []
+    notes = []
     if row["json_mode"] == "strict":
-        said.append("the whole text is JSON")
+        notes.append("the whole text is JSON")
     elif row["json_mode"] == "embedded":
-        said.append("from a JSON object inside the text")
+        notes.append("from a JSON object inside the text")
     elif row["json_mode"] == "none":
-        said.append("no JSON was found")
+        notes.append("no JSON was found")
     if row["schema_valid"] is not None and row["json_valid"]:
-        said.append("the schema is met" if row["schema_valid"] else "the schema is not met")
+        notes.append("the schema is met" if row["schema_valid"] else "the schema is not met")
     if row["finish_reason"] == "length" and "token limit" not in (row["parse_errors"] or ""):
-        said.append("cut off at the token limit")
+        notes.append("cut off at the token limit")
     elif row["finish_reason"] not in (None, "", "stop"):
-        said.append(f"ended: {row['finish_reason']}")
-    return said
+        notes.append(f"ended: {row['finish_reason']}")
+    return notes
 
 
-def prompt(viewer: Viewer, request: Request) -> Page:
+def prompt_page(viewer: Viewer, request: Request) -> Page:
     """The prompts of an item by block, for two conditions and beside their answers."""
     run = viewer.run(request.path_params["run"])
     given = {**request.query_params, "task": request.path_params["task"]}
-    if given.get("columns", "condition") != "condition":  # a prompt is a condition's: the rest is fixed here
-        given |= {"columns": "condition", "base": "", "only": "", "sort": ""}
-    wanted = filter_of(run, given)
+    wanted = filter_of(run, _by_condition(given))
     name = request.path_params["item"]
     rows = {
         row["condition_id"]: row
@@ -287,8 +289,10 @@ def prompt(viewer: Viewer, request: Request) -> Page:
         raise ConfigError(
             "the prompts of this run are not at hand", hint="they lie beside the log, as .prompts.z"
         )
-    left = _column(request, "left", conditions, conditions[-1])
-    right = _column(request, "right", conditions, wanted.base if wanted.base in conditions else conditions[0])
+    left = _known_name(request, "left", conditions, conditions[-1])
+    right = _known_name(
+        request, "right", conditions, wanted.base if wanted.base in conditions else conditions[0]
+    )
     shown = [
         {
             "condition": side,
@@ -302,7 +306,7 @@ def prompt(viewer: Viewer, request: Request) -> Page:
         dict.fromkeys(block.operator for side in shown for block in side["blocks"] if block.operator)
     )
     return "prompt.html.j2", {
-        **_common(run, wanted),
+        **_run_context(run, wanted),
         "item": name,
         "sides": shown,
         "conditions": conditions,
@@ -312,7 +316,7 @@ def prompt(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def _column(request: Request, name: str, known: Sequence[str], default: str) -> str:
+def _known_name(request: Request, name: str, known: Sequence[str], default: str) -> str:
     """The column that a parameter of an address names; a ``ConfigError`` for one that is not there."""
     given = request.query_params.get(name) or default
     if given not in known:
@@ -320,15 +324,12 @@ def _column(request: Request, name: str, known: Sequence[str], default: str) -> 
     return given
 
 
-def figures(viewer: Viewer, request: Request) -> Page:
+def figures_page(viewer: Viewer, request: Request) -> Page:
     """The report's figures on the items that the filter lets through."""
-    run = viewer.run(request.path_params["run"])
-    wanted = filter_of(run, request.query_params)
-    marks = Marks(run.log).read()
-    labels = {key: mark.label for key, mark in marks.items()}
+    run, wanted, marks, labels = _slice_of(viewer, request, request.query_params)
     return "figures.html.j2", {
-        **_common(run, wanted),
-        **_choices(run, wanted, marks),
+        **_run_context(run, wanted),
+        **_filter_choices(run, wanted, marks),
         "figures": view_figures(run, wanted, labels),
         "width": WIDTH,
         "height": HEIGHT,
@@ -342,22 +343,20 @@ def figures(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def scatter(viewer: Viewer, request: Request) -> Page:
+def scatter_page(viewer: Viewer, request: Request) -> Page:
     """Head to head: the items by their scores under two columns."""
-    run = viewer.run(request.path_params["run"])
-    wanted = filter_of(run, request.query_params)
+    run, wanted, marks, labels = _slice_of(viewer, request, request.query_params)
     values = run.values[wanted.task][wanted.columns]
-    first = _column(request, "x", values, wanted.base)
-    second = _column(request, "y", values, values[-1] if values[-1] != first else values[0])
-    marks = Marks(run.log).read()
-    scores = run.scores(wanted, {key: mark.label for key, mark in marks.items()})
+    first = _known_name(request, "x", values, wanted.base)
+    second = _known_name(request, "y", values, values[-1] if values[-1] != first else values[0])
+    scores = run.scores(wanted, labels)
     points = scatter_points(scores, first, second)
     coarse = len(points) > MOST_POINTS
     if coarse:
         points = scatter_points(scores, first, second, digits=1)
     return "scatter.html.j2", {
-        **_common(run, wanted),
-        **_choices(run, wanted, marks),
+        **_run_context(run, wanted),
+        **_filter_choices(run, wanted, marks),
         "x": first,
         "y": second,
         "points": points,
@@ -367,7 +366,7 @@ def scatter(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def ablation(viewer: Viewer, request: Request) -> Page:
+def ablation_page(viewer: Viewer, request: Request) -> Page:
     """A prompt as a heat map of what its blocks are worth, and the items that one block flips."""
     run = viewer.run(request.path_params["run"])
     if run.ablation is None:
@@ -387,10 +386,10 @@ def ablation(viewer: Viewer, request: Request) -> Page:
     ]
     block = request.query_params.get("block", "")
     if block:
-        _column(request, "block", full["operators"], block)
+        _known_name(request, "block", full["operators"], block)
     flips = found["flips"].get(block, {"with": [], "without": []}) if block else None
     return "ablation.html.j2", {
-        **_common(run, wanted),
+        **_run_context(run, wanted),
         "found": found,
         "blocks": blocks,
         "block": block,
@@ -398,7 +397,7 @@ def ablation(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def across(viewer: Viewer, request: Request) -> Page:
+def comparison_page(viewer: Viewer, request: Request) -> Page:
     """The same items in several runs, the largest difference between the first and the last run first."""
     listed = request.query_params.getlist("runs")
     names = [name for entry in listed for name in entry.split(",") if name]
@@ -410,7 +409,7 @@ def across(viewer: Viewer, request: Request) -> Page:
         "task", next((task for task in runs[0].values if all(task in run.values for run in runs)), "")
     )
     wanted = filter_of(runs[0], given)
-    condition = _column(request, "condition", runs[0].values[wanted.task]["condition"], wanted.base)
+    condition = _known_name(request, "condition", runs[0].values[wanted.task]["condition"], wanted.base)
     by_run, stood_in = {}, []
     for run in runs:
         own = filter_like(run, wanted)
@@ -435,7 +434,7 @@ def across(viewer: Viewer, request: Request) -> Page:
         else ""
     )
     return "across.html.j2", {
-        **_common(runs[0], wanted),
+        **_run_context(runs[0], wanted),
         "runs": runs,
         "condition": condition,
         "scores": by_run,
@@ -450,16 +449,11 @@ def across(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def operators(viewer: Viewer, request: Request) -> Page:
+def operators_page(viewer: Viewer, request: Request) -> Page:
     """The effect of each condition and operator, and what turning one off would cost."""
-    run = viewer.run(request.path_params["run"])
-    given = dict(request.query_params)
-    if given.get("columns", "condition") != "condition":
-        given |= {"columns": "condition", "base": "", "only": "", "sort": ""}
-    wanted = filter_of(run, given)
-    marks = Marks(run.log).read()
-    scores = run.scores(wanted, {key: mark.label for key, mark in marks.items()})
-    bundles = run.bundled[wanted.task]
+    run, wanted, marks, labels = _slice_of(viewer, request, _by_condition(request.query_params))
+    scores = run.scores(wanted, labels)
+    bundles = run.bundles[wanted.task]
     control = wanted.base if wanted.base in bundles else None
     twins = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in ("control", "twin")]
     found = []
@@ -469,36 +463,34 @@ def operators(viewer: Viewer, request: Request) -> Page:
     for (_, effect), adjusted in zip(found, adjusted_over([effect for _, effect in found]), strict=True):
         effect.p_bh = adjusted
     names = list(dict.fromkeys(name for own in bundles.values() for name in own))
-    off = _column(request, "off", names, "") if request.query_params.get("off") else ""
-    rungs = ladder(scores, run.values[wanted.task]["condition"])
-    longest = max((len(str(rung["name"])) for rung in rungs), default=0)
+    off = _known_name(request, "off", names, "") if request.query_params.get("off") else ""
+    levels = condition_levels(scores, run.values[wanted.task]["condition"])
+    longest = max((len(str(level["name"])) for level in levels), default=0)
     return "operators.html.j2", {
-        **_common(run, wanted),
-        **_choices(run, wanted, marks),
+        **_run_context(run, wanted),
+        **_filter_choices(run, wanted, marks),
         "total": len(scores.items),
         "found": found,
         "off": off,
         "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
         "names": names,
-        "ladder": rungs,
+        "ladder": levels,
         "step": 62,
         "room": 20 if longest <= 8 else 20 + 5 * min(longest, 24),
-        "pad": max(0, min(len(str(rungs[0]["name"])), 24) * 5 - 60) if rungs else 0,
+        "pad": max(0, min(len(str(levels[0]["name"])), 24) * 5 - 60) if levels else 0,
     }
 
 
-def marked(viewer: Viewer, request: Request) -> Page:
+def marks_page(viewer: Viewer, request: Request) -> Page:
     """The marks of a run, and the effects without the items whose truth is marked as bad."""
-    run = viewer.run(request.path_params["run"])
-    marks = Marks(run.log).read()
-    wanted = filter_of(run, request.query_params)
+    run, wanted, marks, _ = _slice_of(viewer, request, request.query_params)
     bad = {item for (task, item), mark in marks.items() if task == wanted.task and mark.label == "bad truth"}
     scores = run.scores(wanted)
     columns = run.values[wanted.task][wanted.columns] if bad else []
     without = scores.without(bad)
     counts = Counter(mark.label for mark in marks.values())
     return "marks.html.j2", {
-        **_common(run, wanted),
+        **_run_context(run, wanted),
         # Truths to be repaired first, then the newest.
         "marks": sorted(
             sorted(marks.values(), key=lambda mark: mark.made_utc, reverse=True),
@@ -512,33 +504,7 @@ def marked(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def evals(viewer: Viewer, request: Request) -> Page:
-    """Evals by field, the worst first."""
-    return "evals.html.j2", {"found": _scored_evals(viewer), "folder": str(viewer.evals)}
-
-
-def one_eval(viewer: Viewer, request: Request) -> Page:
-    """The items of one eval that are wrong."""
-    name = request.path_params["name"]
-    found = next((one for one in _scored_evals(viewer)["documents"] if one["eval_id"] == name), None)
-    if found is None:
-        raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
-    section = request.query_params.get("section", "")
-    cards: dict[str, dict[str, Any]] = {}
-    for pair in found["pairs"]:
-        cards[pair["path"]] = {"pair": pair, "errors": []}
-    for problem, place in zip(found["discrepancies"], found["locations"], strict=True):
-        path = item_of(problem["field_path"]) or problem["field_path"]
-        cards.setdefault(path, {"pair": None, "errors": []})["errors"].append({**problem, **place})
-    kept = {
-        path: card
-        for path, card in cards.items()
-        if card["errors"] and (not section or path.split("[")[0].split(".")[0] == section)
-    }
-    return "eval.html.j2", {"one": found, "cards": kept, "section": section}
-
-
-def _common(run: OpenRun, wanted: Filter) -> dict[str, Any]:
+def _run_context(run: OpenRun, wanted: Filter) -> dict[str, Any]:
     """What every page of a run has."""
     return {
         "run": run,
@@ -552,7 +518,7 @@ def _common(run: OpenRun, wanted: Filter) -> dict[str, Any]:
     }
 
 
-def settled(viewer: Viewer, request: Request) -> str | None:
+def form_target(viewer: Viewer, request: Request) -> str | None:
     """Where a filter form leads: an address without empty fields and without what another task or axis had.
 
     A form says in ``of`` what it was made for. ``None`` where the request comes from no form.
@@ -588,39 +554,19 @@ def settled(viewer: Viewer, request: Request) -> str | None:
     return address(request.url.path, given)
 
 
-def _scored_evals(viewer: Viewer) -> dict[str, Any]:
-    """The evals of the folder, scored as they lie there: documents, worst first, and F1 of the worst fields."""
-    if viewer.evals is None:
-        raise ConfigError("no evals were named", hint="pcsuite view --evals DIR")
-    scored = score_evals(find_evals(viewer.evals), load_mapping(None))
-    documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, None) for one in scored]
-    documents.sort(key=lambda document: (document["metrics"]["f1"], document["eval_id"]))
-    wrong: dict[str, float] = {}
-    for document in documents:
-        for name, figures in document["by_field"].items():
-            if figures["f1"] < 1:
-                wrong[name] = min(figures["f1"], wrong.get(name, 1.0))
-    pooled = pool([one.scored.comparison.counts for one in scored])
-    return {
-        "documents": documents,
-        "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],
-        "pooled": pooled,
-    }
-
-
 PAGES = {
-    "/": overview,
-    "/run/{run}": matrix,
-    "/run/{run}/item/{task}/{item:path}": item,
-    "/run/{run}/prompt/{task}/{item:path}": prompt,
-    "/run/{run}/figures": figures,
-    "/run/{run}/scatter": scatter,
-    "/run/{run}/ablation": ablation,
-    "/run/{run}/operators": operators,
-    "/run/{run}/marks": marked,
-    "/run/{run}/label": label,
-    "/across": across,
-    "/evals": evals,
-    "/evals/{name}": one_eval,
+    "/": overview_page,
+    "/run/{run}": matrix_page,
+    "/run/{run}/item/{task}/{item:path}": item_page,
+    "/run/{run}/prompt/{task}/{item:path}": prompt_page,
+    "/run/{run}/figures": figures_page,
+    "/run/{run}/scatter": scatter_page,
+    "/run/{run}/ablation": ablation_page,
+    "/run/{run}/operators": operators_page,
+    "/run/{run}/marks": marks_page,
+    "/run/{run}/label": label_page,
+    "/across": comparison_page,
+    "/evals": evals_page,
+    "/evals/{name}": eval_page,
 }
 """The pages by address, as Starlette writes addresses."""

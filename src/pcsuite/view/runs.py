@@ -71,7 +71,7 @@ class RunEntry(NamedTuple):
         return f"{self.size}:{self.modified.timestamp()}"
 
 
-class RunSummary(msgspec.Struct, frozen=True):
+class RunTotals(msgspec.Struct, frozen=True):
     """What came out of a run as a whole: its main rows, the newest of each key."""
 
     rows: int = 0
@@ -116,7 +116,7 @@ def list_runs(output_dir: Path) -> list[RunEntry]:
     return sorted(found.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
 
 
-def as_it_stands(entry: RunEntry) -> RunEntry:
+def refreshed(entry: RunEntry) -> RunEntry:
     """A run as its log stands now."""
     stats = [segment.path.stat() for segment in log_segments(entry.log)]
     newest = max((stat.st_mtime for stat in stats), default=0.0)
@@ -185,16 +185,16 @@ class Summaries:
     def __init__(self, output_dir: Path) -> None:
         self._path = Path(output_dir) / "view" / "summaries.json"
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[str, RunSummary]] = {}
+        self._known: dict[str, tuple[str, RunTotals]] = {}
         with suppress(OSError, msgspec.MsgspecError):
-            self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[str, RunSummary]])
+            self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[str, RunTotals]])
 
-    def get(self, entry: RunEntry) -> RunSummary | None:
+    def get(self, entry: RunEntry) -> RunTotals | None:
         """What is known of a run as its log stands."""
         stamp, summary = self._known.get(entry.name, ("", None))
         return summary if stamp == entry.stamp else None
 
-    def put(self, entry: RunEntry, summary: RunSummary) -> None:
+    def put(self, entry: RunEntry, summary: RunTotals) -> None:
         """Remember what came out of a run."""
         with self._lock:
             self._known[entry.name] = (entry.stamp, summary)
@@ -245,7 +245,7 @@ class _SummedRow(msgspec.Struct):
     kind: str = "main"
 
 
-def sum_log(entry: RunEntry) -> RunSummary:
+def sum_log(entry: RunEntry) -> RunTotals:
     """Read a log through for what came out of it; lines that cannot be read are passed over.
 
     Raises ``LogError`` where its files are not those of a log.
@@ -271,7 +271,7 @@ def sum_log(entry: RunEntry) -> RunSummary:
     for model, _, _, asked, answered in newest.values():
         before = tokens.get(model, (0, 0))
         tokens[model] = (before[0] + asked, before[1] + answered)
-    return RunSummary(
+    return RunTotals(
         rows=len(newest),
         failed=sum(failed for _, failed, _, _, _ in newest.values()),
         score=sum(scores) / len(scores) if scores else None,

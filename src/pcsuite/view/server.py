@@ -26,12 +26,12 @@ from starlette.routing import Route
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.report.page import shared_style
-from pcsuite.view.data import StillReading, Viewer
 from pcsuite.view.filters import address, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
-from pcsuite.view.pages import CLIP, PAGES, Page, settled
-from pcsuite.view.runs import as_it_stands, planned_rows
+from pcsuite.view.pages import CLIP, PAGES, Page, form_target
+from pcsuite.view.runs import planned_rows, refreshed
+from pcsuite.view.viewer import StillReading, Viewer
 
 COOKIE = "pcsuite-view"
 LARGEST_FORM = 100_000
@@ -54,8 +54,10 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
 
     def page(build: Callable[[Viewer, Request], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            if "of" in request.query_params and (place := await run_in_threadpool(settled, viewer, request)):
-                return RedirectResponse(place, status_code=303)
+            if "of" in request.query_params and (
+                target := await run_in_threadpool(form_target, viewer, request)
+            ):
+                return RedirectResponse(target, status_code=303)
             template, context = await run_in_threadpool(build, viewer, request)
             # Jinja is given the address so that links keep everything that is not changed by them.
             context |= {"query": dict(request.query_params), "path": request.url.path, "address": address}
@@ -158,7 +160,7 @@ def live_state(viewer: Viewer, request: Request) -> Response:
             "score": summary.score,
             "tokens": summary.tokens,
             "planned": planned_rows(run.manifest),
-            "live": as_it_stands(viewer.entry(run.name)).is_live,
+            "live": refreshed(viewer.entry(run.name)).is_live,
         }
     )
 
@@ -188,21 +190,21 @@ def _renderer() -> Callable[[str, dict[str, Any]], str]:
         loader=jinja2.FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["visible"] = visible
+    environment.filters["visible"] = page_text
     environment.globals["state_of"] = state_of
     environment.globals["address"] = address
-    environment.filters["number"] = number
-    environment.filters["signed"] = lambda value, digits=2: number(value, digits, "+")
+    environment.filters["number"] = decimal_text
+    environment.filters["signed"] = lambda value, digits=2: decimal_text(value, digits, "+")
     environment.filters["p"] = lambda value: (
         "" if value != value else "< 0.001" if value < 0.001 else f"{value:.3f}"
     )
     return lambda template, context: environment.get_template(template).render(**context)
 
 
-def number(value: float | None, digits: int = 2, sign: str = "-") -> str:
+def decimal_text(value: float | None, digits: int = 2, sign: str = "-") -> str:
     """A number as the pages write it, with a minus sign that is one; empty for none and ``nan``.
 
-    >>> number(-0.5), number(0.25, 1, "+"), number(-0.001, 2, "+"), number(None)
+    >>> decimal_text(-0.5), decimal_text(0.25, 1, "+"), decimal_text(-0.001, 2, "+"), decimal_text(None)
     ('−0.50', '+0.2', '+0.00', '')
     """
     if value is None or value != value:
@@ -211,7 +213,7 @@ def number(value: float | None, digits: int = 2, sign: str = "-") -> str:
     return f"{rounded:{sign}.{digits}f}".replace("-", "−")
 
 
-def visible(text: str | None) -> str:
+def page_text(text: str | None) -> str:
     """A text with its control and direction characters shown, so that it cannot rearrange the page it stands on."""
     shown = []
     for char in (text or "")[:CLIP]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, require
-from pcsuite.view.data import PATIENCE_S, Viewer
 from pcsuite.view.server import make_app, new_token
+from pcsuite.view.viewer import MAX_WAIT_S, Viewer
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -50,7 +50,7 @@ class Serving:
         bound = self._listener.getsockname()[1]
         token = token or new_token()
         names = ("127.0.0.1", "localhost", "[::1]", host, socket.gethostname())
-        self._viewer = Viewer(output_dir, suite, evals, patience=PATIENCE_S)
+        self._viewer = Viewer(output_dir, suite, evals, max_wait=MAX_WAIT_S)
         app = make_app(self._viewer, token=token, hosts=frozenset(f"{name}:{bound}" for name in names))
         self._server: Any = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         self._thread: threading.Thread | None = None

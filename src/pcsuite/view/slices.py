@@ -126,7 +126,7 @@ def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
     return [float(p) for p in benjamini_hochberg([effect.p_value for effect in effects])] if effects else []
 
 
-def ladder(scores: SliceScores, conditions: Sequence[str]) -> list[dict[str, Any]]:
+def condition_levels(scores: SliceScores, conditions: Sequence[str]) -> list[dict[str, Any]]:
     """Mean score of each condition with its 95 % interval over items, in the order given."""
     found = []
     for name in conditions:
@@ -188,7 +188,7 @@ def read_part(text: str, answer: str | None, fields: Mapping[str, Any]) -> list[
     return [(is_read, piece) for is_read, piece in pieces if piece]
 
 
-class Block(NamedTuple):
+class PromptSegment(NamedTuple):
     """A piece of a prompt, and the operator that brought it; empty for what the bare prompt has."""
 
     operator: str
@@ -197,7 +197,7 @@ class Block(NamedTuple):
 
 def prompt_blocks(
     prompts: Mapping[str, str], bundles: Mapping[str, Sequence[str]], condition: str
-) -> list[Block]:
+) -> list[PromptSegment]:
     """A prompt in pieces named after the operators that brought them, as the prompts of all conditions tell.
 
     A line belongs to the operators that every condition with this line has and no condition without it has. A line that
@@ -207,54 +207,56 @@ def prompt_blocks(
 
     >>> prompts = {"C0": "Sort it.", "C1": "Be brief.\\nSort it."}
     >>> prompt_blocks(prompts, {"C0": [], "C1": ["TONE"]}, "C1")
-    [Block(operator='TONE', text='Be brief.\\n'), Block(operator='', text='Sort it.')]
+    [PromptSegment(operator='TONE', text='Be brief.\\n'), PromptSegment(operator='', text='Sort it.')]
     """
-    held = {name: set(bundles.get(name, ())) for name in prompts}
+    operators = {name: set(bundles.get(name, ())) for name in prompts}
     has = {name: Counter(line.strip() for line in text.splitlines()) for name, text in prompts.items()}
     seen: Counter[str] = Counter()
-    blocks: list[Block] = []
+    blocks: list[PromptSegment] = []
     for line in prompts[condition].splitlines(keepends=True):
         words = line.strip()
         if words or not blocks:
             seen[words] += 1
             # A line that stands twice in one prompt and once in another: the first is the one that both have.
             lacking = [name for name in prompts if has[name][words] < seen[words]]
-            owner = _brought_by(condition, [name for name in prompts if name not in lacking], lacking, held)
+            owner = _brought_by(
+                condition, [name for name in prompts if name not in lacking], lacking, operators
+            )
             name = "+".join(operator for operator in bundles.get(condition, ()) if operator in owner)
         else:
             name = blocks[-1].operator
         if blocks and blocks[-1].operator == name:
-            blocks[-1] = Block(name, blocks[-1].text + line)
+            blocks[-1] = PromptSegment(name, blocks[-1].text + line)
         else:
-            blocks.append(Block(name, line))
+            blocks.append(PromptSegment(name, line))
     return blocks
 
 
 def _brought_by(
-    condition: str, having: Sequence[str], lacking: Sequence[str], held: Mapping[str, set[str]]
+    condition: str, having: Sequence[str], lacking: Sequence[str], operators: Mapping[str, set[str]]
 ) -> set[str]:
     """The operators of a condition that a line came with, by who has the line and who lacks it."""
     if not lacking:
         return set()
-    common = set.intersection(*(held[name] for name in having))
-    exact = common - set().union(*(held[name] for name in lacking))
+    common = set.intersection(*(operators[name] for name in having))
+    exact = common - set().union(*(operators[name] for name in lacking))
     if exact:
         return exact
-    below = [name for name in lacking if held[name] < held[condition]]
-    nearest = max(below, key=lambda name: len(held[name]), default=None)
-    return held[condition] - held[nearest] if nearest is not None else set()
+    below = [name for name in lacking if operators[name] < operators[condition]]
+    nearest = max(below, key=lambda name: len(operators[name]), default=None)
+    return operators[condition] - operators[nearest] if nearest is not None else set()
 
 
 def scatter_points(scores: SliceScores, first: str, second: str, digits: int = 2) -> list[dict[str, Any]]:
     """Points of two columns against each other: each pair of scores with how many items have it, and some of them."""
-    places: dict[tuple[float, float], list[str]] = {}
+    by_scores: dict[tuple[float, float], list[str]] = {}
     missing = np.full(len(scores.items), np.nan)
     pairs = zip(
         scores.columns.get(first, missing).tolist(), scores.columns.get(second, missing).tolist(), strict=True
     )
     for item, (x, y) in zip(scores.items, pairs, strict=True):
         if x == x and y == y:  # a missing score is not equal to itself
-            places.setdefault((round(x, digits), round(y, digits)), []).append(item)
+            by_scores.setdefault((round(x, digits), round(y, digits)), []).append(item)
     return [
-        {"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(places.items())
+        {"x": x, "y": y, "n": len(items), "items": items[:12]} for (x, y), items in sorted(by_scores.items())
     ]

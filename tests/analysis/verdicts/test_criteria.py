@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from simulate_verdicts import LADDER, SINGLE, Model, World, study
+from simulate_verdicts import CONDITIONS, LADDER, Model, World, study
 
 from pcsuite.analysis.verdicts.criteria import _partial_conjunction
 from pcsuite.analysis.verdicts.evidence import Effect
@@ -58,22 +58,28 @@ def test_a_loss_of_score_is_not_passed_over():
 def test_one_operator_that_carries_everything_at_every_size_is_a_small_basis():
     """It was contradicted: the bundle that holds it was the largest."""
     common = {"items": 2000, "base": 0.2, "models": THREE, "item_sd": 0.5, "replicates": 5}
-    assert set(said(World("", "P4", (), SINGLE, {"OP2": 3.0}, **common), 3)) == {"supported"}
+    assert set(said(World("", "P4", (), CONDITIONS["six operators"], {"OP2": 3.0}, **common), 3)) == {
+        "supported"
+    }
     assert set(said(World("", "P4", (), RUNGS, {"SCHEMA": 3.0}, **common), 3)) == {"supported"}
 
 
 @pytest.mark.slow
 def test_a_set_that_was_seen_at_one_size_is_not_known_to_be_invariant():
-    one = World("", "P4", (), SINGLE, {"OP2": 4.0}, items=500, base=0.2)
+    one = World("", "P4", (), CONDITIONS["six operators"], {"OP2": 4.0}, items=500, base=0.2)
     assert set(said(one, 3)) == {"inconclusive"}
     fading = (Model("s", "f", "8B"), Model("m", "f", "32B", 0.6), Model("l", "f", "235B", 0.3))
-    depends = World("", "P4", (), SINGLE, {"OP2": 2.0}, items=800, base=0.3, models=fading)
+    depends = World(
+        "", "P4", (), CONDITIONS["six operators"], {"OP2": 2.0}, items=800, base=0.3, models=fading
+    )
     assert set(said(depends, 3)) == {"inconclusive"}
 
 
 def test_operators_that_share_the_gain_are_no_small_basis():
     every = {f"OP{index}": 0.55 for index in range(6)}
-    assert set(said(World("", "P4", (), SINGLE, every, items=400, base=0.15), 3)) == {"contradicted"}
+    assert set(said(World("", "P4", (), CONDITIONS["six operators"], every, items=400, base=0.15), 3)) == {
+        "contradicted"
+    }
     # In steps of two, either operator of a step may carry it: nothing to contradict.
     hidden = World("", "P4", (), RUNGS, {"ROLE": 1.5, "CONSTRAINTS": 1.5}, items=300, base=0.2)
     assert set(said(hidden, 4)) == {"inconclusive"}

@@ -6,7 +6,7 @@ import pytest
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.entropy import answer_counts_by_cell
-from pcsuite.analysis.twins import Pair
+from pcsuite.analysis.twins import CellPair
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
     INVENTED,
@@ -15,8 +15,8 @@ from pcsuite.analysis.verdicts.evidence import (
     READABLE_SCORE,
     SEED_VARIANCE,
     Deltas,
-    pool,
-    read_evidence,
+    collect_evidence,
+    pool_deltas,
 )
 from pcsuite.logging.manifest import read_manifests
 from pcsuite.stats.permutation import sign_flip_test
@@ -30,7 +30,7 @@ def key(task="t", model="m", condition="C6"):
 def deltas_of(**by_task):
     found = Deltas()
     for task, values in by_task.items():
-        pair = Pair(key(task), key(task, condition="C4"))
+        pair = CellPair(key(task), key(task, condition="C4"))
         found.add(pair, np.arange(len(values)), np.array(values, dtype=float), np.zeros(len(values)))
     return found
 
@@ -39,7 +39,7 @@ def read(tmp_path, rows, truths=None):
     with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as tables:
         scores = item_scores(tables)
         answers = answer_counts_by_cell(tables, scores)
-        return read_evidence(tables, scores, read_manifests(tables.logs), answers, truths)
+        return collect_evidence(tables, scores, read_manifests(tables.logs), answers, truths)
 
 
 def answers_of(item, condition, answers, scores, **more):
@@ -79,7 +79,7 @@ def test_readability_score_and_variation_are_told_apart(tmp_path):
 def test_a_log_without_parsed_answers_says_nothing_on_readability(tmp_path):
     evidence = read(tmp_path, answers_of("a", "C4", [None, None], [1, 0]))
     assert len(evidence.measured(key(condition="C4"), READABLE).values) == 0
-    assert evidence.all_readable([Pair(key(condition="C4"), key(condition="C4"))])
+    assert evidence.all_readable([CellPair(key(condition="C4"), key(condition="C4"))])
 
 
 def test_answers_without_unsupported_content_are_one_and_the_same(tmp_path):
@@ -105,7 +105,7 @@ def test_variance_over_prompts_is_that_of_the_prompts_both_answered(tmp_path):
                      score=score)
             for kind, score in levels.items()
         ]  # fmt: skip
-    pair = Pair(key(condition="C4"), key(condition="C3"))
+    pair = CellPair(key(condition="C4"), key(condition="C3"))
     ((_, _, values),) = read(tmp_path, rows).deltas([pair], PROMPT_VARIANCE).pairs
     assert values == pytest.approx([0.0 - 0.18])
 
@@ -113,7 +113,7 @@ def test_variance_over_prompts_is_that_of_the_prompts_both_answered(tmp_path):
 def test_cells_of_a_task_are_averaged_within_the_item():
     deltas = Deltas()
     for model, items, values in (("m", [0, 1], [0.2, 0.4]), ("n", [1, 2], [0.0, -1.0])):
-        pair = Pair(key(model=model), key(model=model, condition="C4"))
+        pair = CellPair(key(model=model), key(model=model, condition="C4"))
         deltas.add(pair, np.array(items), np.array(values), np.zeros(2))
     (found,) = deltas.by_task.values()
     assert found.items.tolist() == [0, 1, 2]
@@ -122,7 +122,7 @@ def test_cells_of_a_task_are_averaged_within_the_item():
 
 def test_one_task_has_the_interval_of_its_own_items():
     values = np.linspace(-0.1, 0.5, 40)
-    found = pool(deltas_of(a=values))
+    found = pool_deltas(deltas_of(a=values))
     assert (found.value, found.items, found.tasks) == (pytest.approx(0.2), 40, 1)
     assert found.low == pytest.approx(0.2 - 2.02 * values.std(ddof=1) / np.sqrt(40), abs=0.01)
     assert found.new_task is None
@@ -131,8 +131,8 @@ def test_one_task_has_the_interval_of_its_own_items():
 
 def test_two_tasks_combine_their_own_limits():
     first, second = np.linspace(-0.1, 0.5, 40), np.linspace(0.2, 0.4, 20)
-    arms = [pool(deltas_of(a=first)), pool(deltas_of(b=second))]
-    found = pool(deltas_of(a=first, b=second))
+    arms = [pool_deltas(deltas_of(a=first)), pool_deltas(deltas_of(b=second))]
+    found = pool_deltas(deltas_of(a=first, b=second))
     assert found.value == pytest.approx(0.25)
     assert found.value - found.low == pytest.approx(
         np.hypot(*(arm.value - arm.low for arm in arms)) / 2, rel=0.05
@@ -140,7 +140,7 @@ def test_two_tasks_combine_their_own_limits():
 
 
 def test_three_tasks_that_differ_say_little_of_the_next():
-    found = pool(
+    found = pool_deltas(
         deltas_of(a=np.linspace(0.4, 0.5, 30), b=np.linspace(-0.3, -0.2, 30), c=np.linspace(0, 0.1, 30))
     )
     assert found.low < 0 < found.high
@@ -156,14 +156,14 @@ def test_three_tasks_that_differ_say_little_of_the_next():
     ],
 )
 def test_what_cannot_be_tested_says_why(values, why):
-    found = pool(deltas_of(**values))
+    found = pool_deltas(deltas_of(**values))
     assert found.untested == why
     assert found.sign() == 0
 
 
 def test_the_exact_test_has_the_last_word():
     # Four of ten differ, all one way: an interval may exclude zero, the exact p-value is 2 · 0.5⁴.
-    found = pool(deltas_of(a=[1, 1, 1, 1, 0, 0, 0, 0, 0, 0]))
+    found = pool_deltas(deltas_of(a=[1, 1, 1, 1, 0, 0, 0, 0, 0, 0]))
     assert found.p_value == pytest.approx(0.125)
     assert found.sign() == 0
 
@@ -171,10 +171,10 @@ def test_the_exact_test_has_the_last_word():
 def test_a_cell_that_says_the_opposite_takes_the_word_away():
     deltas = Deltas()
     for model, value in (("m", 0.9), ("n", -0.4)):
-        pair = Pair(key(model=model), key(model=model, condition="C4"))
+        pair = CellPair(key(model=model), key(model=model, condition="C4"))
         values = value + np.linspace(-0.05, 0.05, 30)
         deltas.add(pair, np.arange(30), values, np.zeros(30))
-    found = pool(deltas)
+    found = pool_deltas(deltas)
     assert found.low > 0
     assert found.opposed == ("t on n",)
     assert found.sign() == 0
@@ -183,7 +183,7 @@ def test_a_cell_that_says_the_opposite_takes_the_word_away():
 def test_many_items_are_judged_by_normal_theory_as_resampling_would():
     rng = np.random.default_rng(5)
     values = rng.choice([-1.0, 0.0, 1.0], p=[0.28, 0.4, 0.32], size=2_400)
-    whole, part = pool(deltas_of(a=values)), pool(deltas_of(a=values[:1_900]))
+    whole, part = pool_deltas(deltas_of(a=values)), pool_deltas(deltas_of(a=values[:1_900]))
     assert whole.high - whole.low == pytest.approx(np.sqrt(19 / 24) * (part.high - part.low), rel=0.06)
     exact = sign_flip_test(values, rng=rng)
     assert whole.p_value == pytest.approx(exact.p_value, abs=0.01)

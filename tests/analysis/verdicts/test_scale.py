@@ -4,7 +4,7 @@ import pytest
 from simulate_verdicts import LADDER, Model, World, study
 
 from pcsuite.analysis.verdicts.evidence import Effect, Levels
-from pcsuite.analysis.verdicts.scale import Comparison, ScaleRow, scale_findings
+from pcsuite.analysis.verdicts.scale import LevelComparison, ScaleRow, scale_findings
 from support.analysed import tables_of
 from support.synthetic_log import make_row
 
@@ -16,12 +16,12 @@ ONE = {"C0": (), "C3": ("SCHEMA",)}
 
 
 def compared(p_value, beyond, effects=(POSITIVE, POSITIVE)):
-    return Comparison(dict(zip(("S", "L"), effects, strict=True)), WIDE, ("S", "L"), p_value, beyond)
+    return LevelComparison(dict(zip(("S", "L"), effects, strict=True)), WIDE, ("S", "L"), p_value, beyond)
 
 
 def row(name, p_value=0.3, beyond=1.0, kind="condition", **more):
     sizes = compared(p_value, beyond, **more)
-    return ScaleRow(kind, name, sizes, Comparison({}, untested="one family only"), 200, 1, "")
+    return ScaleRow(kind, name, sizes, LevelComparison({}, untested="one family only"), 200, 1, "")
 
 
 STABLE, DEPENDENT = {"p_value": 0.001}, {"beyond": 0.001}
@@ -64,7 +64,7 @@ def test_one_size_is_no_test():
 
 
 def interaction(gap, items):
-    shift = {("s", "C3"): 0.1, ("l", "C3"): 0.1 + gap}
+    shift = {"s": {"C3": 0.1}, "l": {"C3": 0.1 + gap}}
     return World("", "H4C", (), ONE, items=items, models=TWO, model_shift=shift, item_sd=0.5)
 
 

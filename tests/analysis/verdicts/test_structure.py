@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from simulate_verdicts import LADDER, RULES, World, study
+from simulate_verdicts import CONDITIONS, LADDER, World, study
 
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.verdicts.evidence import (
@@ -12,7 +12,7 @@ from pcsuite.analysis.verdicts.evidence import (
     SEED_VARIANCE,
     Effect,
 )
-from pcsuite.analysis.verdicts.structure import INFORMATION, Block, structure_findings
+from pcsuite.analysis.verdicts.structure import INFORMATION, BlockEffects, structure_findings
 from support.analysed import tables_of
 from support.synthetic_log import make_row
 
@@ -40,12 +40,12 @@ UP, DOWN, OPEN, NONE = (
     ],
 )
 def test_success_must_rise_among_readable_answers_too(score, readable, verdict):
-    assert Block("SCHEMA", {SCORE: score, READABLE_SCORE: readable}).success() == verdict
+    assert BlockEffects("SCHEMA", {SCORE: score, READABLE_SCORE: readable}).success() == verdict
 
 
 def block(operator, score):
     others = {READABLE: NONE, SEED_VARIANCE: NONE, PROMPT_VARIANCE: NONE, INFORMATION: NONE}
-    return Block(operator, {SCORE: score, READABLE_SCORE: score, **others})
+    return BlockEffects(operator, {SCORE: score, READABLE_SCORE: score, **others})
 
 
 def test_a_claim_on_all_blocks():
@@ -62,7 +62,7 @@ def test_a_claim_on_all_blocks():
 
 def test_a_block_is_not_credited_with_what_another_did():
     """SCHEMA −1 and CONSTRAINTS +2 logits: against the bare prompt SCHEMA's condition wins, against its twin it loses."""
-    for conditions in (LADDER, RULES):
+    for conditions in (LADDER, CONDITIONS["rules and schema"]):
         effects = {"SCHEMA": -1.0, "CONSTRAINTS": 2.0}
         world = World("", "H1", ("supported",), conditions, effects, items=80)
         said = [study(world, seed) for seed in range(6)]

@@ -306,8 +306,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         rows = tables.query(
             f"SELECT task_id FROM runs WHERE {USABLE} GROUP BY task_id HAVING bool_and({counted})"
         )
-        told = manifest.tasks
-        pooled = frozenset(task for (task,) in rows if task not in told or told[task].pooling != "mean")
+        notes = manifest.tasks
+        pooled = frozenset(task for (task,) in rows if task not in notes or notes[task].pooling != "mean")
     names = tables.query(
         "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM item_scores GROUP BY task_id"
     )
@@ -347,6 +347,7 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
         f"SELECT {CELL_KEY}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {CELL_KEY}"
     )
     selected = ", ".join(sql_name(name) for name in metrics)
+    # Items are coded by their rank within the task, so that equal codes mean equal items in all its cells.
     fetched = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
         f" ORDER BY item_id) - 1 AS item, n_rows AS asked, n_rows - n_errors AS good, n_unscored AS unscored,"

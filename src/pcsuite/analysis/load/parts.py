@@ -41,7 +41,9 @@ PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZ
 _COPY_BYTES = 8 << 20
 _MAX_NAMED = 20
 _PROBE_BYTES = 1 << 16
+"""Bytes of the log's beginning and of the last converted range whose hash vouches for the rest of it."""
 _PROBES = 64
+"""Places in a log that are looked at for the names of its metrics."""
 
 
 class _FileSpan(NamedTuple):
@@ -217,7 +219,8 @@ class LogParts:
             if source.is_current():
                 raise
             return False
-        if not source.is_current():  # a run is writing: what was read may go beyond the end
+        # A run is writing: what the database read may go beyond the end that was noted before.
+        if not source.is_current():
             (self.folder / part.file).unlink()
             return False
         self._take(part, source, part.rows + part.malformed)

@@ -208,6 +208,7 @@ class RunTables:
 
         Of rows about the same thing the last in log order counts; the others are left out.
         """
+        # Rows of a later part come after all of an earlier one: no part has 2⁴⁰ rows.
         union = " UNION ALL BY NAME ".join(
             f"SELECT *, {index * (1 << 40)} + file_row_number AS sequence FROM"
             f" read_parquet({sql_text(str(file))}, file_row_number=true)"
@@ -232,6 +233,7 @@ class RunTables:
         whole = len(every) == 1 and first.typed and not (first.malformed or self.loaded.superseded)
         with replacing(target) as partial:
             linked = False
+            # Linked instead of copied: for a large log, copying would take as long as converting it did.
             if whole:
                 partial.unlink(missing_ok=True)
                 with suppress(OSError):  # a file system without links

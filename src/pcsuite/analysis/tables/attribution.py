@@ -78,11 +78,13 @@ def attribution(scores: ItemScores, metrics: Metrics) -> Table:
         for design, members in _designs(scores, keys).items():
             bundles = [scores.operators_in(key) for key in members]
             group = {name: value for name, value in members[0].names().items() if name != "condition"}
-            said = group | {"design": design, "n_conditions": len(members)}
+            common = group | {"design": design, "n_conditions": len(members)}
             for sentence in unidentified(bundles):
-                records.append(said | {"metric": SCORE, "method": NOT_IDENTIFIED, "note": sentence})
+                records.append(common | {"metric": SCORE, "method": NOT_IDENTIFIED, "note": sentence})
             for metric in names:
-                records += [said | record for record in _attributed(scores, members, bundles, metric, design)]
+                records += [
+                    common | record for record in _attributed(scores, members, bundles, metric, design)
+                ]
     family = ("task", "metric", "method")
     false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
     for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, Contrast, group_contrasts, item_matrix
+from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
@@ -192,10 +192,7 @@ def _judged(
     return {
         **dict.fromkeys([*cleared, "number_needed", "number_harmed"]),
         **({"control": base, "treated": base + found.estimate.value} if base is not None else {}),
-        **estimate_columns("delta", found.estimate),
-        "interval_method": found.estimate.method,
-        "p_value": number(found.test.p_value),
-        "p_method": found.test.method,
+        **_tested_columns(found.estimate, found.test),
         "judge": f"corrected by gold labels of {found.estimate.n} items",
         **{f"judge_{name}": value for name, value in kept.items()},
         "labelled_items": found.estimate.n,
@@ -225,10 +222,7 @@ def _compare_cells(
         "n_items": len(first),
         "control": change.control,
         "treated": change.treated,
-        **estimate_columns("delta", change.delta),
-        "interval_method": change.delta.method,
-        "p_value": number(change.test.p_value),
-        "p_method": change.test.method,
+        **_tested_columns(change.delta, change.test),
     }
     if metrics.is_cost(metric):
         return record
@@ -320,15 +314,15 @@ def _on_items(cell: CellScores, items: npt.NDArray[np.int64], metric: str, *, po
     """A cell's values (or counts) on the items named, one row each; ``nan`` where it has none."""
     values = cell.counts() if pooled else cell.values[metric][:, None]
     found = np.full((len(items), values.shape[1]), np.nan)
-    _, rows, places = np.intersect1d(cell.items, items, assume_unique=True, return_indices=True)
-    found[places] = values[rows]
+    _, rows, indices = np.intersect1d(cell.items, items, assume_unique=True, return_indices=True)
+    found[indices] = values[rows]
     return found
 
 
 def _compare_factorial(
     scores: ItemScores,
     by_condition: Mapping[str, CellKey],
-    contrast: Contrast,
+    contrast: ConditionContrast,
     metric: str,
     metrics: Metrics,
 ) -> dict[str, Any] | None:
@@ -367,14 +361,21 @@ def _compare_factorial(
         "n_items": len(values),
         "control": control,
         "treated": treated,
-        **estimate_columns("delta", change.delta),
-        "interval_method": change.delta.method,
-        "p_value": number(change.test.p_value),
-        "p_method": change.test.method,
+        **_tested_columns(change.delta, change.test),
     }
 
 
-class Change(NamedTuple):
+def _tested_columns(delta: Estimate, test: TestResult) -> dict[str, Any]:
+    """A difference with its interval and p-value, and how each was made."""
+    return {
+        **estimate_columns("delta", delta),
+        "interval_method": delta.method,
+        "p_value": number(test.p_value),
+        "p_method": test.method,
+    }
+
+
+class PairedChange(NamedTuple):
     """Levels of two sides on the same items, their difference with its interval, and its test."""
 
     control: float
@@ -391,7 +392,7 @@ def paired_change(
     tested: bool = True,
     replicates: tuple[float, float] = (1, 1),
     bounds: Bounds | None = None,
-) -> Change:
+) -> PairedChange:
     """The change from control to treated, item by item: of means, or of micro-F1 where the sides are counts.
 
     A side is a value per item, or ``(tp, fp, fn)`` per item; without ``tested`` a difference of means has no p-value.
@@ -416,10 +417,10 @@ def paired_change(
         test = sign_flip_test(deltas, rng=rng)
     if pooled:
         before, after = (float(micro_f1(side.sum(0)[None, :])[0]) for side in (control, treated))
-        return Change(
+        return PairedChange(
             before, after, bootstrap_micro_f1_difference(treated, control, rng=rng, grain=grain), test
         )
-    return Change(
+    return PairedChange(
         float(control.mean()),
         float(treated.mean()),
         paired_bootstrap(treated, control, rng=rng, grain=grain, bounds=bounds),

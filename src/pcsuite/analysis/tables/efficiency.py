@@ -126,6 +126,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 "cached_tokens": _mean(cell, "cached_tokens"),
                 **estimate_columns("tokens_per_correct", _per_correct(cell, "total_tokens")),
                 "cost_usd_per_answer": _mean(cell, "cost_usd"),
+                # The table has no interval of it: nothing need be resampled.
                 "cost_usd_per_correct": number(_per_correct(cell, "cost_usd", resamples=1).value),
                 "calls_per_answer": _mean(cell, "attempts"),
                 "latency_ms": _mean(cell, "latency_ms"),
@@ -174,9 +175,9 @@ def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> Float
     common = reduce(np.intersect1d, (items for items, _ in quality))
     if len(common) < 2:
         return None
-    places = [np.searchsorted(items, common) for items, _ in quality]
-    good = np.column_stack([values[place] for (_, values), place in zip(quality, places, strict=True)])
-    dear = np.column_stack([values[place] for values, place in zip(price, places, strict=True)])
+    indices = [np.searchsorted(items, common) for items, _ in quality]
+    good = np.column_stack([values[index] for (_, values), index in zip(quality, indices, strict=True)])
+    dear = np.column_stack([values[index] for values, index in zip(price, indices, strict=True)])
     rng = named_rng("pareto front", cells[0].key.task)
     return front_probability(good, dear, rng=rng, resamples=LEVEL_RESAMPLES)
 

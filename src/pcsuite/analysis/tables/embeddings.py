@@ -92,11 +92,13 @@ def semantic_meanings(
         )
         found |= {key: ({}, _LEFT_OUT) for key in keys} | {key: ({}, how) for key, *_ in given}
         for key, item, answers in given:
-            held = [vectors[answer] for answer in answers if answer.strip()]
+            embedded = [vectors[answer] for answer in answers if answer.strip()]
             sizes = (
-                np.bincount(semantic_clusters(np.stack(held), similarity=SIMILARITY)) if held else np.zeros(0)
+                np.bincount(semantic_clusters(np.stack(embedded), similarity=SIMILARITY))
+                if embedded
+                else np.zeros(0)
             )
-            missing = len(answers) - len(held)  # one cluster of their own
+            missing = len(answers) - len(embedded)  # one cluster of their own
             counts = np.append(sizes, missing) if missing else sizes
             found[key][0][item] = Meaning(len(counts), float(entropy(counts[None, :])[0]))
     return found

@@ -144,10 +144,10 @@ def answer_counts_by_cell(
         items, first, sizes = np.unique(fetched["item"][rows], return_index=True, return_counts=True)
         counts = np.zeros((len(items), int(sizes.max())))
         column = np.arange(int(sizes.sum())) - np.repeat(first, sizes)
-        place = np.repeat(np.arange(len(items)), sizes), column
-        counts[place] = fetched["n"][rows]
+        position = np.repeat(np.arange(len(items)), sizes), column
+        counts[position] = fetched["n"][rows]
         readable = np.zeros_like(counts)
-        readable[place] = np.where(fetched["missing"][rows], 0, fetched["n"][rows])
+        readable[position] = np.where(fetched["missing"][rows], 0, fetched["n"][rows])
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
@@ -184,8 +184,8 @@ def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey
     for task in sorted(tasks):
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
-            " dense_rank() OVER (ORDER BY md5(item_id)) AS place FROM cell_rows"
-            f" WHERE {USABLE_CLEAN} AND task_id = ?) WHERE place <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
+            " dense_rank() OVER (ORDER BY md5(item_id)) AS item_rank FROM cell_rows"
+            f" WHERE {USABLE_CLEAN} AND task_id = ?) WHERE item_rank <= {FACT_ITEMS} GROUP BY ALL HAVING count(*) > 1",
             [task],
         )
         for *key, item, answers in rows:
@@ -211,16 +211,16 @@ def entropy_tables(
         key, names = cell.key, cell.key.names()
         nats = cell.nats()
         share, differing = cell.normalised(), disagreement(cell.counts)
-        told = disagreement(cell.readable)
-        known = np.isfinite(told)
-        values[key] = (cell.items[known], told[known])
+        readable = disagreement(cell.readable)
+        known = np.isfinite(readable)
+        values[key] = (cell.items[known], readable[known])
         legible = cell.readable.sum(axis=1)
         meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
         item_names = scores.item_names[key.task]
         figures = zip(
             cell.items.tolist(), totals.tolist(), distinct.tolist(), _numbers(nats), _numbers(share),
-            _numbers(differing), legible.astype(int).tolist(), _numbers(told), strict=True,
+            _numbers(differing), legible.astype(int).tolist(), _numbers(readable), strict=True,
         )  # fmt: skip
         cell_names = tuple(names.values())
         for code, *counted in figures:
@@ -253,7 +253,9 @@ def entropy_tables(
             "semantic_note": note,
         }
         if known.sum() > 1:
-            steady = bootstrap_mean(told[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES)
+            steady = bootstrap_mean(
+                readable[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES
+            )
             record |= estimate_columns("readable_disagreement", steady)
         if meant:
             entropies = np.array([meaning.entropy for meaning in meant.values()])

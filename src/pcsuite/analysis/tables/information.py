@@ -80,7 +80,8 @@ def information_table(
         # Items in an order that has nothing to do with them, the same in every cell.
         tables.execute(
             "CREATE OR REPLACE TEMP TABLE hash_order AS SELECT task_id, item_id, row_number() OVER (PARTITION BY"
-            " task_id ORDER BY md5(item_id::VARCHAR)) AS place FROM (SELECT DISTINCT task_id, item_id FROM cell_rows)"
+            " task_id ORDER BY md5(item_id::VARCHAR)) AS item_rank"
+            " FROM (SELECT DISTINCT task_id, item_id FROM cell_rows)"
         )
     for key in scores.cell_keys():
         records += _calibration(scores, key, "confidence", "")
@@ -175,10 +176,10 @@ def _first_answers(tables: RunTables, key: CellKey, replicates: float) -> list[t
     """Item and answer of the first rows of a cell, items in the order of their hashes."""
     most = MI_ITEMS * 10
     # Twice the items that so many rows are expected of; where that falls short, all.
-    for bound in (f"AND place <= {2 * most / max(replicates, 1.0):.0f}", ""):
+    for bound in (f"AND item_rank <= {2 * most / max(replicates, 1.0):.0f}", ""):
         rows = tables.query(
             "SELECT item_id, answer FROM cell_rows JOIN hash_order USING (task_id, item_id)"
-            f" WHERE {USABLE} AND {IN_CELL} {bound} ORDER BY place, seed LIMIT {most}",
+            f" WHERE {USABLE} AND {IN_CELL} {bound} ORDER BY item_rank, seed LIMIT {most}",
             key,
         )
         if len(rows) == most:
@@ -207,12 +208,12 @@ def _about_truth(
             permutations=200,
             labels=len(names),
         )
-        told = _record(
+        mutual = _record(
             key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
             reference_is="entropy of the truth", p_value=number(found.p_value),
         )  # fmt: skip
         items = list(dict.fromkeys(item for item, *_ in known))[:PROBE_ITEMS]
-        return [told, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
+        return [mutual, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
     except AnalysisError as error:
         note = f"not computed: {error.message}"
         return [_record(key, "mutual information", "nats", undefined(""), note=note)]

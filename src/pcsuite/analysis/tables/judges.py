@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pcsuite._util.files import replace_atomically
-from pcsuite.analysis.judging import EVERY_CONDITION, Agreed
+from pcsuite.analysis.judging import EVERY_CONDITION, JudgeAgreement
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.errors import LogError
 from pcsuite.logging.labels import check_path
@@ -98,7 +98,9 @@ def read_check(log: Path) -> JudgeCheck:
         raise LogError(f"{path}: not a check of a judge ({error})", hint="pcsuite judge check") from error
 
 
-def judge_record(agreed: Agreed, judge: str, again: tuple[Estimate, int] | None = None) -> dict[str, Any]:
+def judge_record(
+    agreed: JudgeAgreement, judge: str, again: tuple[Estimate, int] | None = None
+) -> dict[str, Any]:
     """A row of the table; ``again`` is the self-consistency and the number of verdicts asked for again."""
     record = {
         "task": agreed.task,
@@ -139,8 +141,8 @@ class JudgeStatus:
 
     def note(self, tasks: Sequence[str] | None = None) -> str:
         """A sentence on the judges of some tasks (default: all), empty where none of them is judged."""
-        told = {task: words for task, words in self.words.items() if tasks is None or task in tasks}
-        return " ".join(f"{task}: {words}." for task, words in told.items())
+        shown = {task: words for task, words in self.words.items() if tasks is None or task in tasks}
+        return " ".join(f"{task}: {words}." for task, words in shown.items())
 
     def table(self) -> Table:
         """``judges.csv``."""

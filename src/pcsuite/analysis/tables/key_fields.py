@@ -54,7 +54,7 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
     names: dict[str, Counter[str]] = defaultdict(Counter)
     rows = tables.query(
         f"SELECT {CELL_KEY}, item_id, fields FROM (SELECT {CELL_KEY}, item_id, fields, dense_rank() OVER (PARTITION BY"
-        f" task_id ORDER BY md5(item_id)) AS place FROM runs WHERE {USABLE_CLEAN}) WHERE place <= {FIELD_ITEMS}"
+        f" task_id ORDER BY md5(item_id)) AS item_rank FROM runs WHERE {USABLE_CLEAN}) WHERE item_rank <= {FIELD_ITEMS}"
     )
     for *cell, item, text in rows:
         key, read = CellKey(*cell), msgspec.json.decode(text) if text else {}
@@ -77,22 +77,22 @@ def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]
         item: [answer[field] for answer in answers if answer.get(field) not in (None, "")]
         for item, answers in items.items()
     }
-    values = [value for held in given.values() for value in held]
+    values = [value for own in given.values() for value in own]
     if not values:
         return None
     record: dict[str, Any] = {
         "kind": Counter(map(_kind, values)).most_common(1)[0][0],
         "filled": len(values) / sum(len(answers) for answers in items.values()),
     }
-    several = [held for held in given.values() if len(held) > 1]
+    several = [own for own in given.values() if len(own) > 1]
     record["n_items"] = len(several)
     if len(several) > 1:
-        varied = disagreement(answer_counts([[_canonical(value) for value in held] for held in several]))
+        varied = disagreement(answer_counts([[_canonical(value) for value in own] for own in several]))
         rng = named_rng("key fields", *key, field)
         record |= estimate_columns("disagreement", bootstrap_mean(varied, rng=rng, resamples=LEVEL_RESAMPLES))
-        numbers = [held for held in several if all(_kind(value) == "number" for value in held)]
+        numbers = [own for own in several if all(_kind(value) == "number" for value in own)]
         if record["kind"] == "number" and numbers:
-            record["variance"] = number(np.mean([np.var(held, ddof=1) for held in numbers]))
+            record["variance"] = number(np.mean([np.var(own, ddof=1) for own in numbers]))
     return record
 
 

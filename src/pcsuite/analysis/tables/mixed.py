@@ -102,8 +102,8 @@ class MixedResults:
         tail = (fit.rows, fit.items, fit.converged, fit.singular)
         for c in fit.coefficients:
             figures = map(number, (c.estimate, c.se, c.df, c.t, c.p_value, c.low, c.high))
-            said = "; ".join(filter(None, (c.note, note)))
-            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail, said))
+            remark = "; ".join(filter(None, (c.note, note)))
+            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail, remark))
         for name, v in fit.components.items():
             figures = map(number, (v.value, None, None, None, None, v.low, v.high))
             self.models.rows.append((scope, metric, "variance", name, *figures, *tail, note))
@@ -124,9 +124,9 @@ class MixedResults:
                 figures = map(
                     number, (value.estimate, value.se, value.low, value.high, *(changes or (None,) * 4))
                 )
-                said = (change.note if change else "") or value.note
+                remark = (change.note if change else "") or value.note
                 named = " × ".join(over).replace("size_class", "size class")
-                self.means.rows.append((scope, metric, named, *levels, *figures, said))
+                self.means.rows.append((scope, metric, named, *levels, *figures, remark))
 
 
 def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> MixedResults:
@@ -139,7 +139,7 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
     scopes = list(scores.tasks) + ([ALL_TASKS] if len(scores.tasks) > 1 else [])
     fitted = [name for name in metrics.compared_in("mixed_model") if name in scores.metrics]
     cells, cell, item = _sum_up(tables, scores, fitted)
-    told: list[tuple[str, str]] = []
+    failures: list[tuple[str, str]] = []
     for column, metric in enumerate(fitted):
         fetched = tables.columns(f"SELECT n{column}, total{column}, squares{column} FROM mixed_totals")
         sums = [
@@ -157,14 +157,14 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
                     CellTotals(_dense(item[kept])[1], cell_codes, *(values[kept] for values in sums)),
                 )
             except AnalysisError as error:
-                told.append((scope, f"No mixed model of {metric} for {scope}: {error.message}."))
+                failures.append((scope, f"No mixed model of {metric} for {scope}: {error.message}."))
                 continue
             if fit is not None:
                 results._add(scope, metric, fit)
-    # Metric by metric, so that one is in memory at a time; told scope by scope.
-    for rows_of in (results.models.rows, results.means.rows, told):
+    # Metric by metric, so that one is in memory at a time; listed scope by scope.
+    for rows_of in (results.models.rows, results.means.rows, failures):
         rows_of.sort(key=lambda row: scopes.index(row[0]))
-    results.notes += [note for _, note in told]
+    results.notes += [note for _, note in failures]
     return results
 
 
@@ -217,6 +217,7 @@ def _fit(scores: ItemScores, cells: Sequence[tuple[str | None, ...]], totals: Ce
     named = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
     named = [cell | {"size_class": scores.models[cell["model"]].size_class} for cell in named]
     varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]
+    # Where size and family name a model, a term of its own could not be told apart from theirs.
     if len({cell["model"] for cell in named}) == len({(cell["size"], cell["family"]) for cell in named}):
         varied = [name for name in varied if name != "model"]
     terms = [*varied, *(f"condition:{name}" for name in ("size", "decoding") if name in varied)]

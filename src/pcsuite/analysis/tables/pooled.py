@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.contrasts import Contrast, group_contrasts, item_matrix
+from pcsuite.analysis.contrasts import ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
@@ -73,7 +73,7 @@ class _Slice(NamedTuple):
 def pooled(scores: ItemScores, metrics: Metrics) -> Table:
     """Pool every contrast that at least two tasks or two models have, on every compared metric that is no cost."""
     grouped: dict[
-        tuple[str, str, str, str, str], dict[tuple[str, str], tuple[Contrast, dict[str, CellKey]]]
+        tuple[str, str, str, str, str], dict[tuple[str, str], tuple[ConditionContrast, dict[str, CellKey]]]
     ] = {}
     for (task, model, decoding), keys in scores.groups().items():
         by_condition = {key.condition: key for key in keys}
@@ -104,7 +104,7 @@ def pooled(scores: ItemScores, metrics: Metrics) -> Table:
 
 def _slices(
     scores: ItemScores,
-    cells: Mapping[tuple[str, str], tuple[Contrast, dict[str, CellKey]]],
+    cells: Mapping[tuple[str, str], tuple[ConditionContrast, dict[str, CellKey]]],
     metric: str,
 ) -> dict[str, _Slice]:
     """Per-item effects by task, on the items that all models of the task have."""

@@ -319,6 +319,7 @@ def _load_arms(
         f"{USABLE_CLEAN} AND task_id = ? AND model_id = ? AND decoding_id = ? AND condition_id IN (?, ?, ?)"
     )
     names = [key.task, key.model, key.decoding, *(arm.condition for arm in arms)]
+    # A hash without its last two bits is a whole number from 0 on, as negative ones mark what is no answer.
     data = tables.columns(
         "SELECT dense_rank() OVER (ORDER BY item_id) - 1 AS item, dense_rank() OVER (ORDER BY seed) - 1 AS seed,"
         " CASE condition_id WHEN ? THEN 0 WHEN ? THEN 1 ELSE 2 END AS arm,"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -222,7 +223,7 @@ def summary_by_condition(
     scores: ItemScores,
     metrics: Metrics,
     answers: Iterable[AnswerCounts] = (),
-    tasks: Mapping[str, TaskNote] | None = None,
+    tasks: Mapping[str, TaskNote] = MappingProxyType({}),
 ) -> Table:
     """``summary_by_condition.csv``: one record per cell, perturbed ones included.
 
@@ -230,8 +231,11 @@ def summary_by_condition(
     appended, with intervals. ``answers`` are the counts of ``answer_counts_by_cell``; cells of tasks with a closed set
     of answers have their entropy from them. ``tasks`` are the manifest's, which know the majority class.
     """
-    varied = {
-        counts.key: (float(counts.nats().mean()), float(counts.normalised().mean()))
+    entropies = {
+        counts.key: {
+            "entropy_cat": float(counts.nats().mean()),
+            "entropy_cat_normalised": float(counts.normalised().mean()),
+        }
         for counts in answers
         if counts.categories is not None
     }
@@ -244,23 +248,11 @@ def summary_by_condition(
             name, f"mean of {metrics.label(name)}", label=metrics.label(name), form="interval", digits=2
         )
     )
-    score = tables.metric_column("task_score")
-    seed_variance, pessimistic = {}, {}
-    if score is not None:
-        by_seed = f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL"
-        seed_variance = _by_cell(tables, "var_samp(level)", by_seed)
-        # How much the failures could hide: the mean if every failed call had been a wrong answer.
-        pessimistic = _by_cell(
-            tables, "avg(level)",
-            f"SELECT {CELL_KEY}, item_id, avg(CASE WHEN n_errors > 0 THEN 0.0 ELSE {score} END) AS level FROM cell_rows"
-            " WHERE kind = 'main' GROUP BY ALL",
-        )  # fmt: skip
-    # An answer from the cache has no latency of its own.
-    really_made = f"SELECT * FROM cell_rows WHERE {USABLE} AND NOT coalesce(cache_hit, false)"
-    latency = _by_cell(tables, "approx_quantile(latency_ms, 0.5)", really_made)
+    row_figures = _row_figures(tables)
     records = []
     for key in scores.cell_keys(perturbation=None):
         cell, model = scores.cells[key], scores.models[key.model]
+        is_pooled = key.task in scores.pooled
         estimate = _cell_estimate(scores, cell, metrics)
         _, values = cell.metric(SCORE)
         low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3
@@ -272,23 +264,20 @@ def summary_by_condition(
             "n_rows": cell.n_rows,
             "n_errors": cell.n_errors,
             "replicates": cell.replicates,
-            "measure": "micro-F1" if key.task in scores.pooled else "mean score",
+            "measure": "micro-F1" if is_pooled else "mean score",
             **estimate_columns("score", estimate),
             "interval_method": estimate.method,
-            "majority_class": None
-            if tasks is None or key.task not in tasks or key.task in scores.pooled
-            else tasks[key.task].majority_share,
             "score_median": number(middle),
             "score_q1": number(low),
             "score_q3": number(high),
             "score_iqr": number(high - low),
-            "score_if_errors_were_wrong": None if key.task in scores.pooled else pessimistic.get(key),
-            "seed_variance": seed_variance.get(key),
-            **dict(
-                zip(("entropy_cat", "entropy_cat_normalised"), varied.get(key, (None, None)), strict=True)
-            ),
-            "latency_ms_median": latency.get(key),
+            **{name: by_cell.get(key) for name, by_cell in row_figures.items()},
+            **entropies.get(key, {}),
         }
+        if is_pooled:  # micro-F1 is no mean over items, which these two are to be compared with
+            record["score_if_errors_were_wrong"] = None
+        elif key.task in tasks:
+            record["majority_class"] = tasks[key.task].majority_share
         for name in wanted:
             if f"{name}_low" in spec.names:
                 record |= estimate_columns(name, _cell_estimate(scores, cell, metrics, name))
@@ -301,9 +290,25 @@ def summary_by_condition(
     return Table.of(spec, records)
 
 
-def _by_cell(tables: RunTables, figure: str, source: str) -> dict[CellKey, float | None]:
-    rows = tables.query(f"SELECT {CELL_KEY}, {figure} FROM ({source}) GROUP BY ALL")
-    return {CellKey(*names): number(value) for *names, value in rows}
+def _row_figures(tables: RunTables) -> dict[str, dict[CellKey, float | None]]:
+    """Columns of the summary that are computed from rows, not from item scores: by name and cell."""
+    # An answer from the cache has no latency of its own.
+    really_made = f"SELECT * FROM cell_rows WHERE {USABLE} AND NOT coalesce(cache_hit, false)"
+    wanted = {"latency_ms_median": ("approx_quantile(latency_ms, 0.5)", really_made)}
+    if (score := tables.metric_column("task_score")) is not None:
+        by_seed = f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL"
+        # How much the failures could hide: the mean if every failed call had been a wrong answer.
+        pessimistic = (
+            f"SELECT {CELL_KEY}, item_id, avg(CASE WHEN n_errors > 0 THEN 0.0 ELSE {score} END) AS level FROM cell_rows"
+            " WHERE kind = 'main' GROUP BY ALL"
+        )
+        wanted["seed_variance"] = ("var_samp(level)", by_seed)
+        wanted["score_if_errors_were_wrong"] = ("avg(level)", pessimistic)
+    found = {}
+    for name, (figure, source) in wanted.items():
+        rows = tables.query(f"SELECT {CELL_KEY}, {figure} FROM ({source}) GROUP BY ALL")
+        found[name] = {CellKey(*names): number(value) for *names, value in rows}
+    return found
 
 
 def task_metrics(scores: ItemScores, metrics: Metrics) -> Table:

@@ -11,8 +11,16 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, Pair, constraints
-from pcsuite.analysis.verdicts.evidence import ALPHA, TOKENS, Deltas, Effect, Evidence, pool
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, CellPair, constraints
+from pcsuite.analysis.verdicts.evidence import (
+    ALPHA,
+    TOKENS,
+    Deltas,
+    Effect,
+    Evidence,
+    mean_by_item,
+    pool_deltas,
+)
 from pcsuite.analysis.verdicts.findings import Finding, Verdict, combine, finding, judge, scope_words
 from pcsuite.analysis.verdicts.scale import p_within
 from pcsuite.analysis.verdicts.structure import OPERATORS
@@ -29,13 +37,14 @@ BASIS_SHARE = 0.8
 MOST_BLOCKS = 10
 """Operators (or blocks of them) whose sets are all tried as a basis."""
 MULTIPLIERS = 999
+"""Draws of the multiplier bootstrap: with the observed value a thousand, so that p is a whole number of thousandths."""
 Gains = Mapping[str, FloatArray]
 """Gains by task, one per item."""
 ItemShares = tuple[IntArray, FloatArray]
 """Codes of a task's items, and a table of items by blocks."""
 
 
-def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> Finding:
+def replicated(evidence: Evidence, operators: Mapping[str, Sequence[CellPair]]) -> Finding:
     """P1: a structure block moves the score the same way in enough domains and at enough sizes.
 
     "In at least three of D" is a partial conjunction (Benjamini & Heller 2008): D - 2 times the third smallest
@@ -46,10 +55,10 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> F
         f"P1: the effect of a structure block on the score replicates over at least {DOMAINS} domains and {SCALES}"
         " model sizes."
     )
-    held = {name: operators[name] for name in OPERATORS if name in operators}
+    blocks = {name: operators[name] for name in OPERATORS if name in operators}
     domains = sorted({evidence.domain(task) for task in evidence.scores.tasks})
     tasks, models = len(evidence.scores.tasks), len(evidence.scores.models)
-    if not held:
+    if not blocks:
         return Finding(
             statement,
             "no structure block beside the condition that lacks only it.",
@@ -62,9 +71,10 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> F
             f" ({', '.join(evidence.sizes.order)})."
         )
         return Finding(statement, words, tasks=tasks, models=models)
-    level = ALPHA / (2 * len(held))
+    # Bonferroni over blocks and the two directions.
+    level = ALPHA / (2 * len(blocks))
     shown, split, parts = [], [], []
-    for name, pairs in held.items():
+    for name, pairs in blocks.items():
         by_domain = _pooled_by(evidence, pairs, lambda pair: evidence.domain(pair.treated.task), name)
         by_size = _pooled_by(evidence, pairs, lambda pair: evidence.sizes.of[pair.treated.model], name)
         for sign, verb in ((1, "raises"), (-1, "lowers")):
@@ -88,18 +98,21 @@ def replicated(evidence: Evidence, operators: Mapping[str, Sequence[Pair]]) -> F
     verdict: Verdict = "supported" if shown else "contradicted" if all(split) else "inconclusive"
     whole = f"{'; '.join(shown)} after correction. " if shown else ""
     words = f"{whole}{'; '.join(parts)} (each by itself, at 5 %)."
-    cells = sum(len(pairs) for pairs in held.values())
+    cells = sum(len(pairs) for pairs in blocks.values())
     return Finding(statement, words, verdict, cells=cells, tasks=tasks, models=models)
 
 
 def _pooled_by(
-    evidence: Evidence, pairs: Sequence[Pair], level_of: Callable[[Pair], str], name: str
+    evidence: Evidence, pairs: Sequence[CellPair], level_of: Callable[[CellPair], str], name: str
 ) -> dict[str, Effect]:
     """The effect on the score in each domain, or at each size."""
-    grouped: dict[str, list[Pair]] = {}
+    grouped: dict[str, list[CellPair]] = {}
     for pair in pairs:
         grouped.setdefault(level_of(pair), []).append(pair)
-    return {level: pool(evidence.deltas(found, SCORE), "P1", name, level) for level, found in grouped.items()}
+    return {
+        level: pool_deltas(evidence.deltas(found, SCORE), "P1", name, level)
+        for level, found in grouped.items()
+    }
 
 
 def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) -> float:
@@ -114,7 +127,7 @@ def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) 
 
 
 def constraint_tradeoff(
-    evidence: Evidence, pairs: Sequence[Pair], steadier: Effect, readable: Effect
+    evidence: Evidence, pairs: Sequence[CellPair], steadier: Effect, readable: Effect
 ) -> Finding:
     """P2: entropy of readable answers falls *and* validity rises; the price in score and tokens beside it."""
     statement = (
@@ -127,7 +140,9 @@ def constraint_tradeoff(
     verdict: Verdict = "not tested" if "not tested" in parts else combine(parts, strict)
     if "contradicted" in strict:
         verdict = "contradicted"
-    score, tokens = (pool(evidence.deltas(pairs, measure), "P2", measure) for measure in (SCORE, TOKENS))
+    score, tokens = (
+        pool_deltas(evidence.deltas(pairs, measure), "P2", measure) for measure in (SCORE, TOKENS)
+    )
     failures = [
         float(evidence.measured(pair.treated, "constraint_failure").values.mean())
         for pair in pairs
@@ -144,7 +159,7 @@ def constraint_tradeoff(
     return finding(statement, words, verdict, steadier)
 
 
-def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -> Finding:
+def loop_tradeoff(evidence: Evidence, pairs: Sequence[CellPair], grounded: Effect) -> Finding:
     """P3: H3, and a score that is not lower by the margin or more (a test of non-inferiority, not of no difference)."""
     margin = evidence.analysis.loss_margin
     statement = (
@@ -156,7 +171,7 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[Pair], grounded: Effect) -
     if grounded.untested:
         return Finding(statement, f"{grounded.untested}.", cells=len(pairs))
     deltas = evidence.deltas(pairs, SCORE)
-    score = pool(deltas, LOOP, SCORE, reason="no item has a score on both sides")
+    score = pool_deltas(deltas, LOOP, SCORE, reason="no item has a score on both sides")
     if score.untested:
         return Finding(statement, f"score: {score.untested}.", cells=len(pairs))
     kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
@@ -225,24 +240,24 @@ def small_basis(evidence: Evidence) -> Finding:
         and _chosen_p([leads[chosen] for chosen in small], small.index(basis), shares.method) <= ALPHA / 2
     )
     verdict: Verdict = "inconclusive"
-    told = f"whether {half} of {len(shares.operators)} operators carry it, these conditions and items cannot tell"
+    conclusion = f"whether {half} of {len(shares.operators)} operators carry it, these conditions and items cannot tell"
     if basis is not None and carried:
         invariant, words = _is_invariant(evidence, shares, basis)
         verdict = "supported" if invariant else "inconclusive"
         names = frozenset[str]().union(*(shares.blocks[index] for index in basis))
         part = _mean(_added(shares.by_task, basis)) / total.value
-        told = (
+        conclusion = (
             f"{' + '.join(sorted(names))} ({len(names)} of {len(shares.operators)} operators) carries {part:.0%} of it"
             f" and {words}"
         )
     elif _all_fall_short(
         [leads[chosen] for chosen in sets if len(chosen) <= half], len(shares.blocks) > half
     ):
-        verdict, told = (
+        verdict, conclusion = (
             "contradicted",
             f"no set of up to {half} of {len(shares.operators)} operators carries it",
         )
-    words = f"all operators together add {total.words()} ({shares.method}); {told}."
+    words = f"all operators together add {total.words()} ({shares.method}); {conclusion}."
     return finding(statement, words, verdict, total)
 
 
@@ -255,9 +270,9 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
         for key in keys:
             operators = scores.operators_in(key)
             if COMPILED_OPERATOR not in operators:
-                held = constraints(operators, scores.operator_types)
+                constraining = constraints(operators, scores.operator_types)
                 # Which constraint a task has is the task's; that it has one is the condition's.
-                named = frozenset(operators) - held | ({CONSTRAINT} if held else frozenset())
+                named = frozenset(operators) - constraining | ({CONSTRAINT} if constraining else frozenset())
                 bundles.setdefault(named, key)
         groups.append(bundles)
     common = sorted(
@@ -299,13 +314,7 @@ def _by_task(parts: Sequence[tuple[CellKey, IntArray, FloatArray]]) -> dict[str,
     tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
     for key, items, table in parts:
         tasks.setdefault(key.task, []).append((items, table))
-    merged: dict[str, ItemShares] = {}
-    for task, found in tasks.items():
-        codes, where = np.unique(np.concatenate([items for items, _ in found]), return_inverse=True)
-        table = np.zeros((len(codes), found[0][1].shape[1]))
-        np.add.at(table, where, np.concatenate([values for _, values in found]))
-        merged[task] = codes, table / np.bincount(where)[:, None]
-    return merged
+    return {task: mean_by_item(found) for task, found in tasks.items()}
 
 
 def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) -> tuple[bool, str]:
@@ -321,7 +330,7 @@ def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) ->
             both, left, right = np.intersect1d(items, others, return_indices=True)
             index = list(chosen)
             gap.add(_pair(task), both, table[left][:, index].sum(axis=1), other[right][:, index].sum(axis=1))
-        effect = pool(gap, "P4", first, second, reason=f"{first} and {second} share no items")
+        effect = pool_deltas(gap, "P4", first, second, reason=f"{first} and {second} share no items")
         if effect.untested:
             return False, f"whether it does at every size was not tested: {effect.untested}"
         largest = max(largest, p_within(effect, bound))
@@ -387,9 +396,9 @@ def _effect(gains: Gains, *names: object) -> Effect:
     deltas = Deltas()
     for task, values in gains.items():
         deltas.add(_pair(task), np.arange(len(values)), values, np.zeros(len(values)))
-    return pool(deltas, "P4", *names)
+    return pool_deltas(deltas, "P4", *names)
 
 
-def _pair(task: str) -> Pair:
+def _pair(task: str) -> CellPair:
     """Stands for the cells of a task, of which the gains are."""
-    return Pair(*(CellKey(task, "", "", CLEAN, side) for side in ("treated", "control")))
+    return CellPair(*(CellKey(task, "", "", CLEAN, side) for side in ("treated", "control")))

@@ -26,7 +26,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.load.sizes import Levels, model_levels
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.information import MI_ITEMS, Truths
-from pcsuite.analysis.twins import Pair
+from pcsuite.analysis.twins import CellPair
 from pcsuite.config.profile import AnalysisSection
 from pcsuite.errors import require
 from pcsuite.logging.manifest import RunManifest
@@ -98,12 +98,12 @@ class Evidence:
             return known.get(key, empty)
         return Measured(*self.scores.cells[key].metric(measure))
 
-    def all_readable(self, pairs: Iterable[Pair]) -> bool:
+    def all_readable(self, pairs: Iterable[CellPair]) -> bool:
         """Whether every answer of these cells could be read, or the log does not say which could."""
         cells = {key for pair in pairs for key in pair}
         return all((self.measured(key, READABLE).values == 1).all() for key in cells)
 
-    def deltas(self, pairs: Sequence[Pair], measure: str) -> Deltas:
+    def deltas(self, pairs: Sequence[CellPair], measure: str) -> Deltas:
         """Per-item differences of a measure, treated less control, of every pair that has any.
 
         The variance over prompts is that of an item's mean scores over the prompts (the clean one and its
@@ -122,7 +122,7 @@ class Evidence:
             found.add(pair, items, first, second)
         return found
 
-    def _over_prompts(self, pair: Pair) -> tuple[IntArray, FloatArray, FloatArray]:
+    def _over_prompts(self, pair: CellPair) -> tuple[IntArray, FloatArray, FloatArray]:
         kinds = sorted(
             {key.perturbation for key in self.scores.cells if key[:3] == pair.treated[:3]},
             key=lambda name: (name != CLEAN, name),
@@ -145,11 +145,11 @@ class Evidence:
 class Deltas:
     """Per-item differences of a contrast, pair of cells by pair of cells."""
 
-    pairs: list[tuple[Pair, IntArray, FloatArray]] = field(default_factory=list)
+    pairs: list[tuple[CellPair, IntArray, FloatArray]] = field(default_factory=list)
     levels: set[float] = field(default_factory=set)
     """Different values seen on either side, no more than two of them kept."""
 
-    def add(self, pair: Pair, items: IntArray, treated: FloatArray, control: FloatArray) -> None:
+    def add(self, pair: CellPair, items: IntArray, treated: FloatArray, control: FloatArray) -> None:
         """Take in a pair of cells; one without common items adds nothing."""
         if len(items):
             self.pairs.append((pair, items, treated - control))
@@ -168,12 +168,19 @@ class Deltas:
         tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         for pair, items, values in self.pairs:
             tasks.setdefault(pair.treated.task, []).append((items, values))
-        merged = {}
-        for task, parts in tasks.items():
-            codes, where = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
-            totals = np.bincount(where, weights=np.concatenate([values for _, values in parts]))
-            merged[task] = Measured(codes, totals / np.bincount(where))
-        return merged
+        return {task: mean_by_item(parts) for task, parts in tasks.items()}
+
+
+def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> Measured:
+    """Values of items by code, averaged over the parts that have the item.
+
+    A value may be a row of numbers; items come sorted by code.
+    """
+    codes, where = np.unique(np.concatenate([items for items, _ in parts]), return_inverse=True)
+    values = np.concatenate([values for _, values in parts])
+    totals = np.zeros((len(codes), *values.shape[1:]))
+    np.add.at(totals, where, values)
+    return Measured(codes, (totals.T / np.bincount(where)).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,7 @@ class Effect:
         return f"{self.value:+.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
+def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
     """The mean effect over tasks with the interval that their number allows.
 
     Two tasks weigh the same, three or more as random effects have it. ``names`` seed the resampling. Untested, with the
@@ -269,9 +276,8 @@ def pool(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> 
     unequal = len({len(found.items) for found in by_task.values()}) > 1
     shares = [found.values / len(found.items) if unequal else found.values for found in by_task.values()]
     p_value = _sign_flip_p(np.concatenate(shares), "two-sided", "verdicts", "flips", *names)
-    if (
-        studies and high > low
-    ):  # what holds for these items may not hold over tasks, of which the interval speaks
+    # What holds for these items may not hold over tasks, of which the interval speaks.
+    if studies and high > low:
         special = require("scipy.special", "stats")
         error = (high - low) / (2 * special.stdtrit(df, 0.975))
         p_value = max(p_value, float(2 * special.stdtr(df, -abs(value) / error)))
@@ -303,14 +309,15 @@ def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[s
             tested.append((p_value, f"{pair.treated.task} on {pair.treated.model}"))
     tested.sort()
     against = []
-    for place, (p_value, name) in enumerate(tested):
-        if p_value * (len(deltas.pairs) - place) > ALPHA / 2:
+    # Holm steps down over all cells, those without the other sign counted too: they were looked at.
+    for rank, (p_value, name) in enumerate(tested):
+        if p_value * (len(deltas.pairs) - rank) > ALPHA / 2:
             break
         against.append(name)
     return tuple(dict.fromkeys(against))
 
 
-def read_evidence(
+def collect_evidence(
     tables: RunTables,
     scores: ItemScores,
     manifest: RunManifest,
@@ -363,11 +370,11 @@ def _by_cell(tables: RunTables, grouped: str, *columns: str) -> list[tuple[CellK
 def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, Measured]]:
     """Share of readable answers, mean score of those, and their variance over seeds, unbiased."""
     score = tables.metric_column("task_score") or "NULL::DOUBLE"
-    told = "n_errors = 0 AND answer IS NOT NULL AND y IS NOT NULL"
+    is_scored = "n_errors = 0 AND answer IS NOT NULL AND y IS NOT NULL"
     grouped = (
         f"SELECT {CELL_KEY}, item_id, count(*) FILTER (n_errors = 0) AS good, count(answer) FILTER (n_errors = 0) AS"
-        f" readable, count(*) FILTER ({told}) AS n, coalesce(sum(y) FILTER ({told}), 0) AS total,"
-        f" coalesce(sum(y * y) FILTER ({told}), 0) AS squares FROM (SELECT *, {score}::DOUBLE AS y FROM cell_rows"
+        f" readable, count(*) FILTER ({is_scored}) AS n, coalesce(sum(y) FILTER ({is_scored}), 0) AS total,"
+        f" coalesce(sum(y * y) FILTER ({is_scored}), 0) AS squares FROM (SELECT *, {score}::DOUBLE AS y FROM cell_rows"
         f" WHERE kind = 'main') GROUP BY {CELL_KEY}, item_id"
     )
     silent = {
@@ -395,10 +402,10 @@ def _invented(tables: RunTables) -> dict[CellKey, Measured]:
     unsupported = tables.metric_column(UNSUPPORTED)
     if unsupported is None:
         return {}
-    told = "n_errors = 0 AND answer IS NOT NULL AND u IS NOT NULL"
+    is_checked = "n_errors = 0 AND answer IS NOT NULL AND u IS NOT NULL"
     answers = (
-        f"SELECT {CELL_KEY}, item_id, CASE WHEN u > 0 THEN answer ELSE '' END AS content, count(*) FILTER ({told})"
-        f" AS n FROM (SELECT *, {unsupported}::DOUBLE AS u FROM cell_rows WHERE kind = 'main')"
+        f"SELECT {CELL_KEY}, item_id, CASE WHEN u > 0 THEN answer ELSE '' END AS content, count(*)"
+        f" FILTER ({is_checked}) AS n FROM (SELECT *, {unsupported}::DOUBLE AS u FROM cell_rows WHERE kind = 'main')"
         f" GROUP BY {CELL_KEY}, item_id, content"
     )
     grouped = (
@@ -430,17 +437,17 @@ def _labels(
         true_columns[task] = {codes[item]: column[label] for item, label in labels.items() if item in codes}
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, answer, count(*) FROM (SELECT *, dense_rank() OVER (ORDER BY md5(item_id))"
-            f" AS place FROM cell_rows WHERE {USABLE_CLEAN} AND answer IS NOT NULL AND task_id = ?)"
-            f" WHERE place <= {MI_ITEMS} GROUP BY ALL",
+            f" AS item_rank FROM cell_rows WHERE {USABLE_CLEAN} AND answer IS NOT NULL AND task_id = ?)"
+            f" WHERE item_rank <= {MI_ITEMS} GROUP BY ALL",
             [task],
         )
         cells: dict[CellKey, dict[int, FloatArray]] = {}
         for *names, item, answer, count in rows:
-            held = cells.setdefault(CellKey(*names), {})
-            shares = held.setdefault(codes[item], np.zeros(len(column) + 1))
+            by_item = cells.setdefault(CellKey(*names), {})
+            shares = by_item.setdefault(codes[item], np.zeros(len(column) + 1))
             shares[column.get(answer, len(column))] += count
-        for key, held in cells.items():
-            items = np.array(sorted(code for code in held if code in true_columns[task]), dtype=np.int64)
-            table = np.array([held[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
+        for key, by_item in cells.items():
+            items = np.array(sorted(code for code in by_item if code in true_columns[task]), dtype=np.int64)
+            table = np.array([by_item[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
             found[key] = LabelCounts(items, table / table.sum(axis=1, keepdims=True))
     return found, true_columns

@@ -10,7 +10,7 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import CellKey
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.replicates import EqualTokenArms
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, Pair, condition_pairs, operator_pairs
+from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, CellPair, condition_pairs, operator_pairs
 from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
@@ -20,10 +20,11 @@ from pcsuite.analysis.verdicts.evidence import (
     Deltas,
     Effect,
     Evidence,
-    pool,
+    pool_deltas,
 )
 from pcsuite.analysis.verdicts.findings import HYPOTHESES, Finding, finding, judge, scope_words
-from pcsuite.stats.equal_tokens import affordable_share
+from pcsuite.stats.equal_tokens import EqualTokens, affordable_share
+from pcsuite.stats.estimate import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,11 @@ def verdicts(evidence: Evidence, retries: Sequence[EqualTokenArms] = ()) -> Verd
 
 
 def restriction_findings(
-    evidence: Evidence, pairs: Sequence[Pair], retries: Sequence[EqualTokenArms]
+    evidence: Evidence, pairs: Sequence[CellPair], retries: Sequence[EqualTokenArms]
 ) -> list[Finding]:
     """H2, H2E, H2U, H2R and P2: what constraints of decoding do; ``pairs`` are constrained cells beside free twins."""
     steadier, readable = (
-        pool(evidence.deltas(pairs, measure), CONSTRAINT, measure, reason=reason)
+        pool_deltas(evidence.deltas(pairs, measure), CONSTRAINT, measure, reason=reason)
         for measure, reason in (
             (DISAGREEMENT, "no item has two readable answers on both sides"),
             (READABLE, "the log does not say which answers could be read"),
@@ -82,25 +83,29 @@ def restriction_findings(
     ]
 
 
-def loop_findings(evidence: Evidence, pairs: Sequence[Pair], alone: Sequence[Pair] = ()) -> list[Finding]:
+def loop_findings(
+    evidence: Evidence, pairs: Sequence[CellPair], alone: Sequence[CellPair] = ()
+) -> list[Finding]:
     """H3, H3L and P3: what loops do; ``pairs`` are cells with REACT_LOOP beside their open-loop twins.
 
     ``alone`` are those with REVISE_LOOP, which searches nothing.
     """
     reason = "no item where both sides make a claim to check"
     grounded, revised = (
-        pool(evidence.deltas(chosen, UNSUPPORTED), name, UNSUPPORTED, reason=reason)
+        pool_deltas(evidence.deltas(chosen, UNSUPPORTED), name, UNSUPPORTED, reason=reason)
         for chosen, name in ((pairs, LOOP), (alone, LOOP_ALONE))
     )
     statement = (
         "H3: a closed loop (REACT_LOOP) lowers unsupported content more than the open loop on grounded tasks."
     )
     missing = "no REACT_LOOP condition beside its open-loop twin (C7 beside C3)."
-    told = "H3L: the loop alone, without search (REVISE_LOOP), lowers unsupported content on grounded tasks."
+    alone_statement = (
+        "H3L: the loop alone, without search (REVISE_LOOP), lowers unsupported content on grounded tasks."
+    )
     absent = "no REVISE_LOOP condition beside its open-loop twin (C7L beside C3)."
     return [
         _loop_grounds(statement, missing, evidence, pairs, grounded),
-        _loop_grounds(told, absent, evidence, alone, revised),
+        _loop_grounds(alone_statement, absent, evidence, alone, revised),
         criteria.loop_tradeoff(evidence, pairs, grounded),
     ]
 
@@ -112,7 +117,7 @@ NO_CONSTRAINT = "no constrained condition beside the same one free (C6 beside C4
 
 
 def _restriction_steadies(
-    evidence: Evidence, pairs: Sequence[Pair], steadier: Effect, readable: Effect
+    evidence: Evidence, pairs: Sequence[CellPair], steadier: Effect, readable: Effect
 ) -> Finding:
     """Disagreement of readable replicates, constrained less free, item by item; validity told beside it."""
     statement = (
@@ -120,12 +125,14 @@ def _restriction_steadies(
     )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
-    told = [[evidence.measured(key, READABLE).values for key in pair] for pair in pairs]
-    told = [sides for sides in told if all(len(values) for values in sides)]
+    readable_sides = [[evidence.measured(key, READABLE).values for key in pair] for pair in pairs]
+    readable_sides = [sides for sides in readable_sides if all(len(values) for values in sides)]
     shares = "the log does not say which answers could be read"
-    if told:
-        held, free = (float(np.mean([sides[index].mean() for sides in told])) for index in (0, 1))
-        shares = f"{free:.0%} of the free answers and {held:.0%} of the constrained ones can be read"
+    if readable_sides:
+        constrained, free = (
+            float(np.mean([sides[index].mean() for sides in readable_sides])) for index in (0, 1)
+        )
+        shares = f"{free:.0%} of the free answers and {constrained:.0%} of the constrained ones can be read"
     if steadier.untested:
         return Finding(statement, f"{steadier.untested}; {shares}.", cells=len(pairs))
     words = (
@@ -135,14 +142,14 @@ def _restriction_steadies(
     return finding(statement, words, judge(steadier, -1), steadier)
 
 
-def _restriction_grounds(evidence: Evidence, pairs: Sequence[Pair]) -> Finding:
+def _restriction_grounds(evidence: Evidence, pairs: Sequence[CellPair]) -> Finding:
     """The same of unsupported content: answers without any count as one and the same."""
     statement = (
         "H2U: restricting the outputs at decoding lowers the entropy of unsupported content over replicates."
     )
     if not pairs:
         return Finding(statement, f"{NO_CONSTRAINT}.")
-    effect = pool(
+    effect = pool_deltas(
         evidence.deltas(pairs, INVENTED), CONSTRAINT, INVENTED,
         reason="no item has two readable answers on both sides whose support was checked",
     )  # fmt: skip
@@ -163,26 +170,18 @@ def _restriction_grounds_more_than_retry(retries: Sequence[EqualTokenArms]) -> F
     )
     if not any(entry.found is not None for entry in retries):
         return Finding(statement, f"{NEEDS_RETRY}, with replicates.")
-    differences = Deltas()
-    prices: list[tuple[float, float, float]] = []
-    for entry in retries:
-        found = entry.grounded
-        if found is not None:
-            pair = Pair(entry.arms.constrained, entry.arms.retry)
-            differences.add(pair, entry.items[found.rows], found.values, np.zeros(len(found.rows)))
-            prices.append((found.free_tokens, found.retry_tokens, found.constrained_tokens))
-    effect = pool(
-        differences, "retry", INVENTED,
+    checked = [(entry, entry.grounded) for entry in retries if entry.grounded is not None]
+    effect, tokens = _less_retry(
+        checked,
+        INVENTED,
         reason="no item has two answers in all three arms whose support was checked",
-    )  # fmt: skip
-    if differences.pairs and not any(values.any() for _, _, values in differences.pairs):
-        effect = Effect(untested="no item's unsupported content varies more in one arm than in the other")
+        constant="no item's unsupported content varies more in one arm than in the other",
+    )
     if effect.untested:
         return finding(statement, f"{effect.untested}.", "not tested", effect)
-    afforded = affordable_share(*np.array(prices).T[:, None].mean(axis=2))
     words = (
         "disagreement on unsupported content (answers without any counting as one), constrained less retry at equal"
-        f" tokens: {effect.words()}, {scope_words(effect)}; {afforded[0]:.0%} of the retries could be paid for."
+        f" tokens: {effect.words()}, {scope_words(effect)}; {_afforded(tokens):.0%} of the retries could be paid for."
     )
     return finding(statement, words, judge(effect, -1), effect)
 
@@ -192,34 +191,30 @@ def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     statement = (
         "H2R: restricting the outputs lowers the entropy of readable answers more than equally dear retries."
     )
-    usable = [(entry.arms, entry.found, entry.items) for entry in retries if entry.found is not None]
-    if not usable:
+    compared = [(entry, entry.found) for entry in retries if entry.found is not None]
+    if not compared:
         return Finding(statement, f"{NEEDS_RETRY}, with replicates.")
-    steadier, valid = Deltas(), Deltas()
-    for arms, found, items in usable:
-        pair = Pair(arms.constrained, arms.retry)
-        for deltas, rows, values in (
-            (steadier, found.rows, found.values),
-            (valid, found.valid_rows, found.valid_values),
-        ):
-            deltas.add(pair, items[rows], values, np.zeros(len(rows)))
-    effect = pool(
-        steadier, "retry", DISAGREEMENT, reason="no item has two readable answers in all three arms"
+    effect, tokens = _less_retry(
+        compared,
+        DISAGREEMENT,
+        reason="no item has two readable answers in all three arms",
+        constant="no item's readable answers vary more in one arm than in the other",
     )
-    if steadier.pairs and not any(values.any() for _, _, values in steadier.pairs):
-        effect = Effect(untested="no item's readable answers vary more in one arm than in the other")
-    prices = [
-        float(np.mean([getattr(found, name) for _, found, _ in usable]))
-        for name in ("free_tokens", "retry_tokens", "constrained_tokens")
-    ]
-    afforded = affordable_share(*(np.array([price]) for price in prices))
-    unrestricted = [found.unrestricted.value for _, found, _ in usable if found.unrestricted.defined]
-    validity = pool(valid, "retry", READABLE)
+    valid = Deltas()
+    for entry, found in compared:
+        valid.add(
+            CellPair(entry.arms.constrained, entry.arms.retry),
+            entry.items[found.valid_rows],
+            found.valid_values,
+            np.zeros(len(found.valid_rows)),
+        )
+    validity = pool_deltas(valid, "retry", READABLE)
+    unrestricted = [found.unrestricted.value for _, found in compared if found.unrestricted.defined]
     words = (
         f"disagreement of readable replicates, constrained less retry at equal tokens: {effect.words()}"
         f"{'' if effect.untested else ', ' + scope_words(effect)}; validity {validity.words()}. An answer took"
-        f" {prices[2]:.0f} tokens constrained, {prices[1]:.0f} with every retry and {prices[0]:.0f} free, so"
-        f" {afforded[0]:.0%} of the retries could be paid for."
+        f" {tokens[2]:.0f} tokens constrained, {tokens[1]:.0f} with every retry and {tokens[0]:.0f} free, so"
+        f" {_afforded(tokens):.0%} of the retries could be paid for."
     )
     if unrestricted:
         words += (
@@ -229,12 +224,34 @@ def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     return finding(statement, words, judge(effect, -1), effect)
 
 
+def _less_retry(
+    compared: Sequence[tuple[EqualTokenArms, EqualTokens]], measure: str, *, reason: str, constant: str
+) -> tuple[Effect, FloatArray]:
+    """Constrained less retry at equal tokens, pooled, and the mean tokens of the free, retry and constrained arms.
+
+    Untested for ``reason`` where nothing can be compared, and for ``constant`` where no item differs at all.
+    """
+    differences = Deltas()
+    for entry, found in compared:
+        pair = CellPair(entry.arms.constrained, entry.arms.retry)
+        differences.add(pair, entry.items[found.rows], found.values, np.zeros(len(found.rows)))
+    effect = pool_deltas(differences, "retry", measure, reason=reason)
+    if differences.pairs and not any(values.any() for _, _, values in differences.pairs):
+        effect = Effect(untested=constant)
+    spent = [(found.free_tokens, found.retry_tokens, found.constrained_tokens) for _, found in compared]
+    return effect, np.mean(spent, axis=0) if spent else np.full(3, np.nan)
+
+
+def _afforded(tokens: FloatArray) -> float:
+    return float(affordable_share(*tokens[:, None])[0])
+
+
 def _searches(evidence: Evidence, key: CellKey) -> bool:
     return bool((evidence.measured(key, "tool_calls").values > 0).any())
 
 
 def _loop_grounds(
-    statement: str, missing: str, evidence: Evidence, pairs: Sequence[Pair], grounded: Effect
+    statement: str, missing: str, evidence: Evidence, pairs: Sequence[CellPair], grounded: Effect
 ) -> Finding:
     """Unsupported rate of conditions with a loop less that of their twins, where both make a claim."""
     if not pairs:

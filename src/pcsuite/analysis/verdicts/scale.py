@@ -18,8 +18,8 @@ import numpy as np
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
-from pcsuite.analysis.twins import Pair
-from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, pool
+from pcsuite.analysis.twins import CellPair
+from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, pool_deltas
 from pcsuite.analysis.verdicts.findings import Finding, Verdict
 from pcsuite.errors import require
 from pcsuite.stats.equivalence import tost_paired
@@ -55,7 +55,7 @@ SCALE = TableSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LevelComparison:
     """The levels of one factor compared in one effect."""
 
     effects: Mapping[str, Effect]
@@ -90,15 +90,17 @@ class ScaleRow:
 
     kind: Literal["condition", "operator"]
     name: str
-    sizes: Comparison
-    families: Comparison
+    sizes: LevelComparison
+    families: LevelComparison
     items: int
     tasks: int
     note: str
 
 
 def scale_rows(
-    evidence: Evidence, conditions: Mapping[str, Sequence[Pair]], operators: Mapping[str, Sequence[Pair]]
+    evidence: Evidence,
+    conditions: Mapping[str, Sequence[CellPair]],
+    operators: Mapping[str, Sequence[CellPair]],
 ) -> list[ScaleRow]:
     """The effect of every condition against its control and of every operator against its twin, by size and family.
 
@@ -119,7 +121,7 @@ def scale_rows(
             for pair in pairs:
                 model = pair.treated.model
                 seen.setdefault(evidence.sizes.of[model], set()).add(families.of[model])
-            confounded = len({frozenset(held) for held in seen.values()}) > 1
+            confounded = len({frozenset(own) for own in seen.values()}) > 1
             rows.append(
                 ScaleRow(
                     "condition" if kind == "condition" else "operator",
@@ -134,7 +136,7 @@ def scale_rows(
     return rows
 
 
-def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: str) -> Comparison:
+def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name: str) -> LevelComparison:
     """Effects by level and every pair of levels set against each other, on the items that both answered."""
     by_level = {
         level: evidence.deltas([pair for pair in pairs if levels.of[pair.treated.model] == level], SCORE)
@@ -142,14 +144,14 @@ def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: st
     }
     by_level = {level: deltas for level, deltas in by_level.items() if deltas.pairs}
     if len(by_level) < 2:
-        return Comparison({}, untested=f"one {levels.factor} only")
-    effects = {level: pool(deltas, name, levels.factor, level) for level, deltas in by_level.items()}
+        return LevelComparison({}, untested=f"one {levels.factor} only")
+    effects = {level: pool_deltas(deltas, name, levels.factor, level) for level, deltas in by_level.items()}
     bound, compared = evidence.analysis.scale_bound, []
     for first, second in combinations(by_level, 2):
         gap = _between(by_level[first], by_level[second])
-        effect = pool(gap, name, levels.factor, first, second, reason="no item that both answered")
+        effect = pool_deltas(gap, name, levels.factor, first, second, reason="no item that both answered")
         if effect.untested:
-            return Comparison(effects, untested=f"{first} and {second}: {effect.untested}")
+            return LevelComparison(effects, untested=f"{first} and {second}: {effect.untested}")
         same = p_within(effect, bound)
         if effect.tasks == 1:
             (values,) = (measured.values for measured in gap.by_task.values())
@@ -157,7 +159,7 @@ def _compare(evidence: Evidence, pairs: Sequence[Pair], levels: Levels, name: st
         compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
     widest = max(compared, key=lambda entry: abs(entry[0].value))
     beyond = min(entry[3] for entry in compared) * len(compared)
-    return Comparison(effects, widest[0], widest[1], max(entry[2] for entry in compared), beyond)
+    return LevelComparison(effects, widest[0], widest[1], max(entry[2] for entry in compared), beyond)
 
 
 def _between(first: Deltas, second: Deltas) -> Deltas:

@@ -16,7 +16,7 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
-from pcsuite.analysis.twins import CONSTRAINT, Pair
+from pcsuite.analysis.twins import CONSTRAINT, CellPair
 from pcsuite.analysis.verdicts.evidence import (
     ALPHA,
     PROMPT_VARIANCE,
@@ -26,7 +26,7 @@ from pcsuite.analysis.verdicts.evidence import (
     Deltas,
     Effect,
     Evidence,
-    pool,
+    pool_deltas,
 )
 from pcsuite.analysis.verdicts.findings import (
     Finding,
@@ -72,7 +72,7 @@ STRUCTURE = TableSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockEffects:
     """A structure block with its effects by measure."""
 
     operator: str
@@ -93,40 +93,40 @@ class Block:
         return verdict
 
 
-def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[Pair]]) -> list[Block]:
+def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[CellPair]]) -> list[BlockEffects]:
     """The effects of every structure block that has a twin; ``pairs`` are those of ``operator_pairs``."""
     blocks = []
     for operator in OPERATORS:
-        held = pairs.get(operator)
-        if not held:
+        own = pairs.get(operator)
+        if not own:
             continue
-        score = pool(
-            evidence.deltas(held, SCORE), operator, SCORE, reason="no item has a score on both sides"
+        score = pool_deltas(
+            evidence.deltas(own, SCORE), operator, SCORE, reason="no item has a score on both sides"
         )
-        told = "no item has a readable answer on both sides"
+        unreadable = "no item has a readable answer on both sides"
         effects = {
             SCORE: score,
             READABLE_SCORE: score
-            if evidence.all_readable(held)
-            else pool(evidence.deltas(held, READABLE_SCORE), operator, READABLE_SCORE, reason=told),
-            READABLE: pool(
-                evidence.deltas(held, READABLE), operator, READABLE, reason="the log does not say which are"
+            if evidence.all_readable(own)
+            else pool_deltas(evidence.deltas(own, READABLE_SCORE), operator, READABLE_SCORE, reason=unreadable),
+            READABLE: pool_deltas(
+                evidence.deltas(own, READABLE), operator, READABLE, reason="the log does not say which are"
             ),
-            SEED_VARIANCE: pool(
-                evidence.deltas(held, SEED_VARIANCE), operator, SEED_VARIANCE,
+            SEED_VARIANCE: pool_deltas(
+                evidence.deltas(own, SEED_VARIANCE), operator, SEED_VARIANCE,
                 reason="no item has two readable answers on both sides",
             ),
-            PROMPT_VARIANCE: pool(
-                evidence.deltas(held, PROMPT_VARIANCE), operator, PROMPT_VARIANCE,
+            PROMPT_VARIANCE: pool_deltas(
+                evidence.deltas(own, PROMPT_VARIANCE), operator, PROMPT_VARIANCE,
                 reason="no perturbed prompts on both sides",
             ),
-            INFORMATION: _information(evidence, held, operator),
+            INFORMATION: _information(evidence, own, operator),
         }  # fmt: skip
-        blocks.append(Block(operator, effects))
+        blocks.append(BlockEffects(operator, effects))
     return blocks
 
 
-def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Effect:
+def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -> Effect:
     """The gain in information on items with readable answers on both sides.
 
     Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides,
@@ -151,7 +151,7 @@ def _information(evidence: Evidence, pairs: Sequence[Pair], operator: str) -> Ef
         gains.append((task, gain))
         deltas.add(pair, items, gain.values, np.zeros(len(items)))
     why = "it needs the items' true labels (report with --config) and readable answers on both sides"
-    pooled = pool(
+    pooled = pool_deltas(
         deltas, operator, INFORMATION, reason="one side answers the same to every item" if constant else why
     )
     if pooled.untested:
@@ -169,7 +169,7 @@ def _weighted(weights: FloatArray, gains: Sequence[tuple[str, InformationGain]],
     return np.asarray(weights @ np.stack([getattr(gain, name) for _, gain in gains]))
 
 
-def structure_table(blocks: Sequence[Block]) -> Table:
+def structure_table(blocks: Sequence[BlockEffects]) -> Table:
     """``structure.csv``: a record for each block and measure."""
     records = []
     for block in blocks:
@@ -192,7 +192,7 @@ def structure_table(blocks: Sequence[Block]) -> Table:
     return Table.of(STRUCTURE, records)
 
 
-def structure_findings(blocks: Sequence[Block]) -> list[Finding]:
+def structure_findings(blocks: Sequence[BlockEffects]) -> list[Finding]:
     """H1 on success, H1V on variance over seeds and prompts, H1I on information.
 
     Each is a claim on every structure block that the run sets against its twin.
@@ -220,7 +220,7 @@ def structure_findings(blocks: Sequence[Block]) -> list[Finding]:
     return found
 
 
-def _success(statement: str, blocks: Sequence[Block]) -> Finding:
+def _success(statement: str, blocks: Sequence[BlockEffects]) -> Finding:
     """The verdict on success: all blocks that were tested, each by its own rule."""
     own = {block.operator: block.success() for block in blocks}
     tested = [block for block in blocks if own[block.operator] != "not tested"]

@@ -1,0 +1,65 @@
+"""The pages of the verifier's evals: all of them by field, and one with the items that are wrong.
+
+They are about a folder of extraction records, not about a run: nothing of a log is read here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcsuite.errors import ConfigError
+from pcsuite.verifier.compare import results_document
+from pcsuite.verifier.evals import find_evals, score_evals
+from pcsuite.verifier.mapping import load_mapping
+from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.scores import pool
+from pcsuite.view.viewer import Viewer
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+def evals_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
+    """Evals by field, the worst first."""
+    return "evals.html.j2", {"found": _scored_evals(viewer), "folder": str(viewer.evals)}
+
+
+def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
+    """The items of one eval that are wrong."""
+    name = request.path_params["name"]
+    found = next((one for one in _scored_evals(viewer)["documents"] if one["eval_id"] == name), None)
+    if found is None:
+        raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
+    section = request.query_params.get("section", "")
+    cards: dict[str, dict[str, Any]] = {}
+    for pair in found["pairs"]:
+        cards[pair["path"]] = {"pair": pair, "errors": []}
+    for problem, location in zip(found["discrepancies"], found["locations"], strict=True):
+        path = item_of(problem["field_path"]) or problem["field_path"]
+        cards.setdefault(path, {"pair": None, "errors": []})["errors"].append({**problem, **location})
+    kept = {
+        path: card
+        for path, card in cards.items()
+        if card["errors"] and (not section or path.split("[")[0].split(".")[0] == section)
+    }
+    return "eval.html.j2", {"one": found, "cards": kept, "section": section}
+
+
+def _scored_evals(viewer: Viewer) -> dict[str, Any]:
+    """The evals of the folder, scored as they lie there: documents, worst first, and F1 of the worst fields."""
+    if viewer.evals is None:
+        raise ConfigError("no evals were named", hint="pcsuite view --evals DIR")
+    scored = score_evals(find_evals(viewer.evals), load_mapping(None))
+    documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, None) for one in scored]
+    documents.sort(key=lambda document: (document["metrics"]["f1"], document["eval_id"]))
+    wrong: dict[str, float] = {}
+    for document in documents:
+        for name, figures in document["by_field"].items():
+            if figures["f1"] < 1:
+                wrong[name] = min(figures["f1"], wrong.get(name, 1.0))
+    pooled = pool([one.scored.comparison.counts for one in scored])
+    return {
+        "documents": documents,
+        "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],
+        "pooled": pooled,
+    }

@@ -1,0 +1,137 @@
+"""The runs of an output folder, opened as pages ask for them; opening a large log does not keep a page waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as StillWaiting
+from pathlib import Path
+
+from pcsuite.config.load import Suite
+from pcsuite.errors import ConfigError, PcsuiteError, did_you_mean
+from pcsuite.logging.segments import log_segments
+from pcsuite.view.data import OpenRun
+from pcsuite.view.runs import RunEntry, Summaries, list_runs, refreshed
+
+MAX_WAIT_S = 1.5
+"""Seconds after which a page says that a log is still being read, instead of letting a browser wait."""
+
+
+class StillReading(PcsuiteError):
+    """A log is being read for the first time, and it takes longer than a page should wait."""
+
+    def __init__(self, entry: RunEntry, seconds: float) -> None:
+        super().__init__(f"run '{entry.name}' is being read for the first time")
+        self.entry, self.seconds = entry, seconds
+
+
+class Viewer:
+    """The runs of an output folder, opened as they are asked for.
+
+    With ``max_wait`` (seconds) :meth:`run` raises :class:`StillReading` where opening takes longer, and goes on in a
+    thread of its own.
+    """
+
+    def __init__(
+        self,
+        output_dir: Path,
+        suite: Suite | None = None,
+        evals: Path | None = None,
+        *,
+        max_wait: float | None = None,
+    ) -> None:
+        self.output_dir = Path(output_dir)
+        self.evals = evals
+        """Folder of the verifier's evals, where there is one to look at."""
+        self.summaries = Summaries(self.output_dir)
+        self._suite = suite
+        self._max_wait = max_wait
+        self._closed = False
+        self._lock = threading.Lock()
+        self._known: dict[str, RunEntry] = {}
+        self._open: dict[str, OpenRun] = {}
+        self._reading: dict[str, tuple[float, Future[OpenRun]]] = {}
+
+    def entries(self) -> list[RunEntry]:
+        """The runs that are there now, the newest first."""
+        found = list_runs(self.output_dir)
+        self._known = {entry.name: entry for entry in found}
+        return found
+
+    def entry(self, name: str) -> RunEntry:
+        """A run by name as it stood when the folder was last listed; a ``ConfigError`` where it is not there now."""
+        known = self._known.get(name)
+        if known is None or not log_segments(known.log):
+            self.entries()
+            known = self._known.get(name)
+        if known is None:
+            with self._lock:
+                gone = self._open.pop(name, None)
+            if gone is not None:
+                gone.close()
+            raise ConfigError(
+                f"there is no run '{name}' in {self.output_dir}", hint=did_you_mean(name, list(self._known))
+            )
+        return known
+
+    def run(self, name: str) -> OpenRun:
+        """A run by name, read on where its log has grown; a ``ConfigError`` where there is none.
+
+        While more is read of a run that is open, it is shown as it was.
+        """
+        entry = self.entry(name)
+        with self._lock:
+            opened = self._open.get(name)
+            if name not in self._reading and (opened is None or opened.is_behind):
+                self._reading[name] = (time.monotonic(), self._start_reading(entry, opened))
+            started, future = self._reading.get(name, (0.0, None))
+        if future is not None:
+            try:
+                opened = future.result(self._max_wait)
+            except StillWaiting:
+                if opened is None:
+                    raise StillReading(entry, time.monotonic() - started) from None
+                return opened
+            except BaseException:
+                self._reading.pop(name, None)
+                raise
+            self._reading.pop(name, None)
+        assert opened is not None
+        return opened
+
+    def _start_reading(self, entry: RunEntry, opened: OpenRun | None) -> Future[OpenRun]:
+        """Open a run, or read on, in a thread that does not keep the process alive: Ctrl-C may come at any time."""
+        future: Future[OpenRun] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._read(entry, opened))
+            except BaseException as error:  # whoever waits for it gets it
+                future.set_exception(error)
+
+        threading.Thread(target=work, name=f"pcsuite-view-{entry.name}", daemon=True).start()
+        return future
+
+    def _read(self, entry: RunEntry, opened: OpenRun | None) -> OpenRun:
+        # The stamp of before: what is written meanwhile is no part of the summary.
+        before = refreshed(entry)
+        if opened is None:
+            opened = OpenRun(entry, self.output_dir / "view" / entry.name, self._suite)
+            with self._lock:
+                self._open[entry.name] = opened
+        else:
+            opened.refresh()
+        if self._closed:
+            opened.close()
+            raise ConfigError(f"run '{entry.name}' was closed")
+        self.summaries.put(before, opened.summary())
+        return opened
+
+    def close(self) -> None:
+        """Close what is open; what is still being read is not waited for."""
+        self._closed = True
+        with self._lock:
+            runs, self._open = list(self._open.values()), {}
+        for run in runs:
+            run.close()
