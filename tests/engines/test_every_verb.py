@@ -300,7 +300,8 @@ def test_too_many_failures_stop_it(verb, tmp_path, server, capsys):
     assert "(limits.stop_on_error_rate is 0.1); the last error was: " in told
     assert "finished rows are kept" in told
     # The rate is judged from 50 calls on; of a search, after the candidate that was being measured (24 rows).
-    assert 50 <= len(server.bodies) <= 50 + (26 if verb.name.startswith("optimize") else LANES)
+    # Each lane may have sent another call before it was cancelled.
+    assert 50 <= len(server.bodies) <= 50 + (26 if verb.name.startswith("optimize") else 2 * LANES)
 
 
 @each

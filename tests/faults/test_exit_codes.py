@@ -82,6 +82,46 @@ def test_a_server_that_is_down_ends_the_run_at_once(tmp_path, capsys, conditions
     assert (tmp_path / "outputs" / "runs" / "t.jsonl").read_text() == ""
 
 
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("401", "HTTP 401: fault 401 (this server wants a key"),
+        ("404", "HTTP 404: fault 404 (check base_url and model)"),
+        ("quota", "HTTP 429: You exceeded your current quota"),
+    ],
+)
+def test_a_server_that_refuses_the_key_or_the_model_is_not_asked_fifty_times(tmp_path, capsys, fault, why):
+    with LoopbackServer([fault] * 200) as server:
+        path = server_profile(
+            tmp_path, server, items=40, conditions=("C0", "C2"), limits={"stop_on_error_rate": 0.02}
+        )
+        status = main(["run", "--quiet", "--config", str(path)])
+        asked = len(server.bodies)
+    said = capsys.readouterr().err
+    assert status == Exit.STOPPED
+    assert said.count("\n") == 1
+    assert "model 'm' refused its first 3 calls" in said
+    assert why in said
+    assert asked < 20  # those that were in flight with the third
+
+
+def test_a_first_refusal_alone_does_not_end_a_run(tmp_path):
+    with LoopbackServer(["401", "404"], answer=lambda body: "Sports") as server:
+        path = server_profile(
+            tmp_path, server, items=4, conditions=("C0",), limits={"stop_on_error_rate": 0.9}
+        )
+        assert main(["run", "--quiet", "--config", str(path)]) == Exit.FAILED_ROWS
+
+
+def test_who_lets_every_call_fail_has_every_call_made(tmp_path):
+    with LoopbackServer(["401"] * 200) as server:
+        path = server_profile(
+            tmp_path, server, items=6, conditions=("C0",), limits={"stop_on_error_rate": 1.0}
+        )
+        assert main(["run", "--quiet", "--config", str(path)]) == Exit.FAILED_ROWS
+    assert len((tmp_path / "outputs" / "runs" / "t.jsonl").read_text().splitlines()) == 6
+
+
 def test_a_server_that_goes_away_costs_rows_and_not_the_run(tmp_path):
     """Once it has answered, it may come back: the rows fail after their retries, as those of any other fault."""
     running = ExitStack()

@@ -56,6 +56,7 @@ from pcsuite.errors import (
     ConfigError,
     ConstraintUnavailableError,
     EngineError,
+    ErrorRateError,
     PcsuiteError,
     ServerDownError,
     did_you_mean,
@@ -64,6 +65,10 @@ from pcsuite.prompts.conditions.conditions import PromptCondition
 
 ResultT = TypeVar("ResultT")
 _LOGGER = logging.getLogger("pcsuite")
+LEAST_REFUSALS = 3
+"""Refusals after which a model that never answered is asked no more: one alone may be a gateway's hiccup."""
+REFUSES_ALL = frozenset({401, 402, 404})
+"""HTTP statuses that speak of the key, the account, the address or the model's name, not of the one call."""
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
@@ -299,6 +304,7 @@ class ModelClient:
         self._limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
+        self._refused = 0
         self._cache = session.cache if adapter.cacheable else None
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
@@ -329,7 +335,7 @@ class ModelClient:
                 stored["attempts"] = 0
                 return stored
         generation, attempts = await call_with_retries(
-            partial(self._attempt, request), self.session.policy, self._rng, give_up=self._give_up_if_down
+            partial(self._attempt, request), self.session.policy, self._rng, give_up=self._give_up_early
         )
         self._reached = True
         if self._cache is not None:
@@ -365,16 +371,29 @@ class ModelClient:
         For requests beside the calls, such as counting tokens. Raises :class:`RetriesExhaustedError`.
         """
         value, _ = await call_with_retries(
-            function, self.session.policy, self._rng, give_up=self._give_up_if_down
+            function, self.session.policy, self._rng, give_up=self._give_up_early
         )
         self._reached = True
         return value
 
-    def _give_up_if_down(self, error: EngineError) -> None:
-        """A server that nobody ever reached ends a run at once: the next thousand rows would fail alike."""
-        if error.unreachable and not self._reached:
+    def _give_up_early(self, error: EngineError) -> None:
+        """End a run that cannot succeed before its error rate can be judged: the next thousand calls would fail alike.
+
+        At once where nothing listens at the address; after a few calls where a server that never answered refuses
+        each for what they have in common: the key, the account, the model's name.
+        """
+        if self._reached:
+            return
+        if error.unreachable:
             hint = "start it, or correct base_url of the model; finished rows are kept"
             raise ServerDownError(error.message, hint=hint) from error
+        self._refused += error.status in REFUSES_ALL or (error.status == 429 and not error.retryable)
+        if self._refused >= LEAST_REFUSALS and self.session.suite.profile.limits.stop_on_error_rate < 1:
+            raise ErrorRateError(
+                f"stopped: model '{self.model_id}' refused its first {self._refused} calls, "
+                f"and would refuse the others alike: {error}",
+                hint="finished rows are kept; failed ones are tried again when you run the same command",
+            ) from error
 
     async def _attempt(self, request: Request) -> Generation:
         """One try; under a budget its worst case is set aside first, and replaced by what it used."""

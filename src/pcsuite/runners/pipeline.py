@@ -27,6 +27,7 @@ from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
     BudgetExceededError,
     EngineError,
+    ErrorRateError,
     MissingExtraError,
     PcsuiteError,
     ServerDownError,
@@ -229,7 +230,7 @@ class Pipeline:
             if constraint is not None:
                 scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
             metrics, parsed = scored, evaluation.parsed
-        except (BudgetExceededError, MissingExtraError, ServerDownError, Unanswered):
+        except (BudgetExceededError, ErrorRateError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
             where = f"{stage}: " if stage == JUDGING else ""

@@ -31,7 +31,7 @@ from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import BudgetExceededError, EngineError, LogError, ServerDownError
+from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, LogError, ServerDownError
 from pcsuite.evaluation.base import Parsed, clean_text
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
@@ -300,7 +300,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             metrics["verifier_correct"] = verdict.correct
             metrics["verifier_score"] = None if verdict.correct is None else float(verdict.correct)
         # These end the pass; noted as an error of the row, they would befall every row after it.
-        except (BudgetExceededError, ServerDownError):
+        except (BudgetExceededError, ErrorRateError, ServerDownError):
             raise
         except Exception as error:
             errors.append(str(error) if isinstance(error, EngineError) else unforeseen(ASKING, error))
