@@ -14,14 +14,17 @@ MOST_ALARMS = 6
 def figure_text(value: Any, digits: int = 2) -> str:
     """A number for a sentence: ``digits`` decimals, none for numbers from 100, ``n/a`` for none.
 
-    >>> figure_text(0.1234), figure_text(1234.5), figure_text(None)
-    ('0.12', '1,234', 'n/a')
+    What rounds to 0 has no sign.
+
+    >>> figure_text(0.1234), figure_text(1234.5), figure_text(-0.001), figure_text(None)
+    ('0.12', '1,234', '0.00', 'n/a')
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "n/a"
     if abs(float(value)) >= 100:
         return f"{float(value):,.0f}"
-    return f"{float(value):.{digits}f}"
+    text = f"{float(value):.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def signed(value: Any, digits: int = 2) -> str:
@@ -31,9 +34,8 @@ def signed(value: Any, digits: int = 2) -> str:
     ('+0.10', '-0.10', '0.00')
     """
     text = figure_text(value, digits)
-    if text.startswith("-") and float(text.replace(",", "")) == 0:
-        return text[1:]
-    return text if text == "n/a" or text.startswith("-") else f"+{text}"
+    bare = text == "n/a" or text.startswith("-") or (value < 0 and float(text.replace(",", "")) == 0)
+    return text if bare else f"+{text}"
 
 
 def limits_text(low: Any, high: Any, digits: int = 2) -> str:
