@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from pcsuite._util.files import unreadable_text
+from pcsuite._util.secrets import redact
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, did_you_mean
 
@@ -316,7 +317,8 @@ def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
     "unknown key (did you mean 'limits'?)"
     """
     first = entries[0]
-    shown = repr(first.get("input"))
+    # Before it is cut: half a key is known by nobody as one, and these words reach more than the command line.
+    shown = redact(repr(first.get("input")))
     got = f"(got {shown if len(shown) <= 60 else shown[:57] + '…'})"
     wanted: list[str] = []
     for entry in entries:
