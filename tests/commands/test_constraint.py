@@ -51,7 +51,7 @@ def test_what_is_none_of_them_is_one_line(given, problem, capsys):
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "a.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="line 1: byte 0xff is not UTF-8"):
         read_constraint(str(tmp_path / "a.json"))
 
 
