@@ -209,6 +209,14 @@ VERBS = [
 ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def _interruptible():
+    """A shell has SIGINT ignored in what it starts in the background, and that is handed down to the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def server():
     with HoldingServer() as server:
