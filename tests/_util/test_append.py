@@ -30,6 +30,7 @@ def test_repair_cuts_only_an_unfinished_line(tmp_path, content, kept):
     assert path.read_bytes() == kept
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.binary(max_size=50).map(lambda b: b.replace(b"\n", b"")), max_size=20), st.binary(max_size=20)
 )

@@ -42,6 +42,7 @@ def test_undecided_blocks_are_hatched_and_every_block_has_its_numbers_in_words(m
     assert "right only with it" in page
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_chromium() is None, reason="needs a Chromium")
 def test_in_a_browser_nothing_is_requested_and_a_phone_need_not_scroll_sideways(made, tmp_path):
     path = tmp_path / "ablation.html"

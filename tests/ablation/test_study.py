@@ -29,6 +29,7 @@ def test_the_profile_that_is_written_sends_the_prompt_as_it_stands_in_the_file(t
     assert cells["~tone"].operators == ("role", "rules", "SHAM_tone", "noise", "ticket")
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
 @example("0\x85\u2028\r\n\x1e🎉")
 @settings(max_examples=60)

@@ -61,6 +61,7 @@ def test_unreadable_answers_are_counted_and_the_worst_named(alarms):
     assert found["unreadable"].endswith("(C1 75%).")
 
 
+@pytest.mark.slow
 def test_one_bad_condition_of_many_is_enough(alarms):
     rows = cells(
         lambda name, k: {"finish_reason": "length"} if name == "C5" and k < 8 else {},
@@ -75,6 +76,7 @@ def test_a_few_truncated_answers_are_no_alarm(alarms):
     assert alarms(cells(lambda name, k: {"finish_reason": "length"} if k == 0 else {})) == {}
 
 
+@pytest.mark.slow
 def test_abstentions_are_not_unreadable(alarms):
     declined = {"answer": None, "score": 0.0, "metrics": {"abstained": 1.0}}
     found = alarms(
@@ -116,6 +118,7 @@ def test_seven_equal_answers_prove_nothing(alarms):
     assert "nearly constant" not in found
 
 
+@pytest.mark.slow
 def test_no_condition_beats_the_majority_class(alarms):
     found = alarms(cells(lambda name, k: {}), majority_label="World", majority_share=0.6)
     assert found["majority class"] == (
@@ -124,16 +127,19 @@ def test_no_condition_beats_the_majority_class(alarms):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("score", "kind"), [(0.0, "floor"), (1.0, "ceiling")])
 def test_floor_and_ceiling(alarms, score, kind):
     assert kind in alarms(cells(lambda name, k: {"score": score}))
 
 
+@pytest.mark.slow
 def test_a_design_in_which_nothing_can_hold(alarms):
     found = alarms(cells(lambda name, k: {}, items=5))
     assert found["cannot decide"] == "Nothing can hold on agnews_json: 5 items are too few, 6 the least."
 
 
+@pytest.mark.slow
 def test_eight_items_and_eight_comparisons(alarms):
     found = alarms(cells(lambda name, k: {}, items=8, conditions=[f"C{n}" for n in range(8)] + ["D0"]))
     assert found["cannot decide"].startswith("No single effect can hold after correction over 8 comparisons")
@@ -152,6 +158,7 @@ def test_perturbed_rows_do_not_count(alarms):
     assert alarms(rows) == {}
 
 
+@pytest.mark.slow
 def test_a_band_that_nobody_holds_prompts_to_is_no_alarm(tmp_path):
     rows = cells(lambda name, k: {"band": "below"})
     log = write_log(tmp_path / "runs" / "a.jsonl", rows)

@@ -16,6 +16,7 @@ def test_perturbed_rows_stay_out_of_levels_and_effects(tmp_path):
     assert levels == {("C0", "none"): 1.0, ("C1", "none"): 1.0, ("C1", "reorder"): 0.0}
 
 
+@pytest.mark.slow
 def test_a_named_baseline_is_what_everything_is_compared_with(tmp_path):
     rows = [
         make_row(item=f"{k}", condition=c, score=0.1 * k + 0.2 * (c == "C4") + 0.01 * (k % 3) * len(c))

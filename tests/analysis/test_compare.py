@@ -24,6 +24,7 @@ def rows_of(scores, prefix="i", **more):
     return [make_row(item=f"{prefix}{k:03d}", score=float(v), **more) for k, v in enumerate(scores)]
 
 
+@pytest.mark.slow
 def test_a_drop_is_a_regression(scores_of):
     before, after = [1] * 20, [0] * 12 + [1] * 8
     found = compare_runs(scores_of("a", rows_of(before)), scores_of("b", rows_of(after)), metrics=SCORE_ONLY)
@@ -34,11 +35,13 @@ def test_a_drop_is_a_regression(scores_of):
     assert [entry["metric"] for entry in found.regressions] == ["score"]
 
 
+@pytest.mark.slow
 def test_a_margin_forgives(scores_of):
     a, b = scores_of("a", rows_of([1] * 20)), scores_of("b", rows_of([0] * 12 + [1] * 8))
     assert compare_runs(a, b, metrics=SCORE_ONLY, margin=0.7).regressions == []
 
 
+@pytest.mark.slow
 def test_noise_is_no_regression(scores_of):
     a, b = scores_of("a", rows_of([1] * 20)), scores_of("b", rows_of([0] * 3 + [1] * 17))
     (record,) = compare_runs(a, b, metrics=SCORE_ONLY).table.records()
@@ -83,6 +86,7 @@ def test_nothing_in_common_is_an_error(scores_of):
         compare_runs(scores_of("c", rows_of([1, 1])), scores_of("d", rows_of([1, 1], prefix="other")))
 
 
+@pytest.mark.slow
 def test_items_that_broke_come_first_and_mended_ones_are_told_apart(scores_of):
     a, b = scores_of("a", rows_of([1, 0.5, 0, 1])), scores_of("b", rows_of([0, 0.25, 1, 1]))
     found = compare_runs(a, b, metrics=SCORE_ONLY)

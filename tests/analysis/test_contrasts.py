@@ -129,6 +129,7 @@ def test_a_named_control_counts_alone(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_the_smallest_bundle_is_the_control_where_none_is_bare(tmp_path):
     scores = scores_of(tmp_path, {"mine": ("ROLE", "GOAL", "SCHEMA"), "base": ("ROLE", "GOAL")})
     (keys,) = scores.groups().values()

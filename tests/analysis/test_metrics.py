@@ -59,6 +59,7 @@ def test_a_manifest_keeps_what_the_bundled_file_does_not_say():
     assert metrics_of(kept)["politeness"] == own
 
 
+@pytest.mark.slow
 def test_a_range_beyond_one_has_no_risks(tmp_path):
     spec = MetricSpec(label="rouge", range=(0.0, 100.0), compared=("effects",))
     rows = [

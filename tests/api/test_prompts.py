@@ -44,6 +44,7 @@ def test_files_in_a_verdict_per_block_out(folder):
     assert {path.name for path in found.write()} >= {"ablation.html", "blocks.csv"}
 
 
+@pytest.mark.slow
 def test_a_text_rows_and_a_function_in_memory_inside_a_running_loop(folder):
     async def notebook():
         return pcs.ablate(
@@ -64,6 +65,7 @@ def test_a_text_rows_and_a_function_in_memory_inside_a_running_loop(folder):
     assert len((kept / "data.jsonl").read_text().splitlines()) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_are_tables(folder, library):
     frame = pytest.importorskip(library).DataFrame(ROWS)

@@ -120,6 +120,7 @@ def test_plan_says_rows_and_price_and_calls_nothing(profile, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_inside_a_running_loop_both_ways_work(profile, tmp_path):
     async def notebook():
         made = pcs.run(profile, quiet=True, name="sync", output_dir=tmp_path, limit=5)
@@ -179,6 +180,7 @@ def test_report_writes_the_page_from_a_result_or_a_name(made, tmp_path):
     assert named.index == files.index
 
 
+@pytest.mark.slow
 def test_compare_takes_runs_names_and_baselines(made, profile, tmp_path):
     worse = pcs.run(
         profile, quiet=True, name="worse", conditions="C1", repro__deterministic_hash_seed="pcsuite-v1"
@@ -191,6 +193,7 @@ def test_compare_takes_runs_names_and_baselines(made, profile, tmp_path):
     assert made.compare(made).changes == []
 
 
+@pytest.mark.slow
 def test_view_serves_the_run_behind_a_token_until_closed(made):
     serving = made.view()
     try:

@@ -57,6 +57,7 @@ def test_blocks_are_kept_renamed_and_split(tmp_path, capsys):
     assert "arms: full, -rules, -manner, -noise" in out
 
 
+@pytest.mark.slow
 def test_a_budget_that_ran_out_is_told_and_ends_with_status_3(tmp_path, capsys):
     assert main(words_of(request_in(tmp_path), "--budget-tokens", "30000")) == 3
     assert "The budget ended the calls" in capsys.readouterr().out
@@ -129,6 +130,7 @@ def test_own_prompt_own_table_of_40_rows_own_scorer_to_a_verdict_per_block_in_on
     assert main(["config", "check", str(folder / "profile.yaml")]) == 0
 
 
+@pytest.mark.slow
 def test_a_changed_scorer_is_another_ablation(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_own_table(tmp_path)

@@ -104,6 +104,7 @@ def run(*arguments):
     assert main([str(argument) for argument in arguments]) == 0
 
 
+@pytest.mark.slow
 def test_two_inspect_runs_compare_by_name(outputs, capsys):
     run("import", "--from", "inspect", FIXTURES / "inspect_c0.eval", "--name", "a", "--scorer", "includes")
     shown = capsys.readouterr().out

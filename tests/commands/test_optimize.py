@@ -8,6 +8,7 @@ from pcsuite.cli import main
 from support.profiles import write_profile
 
 
+@pytest.mark.slow
 def test_next_runs_the_prompt_that_was_compiled(tmp_path, capsys):
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
     given = ["--config", str(path), "--name", "compiled", "--output-dir", str(tmp_path / "other results")]

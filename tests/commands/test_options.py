@@ -53,6 +53,7 @@ def profile(tmp_path):
     logger.level, logger.handlers = kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("level", "shown"), [("DEBUG", True), ("INFO", True), ("WARNING", False), ("ERROR", False)]
 )
@@ -149,6 +150,7 @@ SELECTING = {
 """Commands that take models, naming one that the models file has."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", SELECTING)
 def test_models_that_a_command_names_take_the_place_of_those_the_profile_selects(tmp_path, capsys, command):
     path = write_profile(tmp_path, conditions=("C0", "C3"), regimes=("D0",), items=2)

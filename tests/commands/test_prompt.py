@@ -41,6 +41,7 @@ def test_prompt_names_unknown_things(capsys):
     assert "pcsuite optimize" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_plan_counts_calls_and_says_what_is_not_applicable(tmp_path, capsys):
     path = write_profile(tmp_path, conditions=("C0", "C6", "C7"), items=4)
     assert main(["plan", "--config", str(path)]) == 0
@@ -130,6 +131,7 @@ def test_plan_json_is_all_that_is_printed(tmp_path, capsys):
     assert (first["items"], first["can_hold"]) == (4, False)
 
 
+@pytest.mark.slow
 def test_operators_in_the_system_message_are_shown_as_such_and_reach_the_model(tmp_path, capsys):
     conditions = tmp_path / "conditions.yaml"
     conditions.write_text(

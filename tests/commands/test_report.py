@@ -126,6 +126,7 @@ def test_a_comment_for_github_names_the_items_that_broke(runs, capsys):
     assert "0 items broke, 12 mended." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_json_says_how_the_second_run_stands_and_what_broke(runs, capsys):
     assert main(["compare", *runs, "--json", "--margin", "0.05"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -40,6 +40,7 @@ def test_run_task_and_set(tmp_path, capsys):
     assert "t: 6 rows in" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_next_is_short_where_nothing_was_overridden(tmp_path, capsys):
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=2)
     assert main(["run", "--config", str(path), "--quiet"]) == 0

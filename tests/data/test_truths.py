@@ -57,6 +57,7 @@ _KEYS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.dictionaries(_KEYS, _JSON, max_size=5))
 def test_any_truth_is_read_or_refused_in_one_line(truth):
     said = "file line 1: "

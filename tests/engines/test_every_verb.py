@@ -289,6 +289,7 @@ def forget(verb: Verb, folder: Path) -> None:
 each = pytest.mark.parametrize("verb", VERBS, ids=str)
 
 
+@pytest.mark.slow
 @each
 def test_a_call_is_tried_as_often_as_the_profile_says(verb, tmp_path, server, capsys):
     words = ready(verb, tmp_path, server, 3, retry={"max_attempts": 5, "base_s": 0.0}, stop_on_error_rate=1.0)
@@ -299,6 +300,7 @@ def test_a_call_is_tried_as_often_as_the_profile_says(verb, tmp_path, server, ca
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @each
 def test_too_many_failures_stop_it(verb, tmp_path, server, capsys):
     words = ready(verb, tmp_path, server, 20, stop_on_error_rate=0.1)
@@ -312,6 +314,7 @@ def test_too_many_failures_stop_it(verb, tmp_path, server, capsys):
     assert 50 <= len(server.bodies) <= 50 + (26 if verb.name.startswith("optimize") else 2 * LANES)
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize("limit", ["max_tokens_overall", "max_cost_usd"])
 def test_a_budget_is_never_passed(verb, tmp_path, server, capsys, limit, monkeypatch):
@@ -325,6 +328,7 @@ def test_a_budget_is_never_passed(verb, tmp_path, server, capsys, limit, monkeyp
     assert 0 < len(server.bodies) * (250 + loopback.COMPLETION_TOKENS) <= most
 
 
+@pytest.mark.slow
 @each
 def test_what_was_answered_before_comes_from_the_cache(verb, tmp_path, server, capsys):
     words = ready(verb, tmp_path, server, 3)
@@ -346,6 +350,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 @each
 def test_progress_is_a_bar_on_a_terminal_lines_elsewhere_and_nothing_where_it_is_not_wanted(
     verb, tmp_path, server, capsys, monkeypatch
@@ -369,6 +374,7 @@ def test_progress_is_a_bar_on_a_terminal_lines_elsewhere_and_nothing_where_it_is
     assert not PROGRESS.search(shown)
 
 
+@pytest.mark.slow
 @each
 def test_an_interrupt_keeps_what_is_done_and_the_same_command_goes_on(verb, tmp_path, server, capsys):
     words = [*ready(verb, tmp_path, server), "--quiet"]
@@ -396,6 +402,7 @@ def test_starting_anew_is_not_going_on(tmp_path, server, capsys):
     assert "the same command without --overwrite goes on from here" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["attack search", "paraphrases", "judge check", "improve"])
 def test_what_was_not_answered_is_no_result_and_is_asked_again(name, tmp_path, server, capsys):
     """Fewer calls than the error rate is judged by: all fail, the command says so, and the next time all is done."""
@@ -418,6 +425,7 @@ def test_what_was_not_answered_is_no_result_and_is_asked_again(name, tmp_path, s
     )
 
 
+@pytest.mark.slow
 def test_a_prompt_that_fails_by_itself_does_not_end_a_search(tmp_path, server, capsys):
     verb = next(verb for verb in VERBS if verb.name == "optimize blocks")
     words = ready(verb, tmp_path, server)

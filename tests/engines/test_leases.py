@@ -89,6 +89,7 @@ def test_retry_after_holds_every_worker():
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_workers_together_never_have_more_in_flight_than_allowed():
     async def scenario():
         permits = SharedPermits(5)

@@ -52,6 +52,7 @@ def test_the_process_is_reused_and_replaced_after_a_kill(database, process):
     assert process.starts == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [

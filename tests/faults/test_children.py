@@ -102,6 +102,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_an_answer_in_sql_keeps_its_time(tmp_path, query):
     with sqlite3.connect(tmp_path / "d.sqlite") as connection:

@@ -105,6 +105,7 @@ def test_a_server_that_refuses_the_key_or_the_model_is_not_asked_fifty_times(tmp
     assert asked < 20  # those that were in flight with the third
 
 
+@pytest.mark.slow
 def test_a_first_refusal_alone_does_not_end_a_run(tmp_path):
     with LoopbackServer(["401", "404"], answer=lambda body: "Sports") as server:
         path = server_profile(
@@ -155,6 +156,7 @@ def test_a_budget_stops(tmp_path, capsys):
     assert "budget is used up" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["verifier-pass"], ["promptbench", "--no-tables", "--attacks", "reorder", "--tasks", "agnews_json"]],

@@ -350,6 +350,7 @@ def test_turns_of_a_loop(text):
     assert all(call.problem is not None or call.tool in ("search", "lookup") for call in turn.calls)
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     calls=st.one_of(

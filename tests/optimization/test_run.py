@@ -21,6 +21,7 @@ from support.optimizing import MODEL, hand_worked_j, settings, suite_in
 from support.profiles import write_profile
 
 
+@pytest.mark.slow
 def test_no_text_of_a_test_item_reaches_an_optimiser(tmp_path, monkeypatch):
     sent = []
     answer = SimulatedAdapter.agenerate

@@ -53,6 +53,7 @@ def conditions_of(task_id):
     return built
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task_id", TASKS)
 def test_conditions_are_pairwise_distinct(task_id):
     built = conditions_of(task_id)

@@ -50,6 +50,7 @@ def test_effects_intervals_verdicts_and_tokens(tmp_path):
     assert [rows[name]["tokens"] for name in ("C0", "C1", "C2")] == [120, 150, 170]
 
 
+@pytest.mark.slow
 def test_a_condition_with_fewer_items_says_so(tmp_path):
     def printed(result):
         out = io.StringIO()

@@ -54,6 +54,7 @@ GOOD = {
 }
 
 
+@pytest.mark.slow
 def test_the_protocol_both_ways():
     with Endpoint(200, GOOD) as endpoint:
         retriever = ApiRetriever(endpoint.url)
@@ -65,6 +66,7 @@ def test_the_protocol_both_ways():
     assert endpoint.asked == [{"query": "where?", "k": 2}, {"query": "where?", "k": 1}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "retryable"), [(500, True), (429, True), (404, False)])
 def test_statuses_say_whether_to_try_again(status, retryable):
     with Endpoint(status, {}) as endpoint, pytest.raises(EngineError, match=f"HTTP {status}") as caught:
@@ -72,6 +74,7 @@ def test_statuses_say_whether_to_try_again(status, retryable):
     assert caught.value.retryable is retryable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -88,6 +91,7 @@ def test_another_form_is_an_error_not_an_empty_result(body):
     assert not caught.value.retryable
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_not_there_may_come_back():
     with Endpoint(200, GOOD) as endpoint:
         pass

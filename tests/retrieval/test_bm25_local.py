@@ -91,6 +91,7 @@ def write_pages(path: Path, pages: dict[str, list[str]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_scores_are_the_formula_worked_out_by_hand(tmp_path):
     pages = write_pages(tmp_path / "p.jsonl", {"Oak": ["tall tree", "", "tall tall"], "Elm": ["small tree"]})
     index = Bm25Index(ensure_index(pages, tmp_path))

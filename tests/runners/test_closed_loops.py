@@ -133,6 +133,7 @@ def test_every_way_a_loop_can_go(tmp_path):
     assert (unchanged.rows, unchanged.changed) == (6, 0)
 
 
+@pytest.mark.slow
 def test_retrieval_off_and_on_are_told_apart_and_off_is_judged_by_the_corpus(tmp_path):
     def answer(body):
         return "Final: " * ("Action:" in prompt_of(body)) + verdict(

@@ -205,6 +205,7 @@ def test_the_report_tells_planned_from_explored(tmp_path):
     assert manifest["preregistration"]["hash"][:12] in text
 
 
+@pytest.mark.slow
 def test_what_came_of_the_plan_is_the_same_everywhere(tmp_path, capsys):
     path = profile(tmp_path, {"primary": ["C3 - C2"]}, items=20)
     assert main(["run", "--config", str(path), "--quiet"]) == 0

@@ -1,6 +1,7 @@
 """A run whose log is rotated is the same run."""
 
 import msgspec
+import pytest
 
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.config.load import load_suite
@@ -25,6 +26,7 @@ def contents(rows):
     return sorted(plain, key=lambda row: row["run_id"])
 
 
+@pytest.mark.slow
 def test_a_rotated_run_is_resumed_rescored_planned_and_loaded_as_one(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -14,6 +14,7 @@ SCRIPT = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts" / "m
 buildingspec_schema, extraction_schema = SCRIPT["buildingspec_schema"], SCRIPT["extraction_schema"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "make"),
     [

@@ -48,6 +48,7 @@ def test_python_m_pcsuite_cli_run_promptbench_helm_report_config(tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--task", "gsm8k", "--model", "other"], ["gsm8k", "--models", "other"]])
 def test_run_task_takes_the_task_by_flag_or_in_first_place(tmp_path, words):
     """``run-task --config … --task gsm8k --model medium_local`` (the task also positional)."""

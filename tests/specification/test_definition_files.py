@@ -143,6 +143,7 @@ def test_input_fields_and_truth_fields_make_items_of_plain_records(tmp_path):
     assert by_text["Nothing here ."] == []
 
 
+@pytest.mark.slow
 def test_labels_are_those_of_the_classification(tmp_path):
     """``labels``."""
     folder = tmp_path / "cache" / "datasets"
@@ -270,6 +271,7 @@ conditions:
 """
 
 
+@pytest.mark.slow
 def test_operators_need_no_kind_and_templates_see_checklist(tmp_path):
     """``kind`` optional, ``{{checklist}}`` in templates."""
     refs = profile_with(tmp_path, operators=OPERATORS, conditions=CONDITIONS)

@@ -235,6 +235,7 @@ def test_view_filters_an_old_run_by_the_ids_of_today(old):
         run.close()
 
 
+@pytest.mark.slow
 def test_a_registered_plan_of_an_old_log_is_the_plan_of_today(tmp_path):
     """Its contrasts name regimes; another spelling is no deviation, and looks that were taken stay taken."""
     section = {

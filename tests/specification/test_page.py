@@ -4,11 +4,14 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = {"test_old_logs.py", "test_page.py"}
 """Files about something else than a line of the specification."""
 
 
+@pytest.mark.slow
 def test_every_line_has_its_test_and_every_test_its_line():
     page = (ROOT / "docs" / "reference" / "specification.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(test_\w+)`", page))

@@ -101,6 +101,7 @@ def test_two_names_of_one_regime_are_refused_and_overridden_as_one(tmp_path):
     assert load_suite(profile, {"repro.seeds.D0": [7]}).profile.repro.seeds == {"D0": (7,)}
 
 
+@pytest.mark.slow
 def test_c8_that_is_not_compiled_is_not_applicable_with_the_command(tmp_path, capsys):
     """``selection.conditions`` C0…C8: C8 is reported with the command that compiles it, and runs when it is compiled."""
     profile = write_profile(tmp_path, conditions=("C0", "C8"), regimes=("D0", "D1"), items=2)
@@ -158,6 +159,7 @@ class Counted(ModelAdapter):
         return len(text.split())
 
 
+@pytest.mark.slow
 def test_num_workers_prepare_prompts_whose_length_a_server_counts(tmp_path, monkeypatch):
     """``repro.num_workers``: as many at once, and no more."""
     monkeypatch.setattr(ADAPTERS, "_targets", {**ADAPTERS._targets, "counted": Counted})

@@ -202,6 +202,7 @@ def registered(monkeypatch):
         monkeypatch.setattr(registry, "_targets", {**registry._targets, name: target})
 
 
+@pytest.mark.slow
 def test_an_adapter_a_constraint_engine_and_an_evaluator_run_a_task(registered, tmp_path):
     """``ModelAdapter``, ``ConstraintEngine`` and ``TaskEvaluator`` plugged in as they are, together."""
     (tmp_path / "tasks.yaml").write_text(
@@ -227,6 +228,7 @@ def test_an_adapter_a_constraint_engine_and_an_evaluator_run_a_task(registered, 
     assert {row.metrics["task_score"] for row in rows} <= {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_a_constraint_engine_that_enforces_nothing_is_found_out(monkeypatch, tmp_path):
     class Idle:
         def generate_constrained(self, adapter, prompt, decoding, schema_or_grammar, seed):

@@ -78,6 +78,7 @@ def test_each_hypothesis_and_criterion_says_what_the_specification_says(grid, na
     assert all(word in said for word in words), said
 
 
+@pytest.mark.slow
 def test_h1_lowers_the_variance_over_seeds_and_prompts(tmp_path):
     """SCHEMA makes every answer right, whatever the seed and the prompt; without it both move the score."""
     rows = []
@@ -97,6 +98,7 @@ def test_h1_lowers_the_variance_over_seeds_and_prompts(tmp_path):
     assert (verdicts["H1"], verdicts["H1V"]) == ("supported", "supported")
 
 
+@pytest.mark.slow
 def test_h2_is_about_unsupported_content_against_retry_at_a_comparable_budget(tmp_path):
     rows = []
     retried = ("ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "VERIFIER", "RETRY_ON_FAIL")

@@ -85,6 +85,7 @@ def test_normalisation():
         normalised_entropy([[1, 1]], categories=1)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(count_rows, st.integers(1, 5))
 def test_rarefaction_by_enumeration(row, replicates):
@@ -112,6 +113,7 @@ def test_unequal_replicates_are_not_compared_on_plug_in():
     assert compare_entropy(ten, ten, rng=rng, estimator="plug_in").value == 0.0
 
 
+@pytest.mark.slow
 def test_disagreement_interval_covers():
     rng = np.random.default_rng(4)
     # Beta(2, 2) share of one of two answers: E[2p(1-p)] = 2·(1/2 - 1/4 - 1/20) = 0.4

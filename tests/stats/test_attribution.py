@@ -65,6 +65,7 @@ def test_shapley_values_are_those_of_shapiq(players):
     assert entry.orders == math.factorial(players)
 
 
+@pytest.mark.slow
 def test_sampled_orders_are_unbiased():
     rng = np.random.default_rng(1)
     names = tuple("ABDEF")

@@ -17,6 +17,7 @@ MODULES = [module.name for module in pkgutil.iter_modules(pcsuite.stats.__path__
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "statistics.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_of_a_module_run(name):
     module = importlib.import_module(f"pcsuite.stats.{name}")

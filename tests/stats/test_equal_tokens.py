@@ -101,6 +101,7 @@ def test_intervals_cover():
     assert ((hits / 500 >= 0.93) & (hits / 500 <= 0.98)).all()
 
 
+@pytest.mark.slow
 def test_the_hypothesis_on_a_log(tmp_path):
     rows = []
     retrying = (*OPERATORS["C4"], "RETRY_ON_FAIL")

@@ -41,6 +41,7 @@ def test_replicates_are_shares_of_an_item():
     assert found.difference == pytest.approx(np.log(2))
 
 
+@pytest.mark.slow
 def test_two_guessing_conditions_seldom_pass_every_test():
     rng, passed = np.random.default_rng(3), 0
     for _ in range(200):

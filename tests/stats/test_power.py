@@ -131,6 +131,7 @@ def test_nothing_holds_below_the_floor_of_the_test():
     assert achieved_power(world, 0.98, 8, comparisons=8, affected=2, rng=rng()) > 0.7  # 0.98 ** 16
 
 
+@pytest.mark.slow
 def test_no_room_means_no_detectable_gain():
     assert minimal_detectable_effect(BinaryWorld(0.95), 30, rng=rng()) is None
     loss = minimal_detectable_effect(BinaryWorld(0.95), 30, rng=rng(), loss=True)

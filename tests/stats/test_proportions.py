@@ -99,6 +99,7 @@ def test_clustered_se_by_hand():
     assert iid == pytest.approx(np.std(scores) / np.sqrt(6))
 
 
+@pytest.mark.slow
 def test_clustered_interval_covers_and_independent_rows_do_not():
     rng = np.random.default_rng(4)
     clustered = independent = 0

@@ -35,6 +35,7 @@ def test_links_lead_to_files_that_are_there(bundle):
     assert "<form" not in (bundle / "index.html").read_text().replace('<form method="dialog"', "")
 
 
+@pytest.mark.slow
 def test_it_opens_from_disk_and_asks_for_nothing(bundle, tmp_path):
     if find_chromium() is None:
         pytest.skip("chromium is not installed: apt-get install chromium")

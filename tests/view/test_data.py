@@ -138,6 +138,7 @@ def test_a_length_range_is_that_of_the_prompts_of_the_base(tmp_path):
     opened.close()
 
 
+@pytest.mark.slow
 def test_cells_are_made_once_for_each_state_of_the_log(tmp_path, monkeypatch):
     log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
     place = tmp_path / "view"
@@ -198,6 +199,7 @@ def test_tasks_come_in_the_order_of_the_manifest(tmp_path):
     opened.close()
 
 
+@pytest.mark.slow
 def test_an_ablation_shows_the_inputs_and_truths_of_its_own_table(tmp_path, monkeypatch):
     from pathlib import Path
 

@@ -7,6 +7,7 @@ import pytest
 from view.conftest import ask
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [

@@ -132,6 +132,7 @@ def wait_for(browser, words):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_chromium() is None, reason="chromium is not installed: apt-get install chromium")
 def test_all_are_labelled_by_keyboard(label_site, judged, tmp_path):
     log = judged[1]

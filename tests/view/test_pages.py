@@ -157,6 +157,7 @@ def test_a_log_that_is_still_being_read_has_a_page_that_comes_back(held_back):
     viewer.close()
 
 
+@pytest.mark.slow
 def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_when_asked(
     tmp_path, monkeypatch
 ):

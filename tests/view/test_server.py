@@ -44,6 +44,7 @@ def test_every_answer_has_a_strict_policy(site):
     assert ask(site, "/static/server.py")[0].status == 404
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_only_text(site):
     item = quote(f"{HOSTILE}0", safe="")
     for path in (

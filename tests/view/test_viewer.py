@@ -30,6 +30,7 @@ def test_a_run_that_takes_long_is_opened_behind_the_scenes(held_back):
     viewer.close()
 
 
+@pytest.mark.slow
 def test_pages_go_on_while_more_is_read_and_a_long_reading_is_not_repeated_at_once(tmp_path, monkeypatch):
     log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
     viewer = Viewer(tmp_path)
@@ -45,6 +46,7 @@ def test_pages_go_on_while_more_is_read_and_a_long_reading_is_not_repeated_at_on
     viewer.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_deleted_is_gone_and_the_others_stay(tmp_path):
     log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
     write_log(tmp_path / "runs" / "two.jsonl", [make_row(item="a")])

@@ -40,6 +40,7 @@ def test_a_rotated_log_is_one_log(tmp_path):
         assert rotated.write_csv().read_bytes() == whole.write_csv().read_bytes()
 
 
+@pytest.mark.slow
 def test_rotation_between_reports_converts_nothing_twice(tmp_path):
     rows = list(design_rows(Design(items=6)))
     log = write_log(tmp_path / "a.jsonl", rows[:20])
@@ -60,6 +61,7 @@ def test_rotation_between_reports_converts_nothing_twice(tmp_path):
         assert (tables.loaded.converted_bytes, len(ids(tables))) == (0, len(rows))
 
 
+@pytest.mark.slow
 def test_a_replaced_closed_file_is_noticed(tmp_path):
     log = write_log(tmp_path / "a.jsonl", [make_row(item="a"), make_row(item="b")])
     close(log, 1)
@@ -72,6 +74,7 @@ def test_a_replaced_closed_file_is_noticed(tmp_path):
         assert tables.query("SELECT item_id FROM runs ORDER BY ALL") == [("a",), ("c",), ("d",)]
 
 
+@pytest.mark.slow
 def test_lines_are_numbered_over_files(tmp_path):
     log = write_log(tmp_path / "a.jsonl", [make_row(item="a"), make_row(item="b")])
     close(log, 1)
@@ -109,6 +112,7 @@ def test_what_a_run_writes_meanwhile_waits_for_the_next_report(tmp_path, monkeyp
     assert (state.rows, state.malformed_count) == (6, 0)
 
 
+@pytest.mark.slow
 def test_a_single_part_is_the_table_and_a_changed_table_is_made_anew(tmp_path):
     log = write_log(tmp_path / "a.jsonl", [make_row(item="a"), make_row(item="b")])
     target = tmp_path / "t" / "runs.parquet"
@@ -121,6 +125,7 @@ def test_a_single_part_is_the_table_and_a_changed_table_is_made_anew(tmp_path):
         assert len(ids(tables)) == 2
 
 
+@pytest.mark.slow
 def test_a_metric_that_only_one_row_has_gets_its_column(tmp_path):
     """The columns are guessed from a sample of lines; a guess that misses must not lose the metric."""
     rows = [make_row(item=f"i{k:05d}", text="x" * 4000) for k in range(2000)]

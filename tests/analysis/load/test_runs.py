@@ -96,6 +96,7 @@ def test_metrics_differ_by_task_and_appear_late(tmp_path):
         assert tables.query("SELECT count(*) FROM runs WHERE metric_tp IS NULL") == [(50,)]
 
 
+@pytest.mark.slow
 def test_only_new_bytes_are_converted(tmp_path):
     log = write_log(tmp_path / "a.jsonl", [make_row(item="a")])
     first = log.stat().st_size
@@ -147,6 +148,7 @@ def test_several_logs_are_read_together(tmp_path):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "\rx"])
 def test_csv_cells_are_no_formulas(tmp_path, text):
     log = write_log(tmp_path / "a.jsonl", [make_row(text=text, answer=text)])

@@ -34,6 +34,7 @@ def test_an_item_is_averaged_over_the_models_of_a_size(tmp_path):
     assert found["C1", "S"]["p_value"] == pytest.approx(2 / 2**8)
 
 
+@pytest.mark.slow
 def test_sizes_of_one_class_are_told_apart_by_their_names(tmp_path):
     rows = [
         make_row(task="t", item=f"{k}", model=model, size=size, condition=condition, score=float(k % 2))

@@ -39,6 +39,7 @@ def test_without_truths_information_says_so(tmp_path):
     assert [row["verdict"] for row in found["hypotheses"]][:5] == ["not tested"] * 5
 
 
+@pytest.mark.slow
 def test_the_models_own_probability_of_its_label_is_calibrated_too(tmp_path):
     """From the server's log probabilities through the row's metrics to the table."""
     with ProviderServer(text='{"label": "World"}') as server:

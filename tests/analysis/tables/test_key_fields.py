@@ -15,6 +15,7 @@ def rows(fields_of):
     ]
 
 
+@pytest.mark.slow
 def test_a_label_that_agrees_is_told_from_a_rationale_that_does_not(tmp_path):
     found = tables_of(
         tmp_path,
@@ -30,6 +31,7 @@ def test_a_label_that_agrees_is_told_from_a_rationale_that_does_not(tmp_path):
     assert {record["filled"] for record in found} == {1.0}
 
 
+@pytest.mark.slow
 def test_lists_are_sets_and_missing_fields_are_counted(tmp_path):
     def fields(k, seed):
         names = [{"text": "Ada", "type": "PER"}, {"text": "Paris", "type": "LOC"}]
@@ -44,6 +46,7 @@ def test_lists_are_sets_and_missing_fields_are_counted(tmp_path):
     assert by_field["note"]["disagreement"] is None
 
 
+@pytest.mark.slow
 def test_one_replicate_has_nothing_to_vary(tmp_path):
     one = [make_row(item=f"{k}", fields={"label": "a"}, answer="a") for k in range(3)]
     assert tables_of(tmp_path, one)["key_fields"] == []

@@ -41,6 +41,7 @@ def fit(tmp_path, rows, metrics=("score",)):
         return mixed_results(tables, item_scores(tables, squares=metrics), known)
 
 
+@pytest.mark.slow
 def test_estimates_are_those_of_a_reference_fit(tmp_path):
     rows = graded(40, ("C0", "C1", "C2"))
     found = fit(tmp_path, rows)
@@ -72,6 +73,7 @@ def test_marginal_means_of_a_balanced_run_are_plain_means(tmp_path):
     assert means["C0"]["difference"] is None
 
 
+@pytest.mark.slow
 def test_sizes_enter_with_their_interaction(tmp_path):
     found = fit(tmp_path, graded(20, ("C0", "C1"), models=(("a", "1B"), ("b", "8B"))))
     terms = {record["term"] for record in found.models.records()}
@@ -79,6 +81,7 @@ def test_sizes_enter_with_their_interaction(tmp_path):
     assert any(record["over"] == "condition × size" for record in found.means.records())
 
 
+@pytest.mark.slow
 def test_tasks_are_pooled_with_a_dataset_intercept(tmp_path):
     rows = graded(15, ("C0", "C1"), task="t1") + graded(15, ("C0", "C1"), task="t2")
     found = fit(tmp_path, rows)
@@ -89,6 +92,7 @@ def test_tasks_are_pooled_with_a_dataset_intercept(tmp_path):
     assert "dataset" in pooled
 
 
+@pytest.mark.slow
 def test_means_are_filled_where_a_family_comes_in_one_size(tmp_path):
     rows = graded(12, ("C0", "C1"), models=(("a", "1B"), ("b", "8B")))
     rows += [
@@ -139,6 +143,7 @@ def test_scores_without_spread_are_said_not_fitted(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_each_condition_has_a_mean_on_one_family_in_two_sizes_and_an_api_model(tmp_path):
     """The API model comes in no other size and cannot enforce a constraint: C6 has its mean over those that can."""
     models = (("small", "7B", "qwen"), ("medium", "14B", "qwen"), ("api", "frontier", "gpt"))

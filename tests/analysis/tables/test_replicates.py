@@ -6,6 +6,7 @@ from support.analysed import tables_of
 from support.synthetic_log import make_row
 
 
+@pytest.mark.slow
 def test_majority_vote(tmp_path):
     # Two of three answers are right on every item: one answer is right with 2/3, the vote always.
     rows = [
@@ -27,6 +28,7 @@ def test_majority_vote(tmp_path):
     assert votes[3]["n_items"] == 12
 
 
+@pytest.mark.slow
 def test_variance_is_between_items_where_seeds_agree(tmp_path):
     rows = [
         make_row(item=f"{k}", decoding="D1", seed=seed, score=float(k % 2))
@@ -41,6 +43,7 @@ def test_variance_is_between_items_where_seeds_agree(tmp_path):
     assert parts["within_seed"]["note"] == "not separable, part of seeds"
 
 
+@pytest.mark.slow
 def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
     rows = []
     for k in range(10):
@@ -64,6 +67,7 @@ def test_verdicts_of_the_verifier_pass_join_their_answers(tmp_path):
     assert (level["n_rows"], level["score"]) == (30, pytest.approx(1 / 3))
 
 
+@pytest.mark.slow
 def test_an_unreadable_verdict_leaves_the_other_verdicts_their_say(tmp_path):
     rows = []
     for k in range(10):

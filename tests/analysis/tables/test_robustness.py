@@ -76,6 +76,7 @@ def test_reading_in_words():
     assert reading(undefined("no baseline"), {"wording": variation(0.1)}) == "no baseline to compare with"
 
 
+@pytest.mark.slow
 def test_worst_case_is_the_smallest_mean_over_attacks(tmp_path):
     rows = []
     for k in range(20):

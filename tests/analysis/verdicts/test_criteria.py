@@ -45,6 +45,7 @@ def test_replication_needs_domains_and_sizes():
     ) == {"not tested"}
 
 
+@pytest.mark.slow
 def test_a_loss_of_score_is_not_passed_over():
     """A true loss of 0.08 passed "without losing score" in 84–90 %."""
     common = {"unsupported": {"C3": 0.5, "C7": 0.3}, "item_sd": 0.5}
@@ -116,6 +117,7 @@ def test_shares_are_those_of_the_attribution_table(tmp_path):
     assert "A (1 of 2 operators) carries 101% of it and adds the same at every size" in fourth["evidence"]
 
 
+@pytest.mark.slow
 def test_what_the_conditions_do_not_tell_apart_is_not_tested(tmp_path):
     rows = [
         make_row(item=f"{k}", condition=name, operators=own, score=0.1 * len(own) + 0.01 * (k % 5))
@@ -126,6 +128,7 @@ def test_what_the_conditions_do_not_tell_apart_is_not_tested(tmp_path):
     assert fourth["verdict"] in ("inconclusive", "not tested")
 
 
+@pytest.mark.slow
 def test_the_price_of_a_constraint(tmp_path):
     rows = []
     for k in range(30):

@@ -22,6 +22,7 @@ def test_every_hypothesis_has_its_row(tmp_path):
     assert all(row["evidence"] for row in found.values())
 
 
+@pytest.mark.slow
 def test_restriction_steadies_answers(tmp_path):
     rows = []
     for k in range(20):
@@ -49,6 +50,7 @@ def test_validity_is_not_entropy(validity):
     assert [study(world, seed) for seed in range(12)].count("supported") <= 1
 
 
+@pytest.mark.slow
 def test_answers_that_never_vary_are_no_test(tmp_path):
     rows = [
         make_row(condition=condition, item=f"{k}", decoding="D1", seed=seed, answer="1", score=1.0)
@@ -61,6 +63,7 @@ def test_answers_that_never_vary_are_no_test(tmp_path):
     assert found["evidence"].startswith("every answer has the same value, 0, on both sides")
 
 
+@pytest.mark.slow
 def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
     rows = [
         make_row(condition=condition, item=f"{k}", decoding="D1", seed=seed, answer=None, score=0.5)
@@ -75,6 +78,7 @@ def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
     assert found["P2"]["verdict"] == "not tested"
 
 
+@pytest.mark.slow
 def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
     """Four items of eight all one way: the exact p-value is 0.125, whatever an interval says."""
     rows = []
@@ -87,6 +91,7 @@ def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
     assert (found["verdict"], found["p_value"]) == ("inconclusive", pytest.approx(0.125))
 
 
+@pytest.mark.slow
 def test_a_closed_loop_that_grounds(tmp_path):
     rows = []
     for k in range(20):
@@ -174,6 +179,7 @@ def test_h2_reads_support_from_the_rows(tmp_path):
     assert "whose support was checked" in told["evidence"]
 
 
+@pytest.mark.slow
 def test_the_loop_alone_has_its_own_verdict(tmp_path):
     rows = [
         make_row(

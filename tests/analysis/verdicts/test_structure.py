@@ -110,6 +110,7 @@ def test_the_table_of_a_log(tmp_path):
     assert found["variance over prompts"]["verdict"] == "not tested"
 
 
+@pytest.mark.slow
 def test_one_answer_to_every_item_is_no_test_of_information(tmp_path):
     true = [("World", "Sports")[k % 2] for k in range(20)]
     truths = {"agnews_json": {f"{k:02d}": label for k, label in enumerate(true)}}

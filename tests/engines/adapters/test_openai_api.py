@@ -114,6 +114,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date():
     assert failure("429:soon").retry_after is None
 
 
+@pytest.mark.slow
 def test_a_timeout_is_retryable_and_says_how_long():
     error = failure("hang:20", timeout_s=0.3)
     assert error.retryable

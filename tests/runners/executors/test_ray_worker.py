@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from pcsuite.config.load import load_suite
 from pcsuite.runners.edits import perturbation_refs
 from pcsuite.runners.executors.ray_worker import FIRST_ROWS, MAX_ROWS, ChunkSource, UnitKeys, unit_of
@@ -46,6 +48,7 @@ def test_every_unit_has_a_key_that_leads_back_to_it(tmp_path):
         assert unit_of(plan, keys.key_of(unit)) == unit
 
 
+@pytest.mark.slow
 def test_chunks_of_a_fast_model_grow_and_of_a_slow_one_shrink():
     async def sizes(seconds_a_row):
         clock = Clock()

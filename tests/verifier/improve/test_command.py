@@ -57,6 +57,7 @@ def improve(place, *more, command=None):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_command_extracts_and_the_guards_hold(place, capsys):
     assert improve(place) == 0
     steps = json.loads((place / "evals" / "improve" / "state.json").read_text())["steps"]
@@ -80,6 +81,7 @@ def test_a_command_that_fails_stops_in_one_line_and_goes_on_later(place, capsys)
     assert not list((place / "evals" / "improve").glob("extractions/*/*"))
 
 
+@pytest.mark.slow
 def test_another_command_does_not_go_on_with_the_loop(place, capsys):
     improve(place)
     assert improve(place, command=f"{sys.executable} other.py {{prompt}} {{document}}") == 2

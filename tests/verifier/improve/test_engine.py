@@ -124,6 +124,7 @@ def test_a_killed_loop_goes_on_and_asks_nothing_twice(place):
     assert (cut / "best_prompt.txt").read_text() == (whole / "best_prompt.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_draft_waits_for_a_hand_edit(place, capsys):
     assert main(arguments(place, "--propose-only")) == 0
     draft = place / "evals" / "improve" / "prompts" / "v001.txt"
@@ -162,6 +163,7 @@ def test_mistakes_are_one_line(place, capsys, change, words):
     assert not (place / "evals" / "improve" / "state.json").exists()
 
 
+@pytest.mark.slow
 def test_a_constrained_condition_is_always_well_formed(place):
     sloppy = MODEL | {"json_validity": 0.000001, "operator_effects": {}}
     write_profile(place, {"sim": sloppy}, repro={"max_inflight": 2})
@@ -176,6 +178,7 @@ def test_a_constrained_condition_is_always_well_formed(place):
     assert min(scores["C6"]) > 0.2
 
 
+@pytest.mark.slow
 def test_evals_that_serve_as_exemplars_are_not_shown(place, capsys):
     # Three of the four training documents that ship with the task are evals here: one is left, C5 needs two.
     assert main(arguments(place, "--condition", "C5")) == 2

@@ -83,6 +83,7 @@ def loop(evals, tmp_path, extract, propose, **config):
     return ImprovementLoop(evals, tmp_path / "improve", MAPPING, ImproveConfig(**config), extract, propose)
 
 
+@pytest.mark.slow
 def test_what_helps_is_kept_and_what_hurts_is_rolled_back(evals, tmp_path):
     extract = Extractor(evals)
     propose = Scripted("read zones", "guess a lot", "read windows", "read walls")
@@ -108,6 +109,7 @@ def test_a_gain_in_training_that_hurts_held_out_evals_is_rolled_back(evals, tmp_
     assert result.prompt.text == "Start."
 
 
+@pytest.mark.slow
 def test_a_mean_gain_is_not_enough_where_one_held_out_eval_falls_by_more_than_the_margin(evals, tmp_path):
     changed = Scripted("read walls, slightly worse elsewhere", "x")
     result = loop(evals, tmp_path, Extractor(evals), changed, patience=1).run("Start.")
@@ -142,6 +144,7 @@ def test_the_proposer_never_sees_the_held_out_evals(evals, tmp_path):
     assert all(failure.error_type == "omission" for failure in propose.shown[0][0])
 
 
+@pytest.mark.slow
 def test_plateau(evals, tmp_path):
     propose = Scripted("zones", "a", "b", "c", "d", "e")
     result = loop(evals, tmp_path, Extractor(evals), propose, patience=2).run("Start.")
