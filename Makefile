@@ -7,7 +7,7 @@ JOBS ?= 2
 # Tests start hundreds of processes: without compiled modules each of them would compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check lint clean local-stack
+.PHONY: demo test check quick lint style types clean local-stack
 
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/pcsuite models pull qwen2.5-coder-0.5b
@@ -17,14 +17,21 @@ test: $(TEST)/.ready lint
 	$(TEST)/bin/pcsuite models pull smollm2-135m
 	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-# What a change is tried with: no model, no other process, nothing slow.
-check: $(TEST)/.ready lint
+# What a change is tried with: no model, no other process, nothing slow. Types are checked beside the tests.
+check: style
+	@$(MAKE) --no-print-directory --jobs 2 types quick
+
+quick: $(TEST)/.ready
 	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick \
 	  -m 'not model and not subprocess and not slow and not realdata'
 
-lint: $(TEST)/.ready
+lint: style types
+
+style: $(TEST)/.ready
 	$(TEST)/bin/ruff format --check .
 	$(TEST)/bin/ruff check .
+
+types: $(TEST)/.ready
 	$(TEST)/bin/mypy
 	$(TEST)/bin/python scripts/house_measures.py --trace
 
