@@ -1,6 +1,6 @@
 """Settings of all tests: none may depend on how busy the computer is, and each says what it needs.
 
-``model`` and ``subprocess`` are put on here, by what a test calls; ``slow`` stands at tests of a third of a second or more
+``model`` and ``subprocess`` are put on here, by what a test calls; ``slow`` stands at tests of a quarter of a second or more
 (``pytest --durations 50`` finds them). ``make check`` leaves all three out, ``make test`` runs everything.
 """
 

@@ -42,10 +42,12 @@ def cells(make, items=20, conditions=("C0", "C1")):
     ]
 
 
+@pytest.mark.slow
 def test_a_run_in_order_has_none(alarms):
     assert alarms(cells(lambda name, k: {}), majority_label="World", majority_share=0.25) == {}
 
 
+@pytest.mark.slow
 def test_simulated_answers_are_called_so_first(alarms):
     rows = cells(lambda name, k: {"provider": "simulated", "answer": None, "score": 0.0})
     found = alarms(rows)
@@ -55,6 +57,7 @@ def test_simulated_answers_are_called_so_first(alarms):
     )
 
 
+@pytest.mark.slow
 def test_unreadable_answers_are_counted_and_the_worst_named(alarms):
     found = alarms(cells(lambda name, k: {"answer": None, "score": 0.0} if name == "C1" and k < 15 else {}))
     assert found["unreadable"].startswith("15 of 40 answers (38%) could not be read and score 0")
@@ -72,6 +75,7 @@ def test_one_bad_condition_of_many_is_enough(alarms):
     assert "C5 40%" in found["truncated"]
 
 
+@pytest.mark.slow
 def test_a_few_truncated_answers_are_no_alarm(alarms):
     assert alarms(cells(lambda name, k: {"finish_reason": "length"} if k == 0 else {})) == {}
 
@@ -86,6 +90,7 @@ def test_abstentions_are_not_unreadable(alarms):
     assert found["abstained"].startswith("12 of 40 answers (30%) decline to answer")
 
 
+@pytest.mark.slow
 def test_a_constant_answer_stands_beside_the_majority_class(alarms):
     found = alarms(
         cells(lambda name, k: {"answer": "World"} if name == "C1" else {}),
@@ -98,6 +103,7 @@ def test_a_constant_answer_stands_beside_the_majority_class(alarms):
     )
 
 
+@pytest.mark.slow
 def test_a_constant_answer_names_the_regime_where_it_is_not_so_in_all(alarms):
     greedy = cells(lambda name, k: {"answer": "World"} if name == "C1" or k else {"answer": "Sports"})
     sampled = cells(
@@ -108,11 +114,13 @@ def test_a_constant_answer_names_the_regime_where_it_is_not_so_in_all(alarms):
     )
 
 
+@pytest.mark.slow
 def test_a_constant_truth_makes_a_constant_answer_right(alarms):
     rows = cells(lambda name, k: {"answer": "World"})
     assert "nearly constant" not in alarms(rows, majority_label="World", majority_share=0.95)
 
 
+@pytest.mark.slow
 def test_seven_equal_answers_prove_nothing(alarms):
     found = alarms(cells(lambda name, k: {"answer": "World"}, items=7))
     assert "nearly constant" not in found
@@ -146,12 +154,14 @@ def test_eight_items_and_eight_comparisons(alarms):
     assert found["cannot decide"].endswith("8 items are too few, 9 the least.")
 
 
+@pytest.mark.slow
 def test_unequal_failures(alarms):
     found = alarms(cells(lambda name, k: {"errors": ["timeout"]} if name == "C1" and k < 10 else {}))
     assert found["failed"].startswith("10 of 40 answers (25%) ended in an error")
     assert "C1 50% against 0%" in found["unequal failures"]
 
 
+@pytest.mark.slow
 def test_perturbed_rows_do_not_count(alarms):
     rows = cells(lambda name, k: {})
     rows += cells(lambda name, k: {"answer": None, "perturbation": "typos"})

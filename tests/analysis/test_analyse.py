@@ -7,6 +7,7 @@ from support.analysed import tables_of
 from support.synthetic_log import make_row
 
 
+@pytest.mark.slow
 def test_perturbed_rows_stay_out_of_levels_and_effects(tmp_path):
     rows = [make_row(item=f"{k}", condition=c, score=1.0) for k in range(4) for c in ("C0", "C1")]
     rows += [make_row(item=f"{k}", condition="C1", perturbation="reorder", score=0.0) for k in range(4)]

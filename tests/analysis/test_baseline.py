@@ -17,6 +17,7 @@ def made(tmp_path_factory):
     return pcs.run(write_own_profile(tmp_path_factory.mktemp("own")), quiet=True)
 
 
+@pytest.mark.slow
 def test_a_baseline_is_the_run_it_is_of(made, tmp_path):
     path = made.baseline().write(tmp_path / "deep" / "own.json", made.metrics)
     read = Baseline.read(path)

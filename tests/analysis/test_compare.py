@@ -48,6 +48,7 @@ def test_noise_is_no_regression(scores_of):
     assert record["outcome"] == "no reliable change"
 
 
+@pytest.mark.slow
 def test_more_truncation_is_worse_and_more_tokens_are_not_judged(scores_of):
     a = scores_of("a", rows_of([1] * 20))
     b = scores_of("b", rows_of([1] * 20, finish_reason="length", prompt_tokens=500))
@@ -55,6 +56,7 @@ def test_more_truncation_is_worse_and_more_tokens_are_not_judged(scores_of):
     assert {entry["metric"] for entry in found.regressions} == {"truncated"}
 
 
+@pytest.mark.slow
 def test_items_are_paired_by_name_not_by_place(scores_of):
     a = scores_of("a", rows_of([0, 1, 0, 1]))
     rows = [make_row(item=f"i{k:03d}", score=v) for k, v in [(1, 1.0), (2, 0.0), (3, 1.0)]]
@@ -62,6 +64,7 @@ def test_items_are_paired_by_name_not_by_place(scores_of):
     assert (record["n_items"], record["delta"]) == (3, 0.0)
 
 
+@pytest.mark.slow
 def test_one_model_on_each_side_is_paired(scores_of):
     a = scores_of("a", rows_of([0] * 8, model="small"))
     b = scores_of("b", rows_of([1] * 8, model="large"))
@@ -70,6 +73,7 @@ def test_one_model_on_each_side_is_paired(scores_of):
     assert len(found.improvements) == 1
 
 
+@pytest.mark.slow
 def test_cells_of_one_run_only_are_named(scores_of):
     a = scores_of("a", rows_of([1] * 4) + rows_of([1] * 4, condition="C1"))
     b = scores_of("b", rows_of([1] * 4) + rows_of([1] * 4, condition="C2"))

@@ -148,6 +148,7 @@ def test_items_by_conditions_are_those_that_all_have(tmp_path):
     assert item_matrix(scores, list(scores.cells), "score").tolist() == [[0.2, 0.5], [0.3, 0.6]]
 
 
+@pytest.mark.slow
 def test_of_pooled_counts_the_columns_average_to_micro_f1(tmp_path):
     counts = {"C0": [(1, 1, 2), (0, 0, 1), (3, 0, 0)], "C6": [(3, 0, 0), (1, 0, 0), (2, 1, 1)]}
     rows = [

@@ -88,6 +88,7 @@ for ask in (table.to_pandas, table.to_polars):
     ]
 
 
+@pytest.mark.slow
 def test_rows_of_a_file_are_read_when_asked_for(tmp_path):
     duckdb = pytest.importorskip("duckdb")
     path = tmp_path / "rows.parquet"

@@ -31,6 +31,7 @@ def test_limits_belong_to_their_value():
     assert not TableSpec("t", "", "", (Column("low", ""), Column("n_low", ""))).is_limit("n_low")
 
 
+@pytest.mark.slow
 def test_every_table_is_declared_and_every_column_explained(tmp_path):
     found = tables_of(tmp_path, [make_row(item=f"{k}", condition=c) for k in range(3) for c in ("C0", "C1")])
     declared = {spec.name: spec for spec in ALL_TABLES}

@@ -160,6 +160,7 @@ def test_a_cancelled_arun_keeps_its_rows_and_goes_on(profile, tmp_path):
     assert made.summary.skipped + made.summary.tally.done == 80
 
 
+@pytest.mark.slow
 def test_read_finds_a_run_by_name_or_log_and_says_which_is_meant(made):
     output_dir = made.log.parent.parent
     assert pcs.read("own", output_dir=output_dir).items().rows == made.items().rows

@@ -30,6 +30,7 @@ def test_show_stops_before_anything_is_asked(tmp_path, capsys):
     assert not list(tmp_path.rglob("*.jsonl.lock"))
 
 
+@pytest.mark.slow
 def test_a_price_can_be_given_and_a_wrong_option_is_told(tmp_path, capsys):
     request = request_in(tmp_path, model="openai/some-model", effects={})
     words = ["--show", "--base-url", "https://models.example/v1"]

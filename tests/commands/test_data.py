@@ -130,6 +130,7 @@ def reported(path):
     return log.header.reported["includes"]
 
 
+@pytest.mark.slow
 def test_two_lm_eval_runs_compare(outputs, capsys):
     for folder in ("bare", "told"):
         run(

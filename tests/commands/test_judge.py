@@ -245,6 +245,7 @@ def test_bad_input_is_one_clear_line(checked, capsys, words, said):
     assert re.search(said, error)
 
 
+@pytest.mark.slow
 def test_a_run_without_judged_tasks_has_nothing_to_label(tmp_path, capsys):
     path = write_profile(tmp_path, items=2, regimes=("D0",))
     assert main(["run", "--config", str(path), "--quiet"]) == 0
@@ -253,6 +254,7 @@ def test_a_run_without_judged_tasks_has_nothing_to_label(tmp_path, capsys):
         assert "no judged task" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_check_without_labels_says_what_to_do(tmp_path, capsys):
     path = write_judged_profile(tmp_path, items=4)
     assert main(["run", "--config", str(path), "--quiet"]) == 0

@@ -58,6 +58,7 @@ def test_models(profile, capsys):
     assert (record["id"], record["provider"], record["selected"]) == ("sim", "simulated", True)
 
 
+@pytest.mark.slow
 def test_runs_and_that_members_of_a_design_run(profile, tmp_path, capsys):
     assert main(["list", "runs", "--config", profile]) == 0
     assert "no runs in" in capsys.readouterr().out

@@ -128,6 +128,7 @@ def test_tasks_and_models_are_spelled_either_way(command):
             assert flags.get(one) is flags.get(many)
 
 
+@pytest.mark.slow
 def test_where_one_is_wanted_two_are_refused(profile, capsys):
     with pytest.raises(SystemExit):
         main(["prompt", "agnews_json", "C0", "--config", str(profile), "--models", "sim,other"])

@@ -69,6 +69,7 @@ def test_with_a_margin_it_is_said_how_the_second_run_stands(runs, form, capsys):
     assert "By its scores" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_costs_that_moved_are_told_apart_from_regressions(tmp_path, capsys):
     logs = [
         str(
@@ -84,6 +85,7 @@ def test_costs_that_moved_are_told_apart_from_regressions(tmp_path, capsys):
     assert "Costs went up in 1 and down in 0 cells: they are not counted as regressions." in out
 
 
+@pytest.mark.slow
 def test_machine_readable(runs, capsys, tmp_path):
     good, bad = runs
     assert main(["compare", good, bad, "--format", "json", "--csv", str(tmp_path / "c.csv")]) == 0
@@ -93,6 +95,7 @@ def test_machine_readable(runs, capsys, tmp_path):
     assert (tmp_path / "c.csv").read_text().startswith("task,model,decoding")
 
 
+@pytest.mark.slow
 def test_markdown_table(runs, capsys):
     assert main(["compare", *runs, "--format", "md"]) == 0
     out = capsys.readouterr().out
@@ -172,6 +175,7 @@ def test_the_next_line_opens_the_run(log, monkeypatch, capsys):
     )
 
 
+@pytest.mark.slow
 def test_compare_json(runs, capsys):
     assert main(["compare", *runs, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

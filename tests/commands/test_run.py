@@ -17,6 +17,7 @@ def pasted(shown):
     return words[1:]
 
 
+@pytest.mark.slow
 def test_run_says_where_the_log_is(tmp_path, capsys):
     path = write_profile(tmp_path, items=2)
     assert main(["run", "--config", str(path), "--quiet", "--limit", "1", "--conditions", "C0"]) == 0
@@ -25,6 +26,7 @@ def test_run_says_where_the_log_is(tmp_path, capsys):
     assert str(tmp_path / "outputs" / "runs" / "t.jsonl") in shown
 
 
+@pytest.mark.slow
 def test_run_task_and_set(tmp_path, capsys):
     path = write_profile(tmp_path, tasks=("agnews_json", "gsm8k"), items=1)
     arguments = [
@@ -73,6 +75,7 @@ def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, co
     assert [log.name for log in (folder / "runs").glob("*.jsonl")] == ["trial.jsonl"]
 
 
+@pytest.mark.slow
 def test_rescore_counts_what_would_change(tmp_path, capsys):
     path = write_profile(tmp_path, conditions=("C0",), items=2)
     assert main(["run", "--config", str(path), "--quiet"]) == 0
@@ -81,6 +84,7 @@ def test_rescore_counts_what_would_change(tmp_path, capsys):
     assert capsys.readouterr().out == "6 rows read, 0 would change, 0 without an answer or item\n"
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_result_and_then_what_is_next(tmp_path, capsys):
     pytest.importorskip("duckdb")
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=4)

@@ -450,6 +450,7 @@ def test_versions_of_mapping_and_instructions_are_in_every_result(evals, capsys,
     assert "both name the prompt" in message
 
 
+@pytest.mark.slow
 def test_a_difference_is_refused_where_nothing_can_be_scored_again(evals, capsys):
     folder = evals / "salt-terrace"
     files = (folder / "ground_truth.csv", folder / "extracted.json")

@@ -229,6 +229,7 @@ def test_a_copied_profile_finds_the_bundled_files(tmp_path):
     assert suite.config_hash == load_suite("quickstart").config_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["tasks_v1.yaml", "configs/tasks_v1.yaml"])
 def test_a_file_beside_the_profile_goes_before_the_bundled_one(tmp_path, reference):
     path = write_profile(tmp_path, suite__tasks_ref=reference)

@@ -129,6 +129,7 @@ def test_deep_nesting_is_a_data_error():
         Row.parse('{"a":' * 200_000, "x line 1")
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), st.text(alphabet=st.characters())))
 def test_written_lines_read_back(value):
     line = dump_line(value)

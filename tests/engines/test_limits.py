@@ -118,6 +118,7 @@ def test_what_counts_as_overload(error, expected):
     assert is_overload(error) is expected
 
 
+@pytest.mark.slow
 def test_never_more_in_flight_than_the_maximum_under_random_trouble():
     async def main():
         limiter = AdaptiveLimiter(5)

@@ -33,6 +33,7 @@ def test_validator_is_built_once_per_content() -> None:
     assert _validator.cache_info().misses == 1
 
 
+@pytest.mark.slow
 def test_unique_items_is_linear_and_number_blind() -> None:
     schema = {"type": "array", "uniqueItems": True}
     started = time.process_time()

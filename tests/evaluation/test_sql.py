@@ -172,6 +172,7 @@ def test_anything_but_reading_is_refused(database: Path, query: str) -> None:
     assert database.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_query_without_end_is_stopped(database: Path) -> None:
     joined = ", ".join(f"pet p{number}" for number in range(20))
     started = time.monotonic()
@@ -217,6 +218,7 @@ def test_a_gold_query_that_fails_is_a_data_error(database: Path) -> None:
         SqlEvaluator().evaluate(item(database, "SELECT nothing FROM nowhere"), Answer("SELECT 1"))
 
 
+@pytest.mark.slow
 def test_bundled_golds_in_other_words_are_right_on_several_contents() -> None:
     evaluator = SqlEvaluator()
     compared = 0

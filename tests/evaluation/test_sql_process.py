@@ -71,6 +71,7 @@ def test_functions_that_run_without_end(database, process, query):
     assert run_query(database, "SELECT 3", LIMITS) == ((3,),)
 
 
+@pytest.mark.slow
 def test_an_interrupt_gets_through_and_ends_the_query(database, process):
     run_query(database, "SELECT 1", LIMITS)
     child = process._process

@@ -114,6 +114,7 @@ def test_a_first_refusal_alone_does_not_end_a_run(tmp_path):
         assert main(["run", "--quiet", "--config", str(path)]) == Exit.FAILED_ROWS
 
 
+@pytest.mark.slow
 def test_who_lets_every_call_fail_has_every_call_made(tmp_path):
     with LoopbackServer(["401"] * 200) as server:
         path = server_profile(

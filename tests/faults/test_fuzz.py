@@ -365,6 +365,7 @@ def test_tool_calls(calls):
     assert isinstance(action_lines(calls), str)
 
 
+@pytest.mark.slow
 @fuzz
 @given(
     answer=st.one_of(

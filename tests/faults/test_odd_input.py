@@ -48,6 +48,7 @@ def test_report_where_nothing_can_be_written(profile, tmp_path, capsys, taken):
     one_line_of(capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["rescore", "verifier-pass"])
 def test_other_commands_on_a_log_that_cannot_be_written(profile, tmp_path, capsys, monkeypatch, command):
     assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
@@ -111,6 +112,7 @@ def test_a_carriage_return_splits_no_row(tmp_path):
     assert found == [(len(ODD),)]
 
 
+@pytest.mark.slow
 def test_a_carriage_return_in_an_item_id_splits_no_row_of_the_report(tmp_path):
     pytest.importorskip("duckdb")
     from pcsuite.analysis.load.runs import RunTables

@@ -24,6 +24,7 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("documents") / "log.json"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     before=st.dictionaries(KEYS, VALUES, max_size=3),

@@ -62,6 +62,7 @@ def test_added_ids_count_at_once(tmp_path):
     assert index.failed == 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 30), max_size=60), st.lists(st.integers(0, 30), max_size=10))
 def test_agrees_with_a_set(done, asked):
     keys = b"".join(bytes.fromhex(run_id(name)[:32]) for name in done)

@@ -86,6 +86,7 @@ def test_copro_divides_its_candidates_into_rounds(candidates, shape):
     assert copro_shape(candidates) == shape
 
 
+@pytest.mark.slow
 def test_the_winner_is_frozen_for_c8(tmp_path):
     suite = load_suite(write_profile(tmp_path, items=ITEMS))
     outcome = optimize(suite, OptimizeSettings("agnews_json", "sim", "gepa", candidates=3, items=ITEMS))

@@ -52,6 +52,7 @@ class Stopped(Exception):
     """Stands for whatever ends a search."""
 
 
+@pytest.mark.slow
 def test_a_stopped_search_goes_on_and_ends_as_if_it_had_not_been(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

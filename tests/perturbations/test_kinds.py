@@ -46,6 +46,7 @@ def test_the_kinds_cover_every_task_and_condition(plan, cases):
     assert set(per_cell.values()) == {6 * 3}
 
 
+@pytest.mark.slow
 def test_every_variant_changes_the_prompt_and_leaves_the_item_and_the_policy_alone(cases):
     for unit, clean, perturbed in cases:
         where = (unit.perturbation.id, unit.cell.condition.id, unit.cell.task.id)
@@ -68,6 +69,7 @@ def test_the_gold_answer_still_scores_full_and_the_payload_does_not(cases):
         assert evaluator.evaluate(unit.item, Answer(planted)).metrics["task_score"] < 1.0
 
 
+@pytest.mark.slow
 def test_reorder_keeps_the_multiset_of_parts_and_of_blocks(cases):
     for _, clean, perturbed in of_kind(cases, "reorder"):
         assert Counter(perturbed.tree.parts()) == Counter(clean.tree.parts())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,7 @@ def test_long_answers_are_repeated_in_part():
     assert "(empty)" in retry_prompt("P", "  ", ["bad"])
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 300), min_size=5, max_size=5), st.integers(20, 300))
 def test_all_attempts_together_stay_within_the_constrained_calls_limit(tokens, limit):
     """A model that always fails and stops at its limit, as engines do."""

@@ -80,6 +80,7 @@ def test_inside_a_block_what_opens_and_closes_it_stays():
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(LINES, min_size=1, max_size=12), st.sampled_from(SPLIT_METHODS))
 @settings(max_examples=150)
 def test_the_pieces_are_the_text(lines, how):

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def test_a_plain_prompt_is_no_chat():
     assert decode_chat("\x1e is a separator") is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(ROLES), st.text(min_size=1)), min_size=1, max_size=5))
 def test_a_chat_comes_back_as_it_was_whatever_its_messages_hold(messages):
     prompt = "".join(chat_piece(turn, role, text) for turn, (role, text) in enumerate(messages))

@@ -82,6 +82,7 @@ def test_the_least_random_regime_is_the_one_of_lowest_temperature():
     assert "t under b_cold" in figure.caption
 
 
+@pytest.mark.slow
 def test_a_run_of_one_size_has_no_figure_by_size(tmp_path):
     rows = [make_row(item=f"{k}", condition=c, score=0.5) for k in range(4) for c in ("C0", "C1")]
     with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as loaded:

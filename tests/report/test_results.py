@@ -37,6 +37,7 @@ def answer(log, tmp_path):
         return result_of(analyse_scores(tables), [log])
 
 
+@pytest.mark.slow
 def test_effects_intervals_verdicts_and_tokens(tmp_path):
     log = written(tmp_path, {"C0": (6, 100), "C1": (12, 130), "C2": (6, 150)}, items=24)
     result = answer(log, tmp_path)
@@ -75,6 +76,7 @@ def test_a_condition_with_fewer_items_says_so(tmp_path):
     assert "Not every condition has all items" in told
 
 
+@pytest.mark.slow
 def test_a_gain_and_a_loss_are_one_true_sentence(tmp_path):
     log = written(tmp_path, {"C0": (10, 100), "C1": (20, 100), "C2": (0, 100)}, items=20)
     assert re.fullmatch(
@@ -84,6 +86,7 @@ def test_a_gain_and_a_loss_are_one_true_sentence(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_nothing_moved_says_what_cannot_be_ruled_out(tmp_path):
     log = written(tmp_path, {"C0": (10, 100), "C1": (11, 100)}, items=20)
     sentence = answer(log, tmp_path).sentence
@@ -92,6 +95,7 @@ def test_nothing_moved_says_what_cannot_be_ruled_out(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_several_tasks_are_counted(tmp_path):
     rows = [
         make_row(task=task, item=f"i{k}", condition=name, score=float(name == "C1"))
@@ -105,6 +109,7 @@ def test_several_tasks_are_counted(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_without_a_control_nothing_is_claimed(tmp_path):
     log = written(tmp_path, {"C1": (6, 100)})
     result = answer(log, tmp_path)
@@ -127,6 +132,7 @@ def test_a_huge_log_is_left_to_the_report(tmp_path, monkeypatch):
     assert not (tmp_path / "tables").exists()
 
 
+@pytest.mark.slow
 def test_the_terminal_has_table_then_sentence(tmp_path):
     log = written(tmp_path, {"C0": (3, 100), "C1": (12, 130)})
     result = results_at_end(log, tmp_path)
@@ -142,6 +148,7 @@ def test_the_terminal_has_table_then_sentence(tmp_path):
     assert lines[-1] == result.sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alarms", "lines"), [(6, 6), (7, 7), (25, 7)], ids=["as many as stand there", "one more", "many"]
 )
@@ -174,6 +181,7 @@ def test_the_sentence_names_its_regime_where_there_are_others(tmp_path):
     assert answer(log, tmp_path).sentence.startswith("Under D0: No condition moved the score beyond chance")
 
 
+@pytest.mark.slow
 def test_labels_that_correct_a_judge_are_told_below_the_table(tmp_path):
     result = results_at_end(written(tmp_path, {"C0": (3, 100), "C1": (12, 130)}), tmp_path)
     assert {row["labelled_items"] for row in result.rows} == {None}

@@ -70,6 +70,7 @@ def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
     assert "at least 9 items needed" in said
 
 
+@pytest.mark.slow
 def test_an_effect_without_room_is_told(tmp_path, capsys):
     path, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(accuracy=0.95, effect=0.2))

@@ -116,6 +116,7 @@ def test_a_run_that_was_cut_short_goes_on_with_its_looks(tmp_path):
     assert again.looks == summary.looks
 
 
+@pytest.mark.slow
 def test_a_log_set_aside_takes_its_looks_along(tmp_path):
     path = profile(tmp_path)
     run_suite(load_suite(path), quiet=True)

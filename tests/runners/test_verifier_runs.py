@@ -188,6 +188,7 @@ def test_a_stopped_pass_goes_on_and_failures_are_tried_again(tmp_path):
     assert sum(row.kind == "verifier" and not row.errors for row in newest_rows(log)) == 0
 
 
+@pytest.mark.slow
 def test_a_pass_whose_calls_fail_stops_at_the_profiles_error_rate(tmp_path):
     with LoopbackServer(answer=Model()) as server:
         changes = {"max_items_per_task": 30, "retry": {"max_attempts": 1}}

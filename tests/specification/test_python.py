@@ -248,6 +248,7 @@ def test_a_constraint_engine_that_enforces_nothing_is_found_out(monkeypatch, tmp
     assert {row.condition.id for row in rows} == {"C0"}
 
 
+@pytest.mark.slow
 def test_a_task_evaluator_in_a_file_beside_the_profile(tmp_path):
     """A ``TaskEvaluator`` without a package: ``evaluator: mine.py:Labels``; the simulated model answers by it."""
     (tmp_path / "mine.py").write_text(

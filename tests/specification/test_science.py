@@ -249,6 +249,7 @@ def test_relation_extraction_is_a_structured_task(tmp_path):
     assert {row.condition.id for row in rows} == {"C0", "C3", "C6"}
 
 
+@pytest.mark.slow
 def test_variance_in_key_fields_has_a_table(tmp_path):
     """Variance in key fields."""
     rows = [

@@ -66,6 +66,7 @@ def test_pairing_is_by_item_and_same_seed_gives_same_interval():
     )
 
 
+@pytest.mark.slow
 def test_both_ways_of_drawing_have_the_moments_of_a_resample():
     few_values = generator(10).choice([0.0, 0.5, 1.0], size=(400, 1))
     many_values = generator(11).random((400, 1))

@@ -170,6 +170,7 @@ def test_no_error_and_full_agreement_are_no_certainty():
     assert 0.5 < kappa.low < 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 0.1])
 def test_intervals_of_many_rows_are_those_that_resampling_gives(monkeypatch, shift):
     rng = np.random.default_rng(11)

@@ -90,6 +90,7 @@ def test_verdicts(estimate, se, verdict):
     assert (result.p_value <= 0.05) == (result.low > -0.02 and result.high < 0.02)
 
 
+@pytest.mark.slow
 def test_error_rate_at_the_bound():
     rng = np.random.default_rng(5)
     claims = sum(tost_paired(rng.normal(0.05, 0.1, 60), bound=0.05).p_value <= 0.05 for _ in range(300))

@@ -25,6 +25,7 @@ def test_an_item_with_nothing_to_find_and_nothing_found_is_perfect_and_a_record_
     assert precision_recall_f1(0, 0, 0, empty=1.0) == (1.0, 1.0, 1.0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(*[st.integers(0, 20)] * 3), min_size=1), st.sampled_from([0.0, 1.0]))
 def test_rows_of_counts_agree_with_single_ones(rows, empty):
     expected = [f1_score(*row, empty=empty) for row in rows]

@@ -61,6 +61,7 @@ def test_probes_found_together_are_those_found_alone(columns):
         assert found == pytest.approx(alone, abs=0.01)
 
 
+@pytest.mark.slow
 def test_clearer_outputs_have_shorter_codes():
     rng = np.random.default_rng(1)
     lengths = []

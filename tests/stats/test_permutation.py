@@ -91,6 +91,7 @@ def test_one_sided_p_values_of_equal_steps_are_binomial():
     )
 
 
+@pytest.mark.slow
 def test_size_under_the_null():
     rng = generator(13)
     rejections = 0
@@ -147,6 +148,7 @@ def heap_out_of_sight():
     gc.freeze()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("heap_out_of_sight")
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

@@ -79,6 +79,7 @@ def test_the_second_mapping_follows_from_the_first(tmp_path):
     assert made.stdout == CLASSES.read_text()
 
 
+@pytest.mark.slow
 def test_rules_hash_follows_the_content_not_the_layout(tmp_path):
     same = edited(tmp_path, lambda data: None)
     assert load_mapping(same).rules_hash() == load_mapping().rules_hash()

@@ -187,6 +187,7 @@ def test_a_large_part_of_which_all_fields_but_one_agree_is_not_left_over(monkeyp
     assert Counter(pair.stage for pair in pairs) == {"content": 39}
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcde")))
 def test_an_item_is_in_one_pair_at_most(left, right):
     truth, others = ([{"name": letter, "area": 1.0} for letter in side] for side in (left, right))

@@ -80,6 +80,7 @@ def test_replicates_are_folded_with_their_spread(run):
     assert (cell.n, cell.score, cell.low, cell.high) == (2, 0.5, 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_a_log_that_grows_is_read_on(folder, tmp_path):
     log = write_log(tmp_path / "runs" / "growing.jsonl", [make_row(item="a")])
     opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view")
@@ -124,6 +125,7 @@ def test_sorting_puts_items_without_the_score_last(tmp_path):
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_length_range_is_that_of_the_prompts_of_the_base(tmp_path):
     rows = [
         make_row(item=f"i{n}", condition=condition, prompt_tokens=100 * n + more)

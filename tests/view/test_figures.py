@@ -95,6 +95,7 @@ def test_examples():
     assert doctest.testmod(figures).failed == 0
 
 
+@pytest.mark.slow
 def test_what_reads_all_answers_is_asked_once_for_each_state_of_the_log(tmp_path, monkeypatch):
     rows = [make_row(item=f"i{n}", seed=seed, answer=str(seed % 2)) for n in range(5) for seed in range(3)]
     log = write_log(tmp_path / "runs" / "one.jsonl", rows)

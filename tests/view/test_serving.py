@@ -16,6 +16,7 @@ def get(url):
         return answer.status
 
 
+@pytest.mark.slow
 def test_it_answers_behind_its_token_until_closed(tmp_path):
     serving = Serving(tmp_path)
     serving.start()

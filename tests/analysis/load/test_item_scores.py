@@ -57,6 +57,7 @@ def test_cells_stand_in_natural_order_and_the_control_is_c0_or_the_bare_one(tmp_
     assert scores.baseline([key("C10")]) == key("C10")  # alone: compared with nothing
 
 
+@pytest.mark.slow
 def test_counts_are_paired_where_every_row_has_them(tmp_path):
     rows = [
         make_row(item=f"i{number}", condition=condition, metrics={"tp": number, "fp": 1, "fn": extra})

@@ -114,6 +114,7 @@ def test_only_new_bytes_are_converted(tmp_path):
         assert tables.query("SELECT count(*) FROM runs") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_replaced_log_is_converted_anew(tmp_path):
     log = write_log(tmp_path / "a.jsonl", [make_row(item="a"), make_row(item="b")])
     with RunTables([log], tmp_path / "tables"):

@@ -48,6 +48,7 @@ def test_a_factorial_gives_every_method(tmp_path):
     assert (record["n_items"], record["n_conditions"], record["orders"], record["note"]) == (10, 4, 2, None)
 
 
+@pytest.mark.slow
 def test_what_the_ladder_cannot_tell_is_said(tmp_path):
     rng = np.random.default_rng(0)
     noise = rng.random((10, 9))

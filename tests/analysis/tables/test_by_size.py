@@ -47,6 +47,7 @@ def test_sizes_of_one_class_are_told_apart_by_their_names(tmp_path):
     assert {r["factor"] for r in found} == {"size"}
 
 
+@pytest.mark.slow
 def test_a_run_of_one_size_has_no_such_table(tmp_path):
     rows = [make_row(item=f"{k}", condition=c, score=0.5) for k in range(4) for c in ("C0", "C1")]
     assert tables_of(tmp_path, rows)["by_size"] == []

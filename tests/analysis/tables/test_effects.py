@@ -196,6 +196,7 @@ def test_a_loss_has_no_negative_number_needed(tmp_path):
     assert record["number_harmed"] == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_limits_go_by_the_range_that_the_metric_declares(tmp_path):
     same = [1.0] * 20
     rows = [

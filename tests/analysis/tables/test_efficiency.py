@@ -6,6 +6,7 @@ from support.analysed import tables_of
 from support.synthetic_log import make_row
 
 
+@pytest.mark.slow
 def test_constraint_costs_and_failures(tmp_path):
     rows = []
     for k in range(10):
@@ -28,6 +29,7 @@ def test_constraint_costs_and_failures(tmp_path):
     assert (free["on_pareto_front"], bound["on_pareto_front"]) == (True, True)
 
 
+@pytest.mark.slow
 def test_abstention_matrix(tmp_path):
     given = [(True, True)] * 3 + [(True, False)] + [(False, True)] * 2 + [(False, False)] * 4
     rows = [

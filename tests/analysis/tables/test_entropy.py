@@ -112,6 +112,7 @@ def test_no_interval_reaches_past_the_largest_entropy_there_can_be(tmp_path):
         assert record[f"entropy_nats{end}"] == pytest.approx(share * math.log(3))
 
 
+@pytest.mark.slow
 def test_a_task_the_manifest_calls_open_stays_open(tmp_path):
     log = write_log(tmp_path / "a.jsonl", replicates("a", "C0", ["x", "y", "x"]))
     log.with_suffix(".manifest.json").write_text(json.dumps({"tasks": {"agnews_json": {"answers": None}}}))

@@ -32,6 +32,7 @@ def test_information_about_the_truth(tmp_path):
     assert {row["id"]: row["verdict"] for row in found["hypotheses"]}["H1I"] == "not tested"
 
 
+@pytest.mark.slow
 def test_without_truths_information_says_so(tmp_path):
     found = tables_of(tmp_path, [make_row(item=f"{k}", condition=c) for k in range(3) for c in ("C0", "C3")])
     notes = [row["note"] for row in found["information"]]

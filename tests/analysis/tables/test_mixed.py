@@ -63,6 +63,7 @@ def test_estimates_are_those_of_a_reference_fit(tmp_path):
     assert variance["estimate"] == pytest.approx(float(reference.cov_re.iloc[0, 0]), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_marginal_means_of_a_balanced_run_are_plain_means(tmp_path):
     rows = graded(30, ("C0", "C1"))
     found = fit(tmp_path, rows)
@@ -106,6 +107,7 @@ def test_means_are_filled_where_a_family_comes_in_one_size(tmp_path):
     assert all(r["mean"] is not None for r in found.means.records())
 
 
+@pytest.mark.slow
 def test_models_of_one_family_and_size_are_told_apart(tmp_path):
     rows = graded(12, ("C0", "C1"), models=(("a", "1B"), ("b", "1B")))
     found = fit(tmp_path, rows)
@@ -115,6 +117,7 @@ def test_models_of_one_family_and_size_are_told_apart(tmp_path):
     assert "item:cell" not in terms
 
 
+@pytest.mark.slow
 def test_the_control_of_the_run_is_the_reference(tmp_path):
     rows = [
         make_row(

@@ -164,6 +164,7 @@ def test_the_page_shows_errors_by_condition(tmp_path):
     assert tmp_path / "tables" / "a" / "task_metrics.csv" in files.tables
 
 
+@pytest.mark.slow
 def test_closed_answers_have_their_entropy_in_the_summary(tmp_path):
     rows = [
         make_row(item=f"{k}", decoding="D1", seed=seed, answer="World" if seed == 1 or k else "Sports")

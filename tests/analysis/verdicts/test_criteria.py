@@ -32,6 +32,7 @@ def test_at_least_three_of_four():
     assert _partial_conjunction(effects | {"d": Effect(untested="no")}, 1, 4) == 1.0
 
 
+@pytest.mark.slow
 def test_replication_needs_domains_and_sizes():
     common = {"items": 60, "tasks": ("a", "b", "c"), "models": THREE}
     assert set(said(World("", "P1", (), STEP, {"SCHEMA": 1.5}, **common), 3)) == {"supported"}

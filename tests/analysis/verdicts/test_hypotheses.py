@@ -13,6 +13,7 @@ def findings_of(tmp_path, rows, **options):
     return {row["id"]: row for row in tables_of(tmp_path, rows, **options)["hypotheses"]}
 
 
+@pytest.mark.slow
 def test_every_hypothesis_has_its_row(tmp_path):
     found = findings_of(tmp_path, [make_row(item=f"{k}") for k in range(3)])
     assert list(found) == [
@@ -105,6 +106,7 @@ def test_a_closed_loop_that_grounds(tmp_path):
     assert [row["retrieval"] for row in found["unsupported"]] == [False, True]
 
 
+@pytest.mark.slow
 def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
     rows = []
     for k in range(20):
@@ -123,6 +125,7 @@ def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
     assert "on the 12 of 20 pairs of answers where both make a claim to check" in third["evidence"]
 
 
+@pytest.mark.slow
 def test_a_loop_that_alone_searches_is_named_so(tmp_path):
     rows = []
     for k in range(20):

@@ -213,6 +213,7 @@ def test_an_operator_counts_by_its_name_whatever_its_arguments():
     assert [accuracy_logit(options, "t", (name,)) for name in names] == [1.0, 2.0, 2.0, 3.0]
 
 
+@pytest.mark.slow
 def test_it_is_fast_enough_to_rehearse_millions():
     model = adapter(item_difficulty_sd=1.0, seed_noise_sd=0.5)
     prompt = "word " * 300

@@ -87,6 +87,7 @@ def test_three_iterations_keep_only_what_does_not_hurt(place, capsys):
     assert "held out: brass-kettle-studio, pebble-house" in printed
 
 
+@pytest.mark.slow
 def test_the_gap_between_the_sets_is_stored(place, capsys):
     assert main(arguments(place, "--iterations", "1", "--json")) == 0
     summary = json.loads(capsys.readouterr().out)

@@ -132,6 +132,7 @@ def test_the_paired_difference_is_over_the_held_out_evals(evals, tmp_path):
     assert result.gap == pytest.approx(second.train_f1 - second.held_out_f1)
 
 
+@pytest.mark.slow
 def test_the_proposer_never_sees_the_held_out_evals(evals, tmp_path):
     propose = Scripted("zones", "nothing", "walls")
     loop(evals, tmp_path, Extractor(evals), propose, max_iterations=3).run("Start.")
@@ -176,6 +177,7 @@ def test_a_killed_loop_goes_on_and_asks_for_nothing_twice(evals, tmp_path, kill_
     assert [(s.decision, s.scores) for s in resumed.steps] == [(s.decision, s.scores) for s in whole.steps]
 
 
+@pytest.mark.slow
 def test_a_finished_loop_stays_finished(evals, tmp_path):
     extract = Extractor(evals)
     first = loop(evals, tmp_path, extract, Scripted("zones"), max_iterations=1).run("Start.")
@@ -207,6 +209,7 @@ def test_answers_that_are_no_record_score_zero(evals, tmp_path):
     assert set(result.steps[0].scores.values()) == {0.0}
 
 
+@pytest.mark.slow
 def test_a_state_made_under_other_rules_is_refused(evals, tmp_path):
     loop(evals, tmp_path, Extractor(evals), Scripted("zones"), max_iterations=1).run("Start.")
     with pytest.raises(DataError, match="another configuration"):
