@@ -284,6 +284,8 @@ class Reservation:
 
 MIN_CALLS = 50
 """Calls from which on a share of failures is judged."""
+TRIED_AGAIN = "finished rows are kept; failed ones are tried again when you run the same command"
+"""What is said to whoever meets the end of a run whose calls failed."""
 
 
 def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
@@ -295,7 +297,7 @@ def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
         raise ErrorRateError(
             f"stopped: {failed} of {calls} calls failed "
             f"(limits.stop_on_error_rate is {most}); the last error was: {error}",
-            hint="finished rows are kept; failed ones are tried again when you run the same command",
+            hint=TRIED_AGAIN,
         )
 
 

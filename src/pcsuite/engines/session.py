@@ -43,6 +43,7 @@ from pcsuite.engines.adapters.base import (
 from pcsuite.engines.batches import BatchClient, service_of
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
+    TRIED_AGAIN,
     AdaptiveLimiter,
     Budget,
     RetryPolicy,
@@ -392,7 +393,7 @@ class ModelClient:
             raise ErrorRateError(
                 f"stopped: model '{self.model_id}' refused its first {self._refused} calls, "
                 f"and would refuse the others alike: {error}",
-                hint="finished rows are kept; failed ones are tried again when you run the same command",
+                hint=TRIED_AGAIN,
             ) from error
 
     async def _attempt(self, request: Request) -> Generation:

@@ -34,8 +34,7 @@ def signed(value: Any, digits: int = 2) -> str:
     ('+0.10', '-0.10', '0.00')
     """
     text = figure_text(value, digits)
-    bare = text == "n/a" or text.startswith("-") or (value < 0 and float(text.replace(",", "")) == 0)
-    return text if bare else f"+{text}"
+    return text if text == "n/a" or value < 0 else f"+{text}"
 
 
 def limits_text(low: Any, high: Any, digits: int = 2) -> str:
