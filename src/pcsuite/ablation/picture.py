@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
+from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.ablation.arms import AGAIN
+from pcsuite.ablation.forecast import Preview
 from pcsuite.ablation.verdicts import BlockVerdict
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words

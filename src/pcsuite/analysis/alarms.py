@@ -189,7 +189,7 @@ def _levels(scores: ItemScores, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
     alarms = []
     for (task, model, decoding), keys in scores.groups().items():
         means = [float(values.mean()) for key in keys if len(values := scores.cells[key].metric(SCORE)[1])]
-        if not means or task in scores.pooled:
+        if not means or scores.is_pooled(task):
             continue
         where, best = f"{task} × {model} × {decoding}", max(means)
         note = tasks.get(task, TaskNote())

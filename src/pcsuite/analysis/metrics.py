@@ -8,13 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
 from pcsuite.config.definitions import MetricsFile, MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 
-LOGGED_SCORE = "task_score"
-"""The primary metric's name in the log and in metrics files; in tables it is :data:`SCORE`."""
 LENIENT = "lenient_score"
 """The score under the lenient rules: what only these read is right in substance and wrong in form."""
 

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.estimate import Estimate
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _QUOTED = re.compile('[,"\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]')
@@ -202,7 +201,20 @@ def number(value: Any) -> float | None:
     return converted if math.isfinite(converted) else None
 
 
-def estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
+class WithLimits(Protocol):
+    """A value with the limits of its interval: an estimate, or a pooled effect."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+
+def estimate_columns(name: str, estimate: WithLimits) -> dict[str, float | None]:
     """An estimate as the columns ``name``, ``name_low`` and ``name_high``.
 
     What is undefined (not a number, infinite) is ``None``, an empty cell.

@@ -250,7 +250,7 @@ def conditions_section(analysis: Analysis) -> Section:
     columns.append(text_column("operators", "operators", keep=False))
     tasks = []
     for task in scores.tasks:
-        measure = "micro-F1" if task in scores.pooled else "mean score"
+        measure = "micro-F1" if scores.is_pooled(task) else "mean score"
         about = notes.tasks.get(task) or TaskNote(primary_metric=measure, source="unknown")
         items = len(scores.item_names.get(task, []))
         described = {

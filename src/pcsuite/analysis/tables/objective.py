@@ -158,7 +158,7 @@ def _cell_parts(scores: ItemScores, counts: AnswerCounts, token_budget: int) -> 
         unsupported=column("unsupported_rate"),
         entropy=np.nan_to_num(counts.normalised()[right]),
         token_cost=column("total_tokens") / token_budget,
-        counts=cell.counts()[left] if counts.key.task in scores.pooled else None,
+        counts=cell.counts()[left] if scores.is_pooled(counts.key.task) else None,
     )
 
 

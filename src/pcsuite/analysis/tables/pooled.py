@@ -16,10 +16,9 @@ from pcsuite.analysis.contrasts import ConditionContrast, group_contrasts, item_
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import adjusted_p, stars
+from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.errors import require
 from pcsuite.stats.estimate import Estimate, FloatArray
-from pcsuite.stats.permutation import holm
 from pcsuite.stats.pooling import Pooled, random_effects
 
 POOLED = TableSpec(
@@ -95,10 +94,7 @@ def pooled(scores: ItemScores, metrics: Metrics) -> Table:
         for metric in names:
             slices = _slices(scores, cells, metric)
             records += [said | {"metric": metric} | record for record in _pooled(slices)]
-    family = ("over", "metric", "kind")
-    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
-    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
+    add_corrected_p(records, [(record["over"], record["metric"], record["kind"]) for record in records])
     return Table.of(POOLED, records)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.logging.looks import ArmKey, Look, last_looks, read_looks
 from pcsuite.logging.manifest import RegisteredPlan, RunManifest
@@ -151,7 +151,7 @@ class Registered:
 
 def _in_tables(metric: str) -> str:
     """The name of a logged metric in the tables, where ``task_score`` is the score."""
-    return SCORE if metric == "task_score" else metric
+    return SCORE if metric == LOGGED_SCORE else metric
 
 
 def registration_tables(registered: Registered, effects: Iterable[Mapping[str, Any]]) -> list[Table]:

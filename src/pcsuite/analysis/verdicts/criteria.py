@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemValues, on_common_items
 from pcsuite.analysis.twins import CONSTRAINT, LOOP, CellPair, constraints
 from pcsuite.analysis.verdicts.evidence import (
     ALPHA,
@@ -28,7 +27,7 @@ from pcsuite.errors import require
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import AttributionMethod, attribution_weights, varied_operators
 from pcsuite.stats.equivalence import noninferior_paired
-from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.estimate import FloatArray
 
 DOMAINS, SCALES = 3, 3
 """Domains and model sizes on which an effect must show to count as replicated."""
@@ -40,8 +39,6 @@ MULTIPLIERS = 999
 """Draws of the multiplier bootstrap: with the observed value a thousand, so that p is a whole number of thousandths."""
 Gains = Mapping[str, FloatArray]
 """Gains by task, one per item."""
-ItemShares = tuple[IntArray, FloatArray]
-"""Codes of a task's items, and a table of items by blocks."""
 
 
 def replicated(evidence: Evidence, operators: Mapping[str, Sequence[CellPair]]) -> Finding:
@@ -199,8 +196,9 @@ class _Shares:
     blocks: tuple[frozenset[str], ...]
     """Operators that only come together count as one block."""
     method: AttributionMethod
-    by_task: Mapping[str, ItemShares]
-    by_level: Mapping[str, Mapping[str, ItemShares]]
+    by_task: Mapping[str, ItemValues]
+    """By task: items by blocks."""
+    by_level: Mapping[str, Mapping[str, ItemValues]]
     """The same at each model size."""
 
     @property
@@ -293,12 +291,10 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
     if len(blocks) > MOST_BLOCKS:
         return f"{len(blocks)} operators are varied, and sets of more than {MOST_BLOCKS} are not gone through"
     weights = np.column_stack([entry.weights for entry in chosen])
-    parts: list[tuple[CellKey, IntArray, FloatArray]] = []
+    parts: list[tuple[CellKey, ItemValues]] = []
     for group in groups:
-        measured = [evidence.measured(group[bundle], SCORE) for bundle in common]
-        items = reduce(np.intersect1d, (one.items for one in measured))
-        table = np.column_stack([one.values[np.isin(one.items, items)] for one in measured])
-        parts.append((group[common[0]], items, table @ weights))
+        items, columns = on_common_items(*(evidence.measured(group[bundle], SCORE) for bundle in common))
+        parts.append((group[common[0]], ItemValues(items, np.column_stack(columns) @ weights)))
     by_level = {
         level: _by_task([part for part in parts if evidence.sizes.of[part[0].model] == level])
         for level in evidence.sizes.order
@@ -309,11 +305,11 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
     return _Shares(blocks, chosen[0].method, by_task, by_level)
 
 
-def _by_task(parts: Sequence[tuple[CellKey, IntArray, FloatArray]]) -> dict[str, ItemShares]:
+def _by_task(parts: Sequence[tuple[CellKey, ItemValues]]) -> dict[str, ItemValues]:
     """Shares of each item, averaged over the models and regimes that answered it."""
-    tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
-    for key, items, table in parts:
-        tasks.setdefault(key.task, []).append((items, table))
+    tasks: dict[str, list[ItemValues]] = {}
+    for key, shares in parts:
+        tasks.setdefault(key.task, []).append(shares)
     return {task: mean_by_item(found) for task, found in tasks.items()}
 
 
@@ -325,11 +321,10 @@ def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) ->
     widest, largest = Effect(), 0.0
     for first, second in combinations(levels, 2):
         gap = Deltas()
-        for task, (items, table) in shares.by_level[first].items():
-            others, other = shares.by_level[second].get(task, (items[:0], table[:0]))
-            both, left, right = np.intersect1d(items, others, return_indices=True)
-            index = list(chosen)
-            gap.add(_pair(task), both, table[left][:, index].sum(axis=1), other[right][:, index].sum(axis=1))
+        for task, own in shares.by_level[first].items():
+            if task in shares.by_level[second]:
+                items, sides = on_common_items(own, shares.by_level[second][task])
+                gap.add(_pair(task), items, *(table[:, list(chosen)].sum(axis=1) for table in sides))
         effect = pool_deltas(gap, "P4", first, second, reason=f"{first} and {second} share no items")
         if effect.untested:
             return False, f"whether it does at every size was not tested: {effect.untested}"
@@ -374,12 +369,12 @@ def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
     return float((1 + ((draws / errors).max(axis=1) >= reached).sum()) / (1 + MULTIPLIERS))
 
 
-def _added(shares: Mapping[str, ItemShares], chosen: Sequence[int]) -> Gains:
+def _added(shares: Mapping[str, ItemValues], chosen: Sequence[int]) -> Gains:
     """What a set of blocks adds, item by item."""
     return {task: table[:, list(chosen)].sum(axis=1) for task, (_, table) in shares.items()}
 
 
-def _lead(shares: Mapping[str, ItemShares], chosen: Sequence[int]) -> Gains:
+def _lead(shares: Mapping[str, ItemValues], chosen: Sequence[int]) -> Gains:
     """What a set of blocks adds less ``BASIS_SHARE`` of what all add, item by item."""
     return {
         task: table[:, list(chosen)].sum(axis=1) - BASIS_SHARE * table.sum(axis=1)

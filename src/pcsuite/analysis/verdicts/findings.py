@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pcsuite.analysis.table import Column, TableSpec, interval, number
+from pcsuite.analysis.table import Column, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.verdicts.evidence import ALPHA, Effect
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
@@ -78,9 +78,7 @@ def finding(statement: str, evidence: str, verdict: Verdict, effect: Effect) -> 
         statement,
         evidence,
         verdict,
-        effect=number(effect.value),
-        effect_low=number(effect.low),
-        effect_high=number(effect.high),
+        **estimate_columns("effect", effect),
         p_value=number(effect.p_value),
         items=effect.items,
         cells=effect.cells,
