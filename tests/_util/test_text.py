@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite._util.text import MAX_JSON_DEPTH, VisibleStream, describe, one_line, read_json, shorten, visible
+from pcsuite._util.text import (
+    MAX_JSON_DEPTH,
+    VisibleStream,
+    describe,
+    one_line,
+    read_json,
+    shorten,
+    text_table,
+    visible,
+)
 
 
 @pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 900, 1500, 100_000])
@@ -65,3 +74,14 @@ def test_an_error_whose_words_fail():
             raise RecursionError
 
     assert describe(Wordless()) == "Wordless"
+
+
+def test_columns_of_numbers_are_set_to_the_right():
+    rows = [["macro", "0.5", "a"], ["b", "-", "longer"], ["c", "+10.25", ""]]
+    assert text_table(["name", "change", "note"], rows).splitlines() == [
+        "name   change  note",
+        "macro     0.5  a",
+        "b           -  longer",
+        "c      +10.25",
+    ]
+    assert text_table(["name", "n"], []) == "name  n"

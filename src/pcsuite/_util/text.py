@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -81,6 +81,32 @@ def shorten(text: str, most: int = 300) -> str:
     """
     flat = " ".join(redact(text).split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of cells as lines whose columns are as wide as their content; ``right`` are those set to the right.
+
+    >>> aligned([["name", "n"], ["a", "10"]], right={1})
+    ['name   n', 'a     10']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for the terminal: columns as wide as their content, columns of numbers to the right."""
+    right = {
+        index
+        for index, column in enumerate(zip(*rows, strict=True))
+        if all(cell in ("", "-") or cell.replace(".", "", 1).lstrip("+-").isdigit() for cell in column)
+    }
+    return "\n".join(aligned([headings, *rows], right))
 
 
 def describe(error: BaseException) -> str:

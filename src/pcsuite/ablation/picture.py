@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.files import write_errors
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.forecast import Preview
@@ -548,10 +549,8 @@ def write_result(result: AblationResult) -> list[Path]:
     written = []
     for name, text in texts.items():
         path = folder / name
-        try:
+        with write_errors(AnalysisError, path):
             path.write_bytes(text.encode("utf-8", "backslashreplace"))
-        except OSError as error:
-            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         written.append(path)
     written.append(Table.of(BLOCKS, verdict_records(result)).write_csv(folder / "blocks.csv"))
     written.append(write_png(result, folder / "ablation.png"))

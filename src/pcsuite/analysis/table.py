@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from pcsuite._util.files import write_errors
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
 
@@ -158,13 +159,11 @@ class Table(Frame):
         Numbers have ten digits, undefined ones are empty, and text that a spreadsheet would evaluate begins with an
         apostrophe. Raises :class:`AnalysisError` where the file cannot be written.
         """
-        try:
+        with write_errors(AnalysisError, path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8", newline="") as stream:
                 for row in (self.columns, *self.rows):
                     stream.write(",".join(map(_csv_cell, row)) + "\n")
-        except OSError as error:
-            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         return path
 
 

@@ -18,6 +18,7 @@ from pcsuite._util.append import split_lines
 from pcsuite._util.files import replacing, sync_folder
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import ConfigError, LogError, did_you_mean
+from pcsuite.logging.manifest import manifest_path
 
 COMPRESSED = ".gz"
 PART_MARK = "~"
@@ -209,7 +210,7 @@ def _refuse_old_parts(log: Path) -> None:
     old = re.compile(rf"{re.escape(log.stem)}\.\d{{4,}}{re.escape(log.suffix + COMPRESSED)}")
     for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}{COMPRESSED}") if log.suffix else ():
         number = path.name.removesuffix(log.suffix + COMPRESSED).rpartition(".")[2]
-        other = log.with_name(f"{log.stem}.{number}.manifest.json").exists()
+        other = manifest_path(log.with_name(f"{log.stem}.{number}{log.suffix}")).exists()
         if old.fullmatch(path.name) and not other and _begins_with_a_row(path):
             new = f"{log.stem}{PART_MARK}{number}{log.suffix}{COMPRESSED}"
             raise LogError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite import __version__
-from pcsuite._util.files import next_free, replace_atomically
+from pcsuite._util.files import next_free, replace_atomically, write_errors
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
 from pcsuite.config.definitions import OperatorSpec
@@ -227,7 +227,7 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
     """
     content = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     aside: Path | None = None
-    try:
+    with write_errors(LogError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             try:
@@ -238,6 +238,4 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
                 aside = next_free(lambda number: path.with_suffix(f".old-{number}.json"))
                 path.rename(aside)
         replace_atomically(path, content)
-    except OSError as error:
-        raise LogError(f"{path}: cannot be written ({error.strerror})") from error
     return aside

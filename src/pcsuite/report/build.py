@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
+from pcsuite._util.files import write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import Analysis, analyse
@@ -27,6 +28,7 @@ from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.looks import looks_path
+from pcsuite.logging.manifest import manifest_path
 from pcsuite.logging.segments import log_segments
 from pcsuite.registry import Registry
 from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
@@ -89,8 +91,9 @@ class _ReportCache:
     def __init__(self, note: Path, logs: Sequence[Path], options: Any, also: Sequence[Path] = ()) -> None:
         self._note = note
         read = [segment.path for log in logs for segment in log_segments(log)]
-        read += [log.with_suffix(suffix) for log in logs for suffix in (".manifest.json", ".prompts.z")]
-        read += [beside(log) for log in logs for beside in (looks_path, sample_path, labels_path, check_path)]
+        read += [log.with_suffix(".prompts.z") for log in logs]
+        besides = (manifest_path, looks_path, sample_path, labels_path, check_path)
+        read += [beside(log) for log in logs for beside in besides]
         read.append(bundled_configs() / "metrics_v1.yaml")
         source = Path(pcsuite.__file__).parent
         code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
@@ -274,10 +277,8 @@ def _published(report: ReportFiles, folders: ReportFolders) -> ReportFiles:
 
 
 def _write_text(path: Path, text: str) -> Path:
-    try:
+    with write_errors(AnalysisError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # Lone surrogates, which a model may have written, are made readable.
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
     return path

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from pcsuite._util.files import PARTIAL, replacing
+from pcsuite._util.files import PARTIAL, replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import AnalysisError
 from pcsuite.report.page import shared_style
@@ -99,11 +99,9 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
 def record_owner(folders: ReportFolders, logs: Sequence[Path]) -> None:
     """Note whose tables these are, for :func:`report_folders`; raises ``AnalysisError`` where it cannot be written."""
     note = folders.tables / ".parts" / OWNER_FILE
-    try:
+    with write_errors(AnalysisError, folders.tables):
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(json.dumps([str(log.resolve()) for log in logs]), encoding="utf-8")
-    except OSError as error:
-        raise AnalysisError(f"{folders.tables}: cannot be written ({error.strerror})") from error
 
 
 def _link(link: Path, target: Path) -> None:

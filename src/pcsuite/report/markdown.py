@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
+from pcsuite._util.text import aligned
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
@@ -49,11 +50,8 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
     ``first`` and ``second`` are the names of the runs.
     """
     rows = [[str(cell) for cell in row] for row in _rows(comparison)]
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     lines = [*_head(comparison, first, second), *_standing(comparison, first, second), ""]
-    for row in [list(_HEADINGS), *rows]:
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    return "\n".join(lines)
+    return "\n".join(lines + aligned([_HEADINGS, *rows]))
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:

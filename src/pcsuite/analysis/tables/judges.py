@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.analysis.judging import EVERY_CONDITION, JudgeAgreement
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.errors import LogError
@@ -80,10 +80,8 @@ class JudgeCheck(msgspec.Struct):
 def write_check(log: Path, check: JudgeCheck) -> Path:
     """Save a check beside its run, whole or not at all."""
     path = check_path(log)
-    try:
+    with write_errors(LogError, path):
         replace_atomically(path, msgspec.json.format(msgspec.json.encode(check), indent=1) + b"\n")
-    except OSError as error:
-        raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
     return path
 
 
