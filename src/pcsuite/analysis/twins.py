@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
-from pcsuite.config.load import operator_type
+from pcsuite.config.bundled import operator_type
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 
 LOOP = "REACT_LOOP"

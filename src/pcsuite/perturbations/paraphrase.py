@@ -14,8 +14,9 @@ from importlib.resources import files
 import yaml
 from pydantic import Field
 
+from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import WORDINGS, Definition, OperatorSpec, TasksFile
-from pcsuite.config.load import bundled_configs, bundled_operators
+from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.perturbations.kinds import Kind, PerturbationTarget
 from pcsuite.prompts.operators import Operator, render_text
