@@ -1,6 +1,7 @@
 import pytest
 
-from pcsuite.report.wording import counted, figure_text, join_words, p_text, signed
+from pcsuite._util.text import counted
+from pcsuite.report.wording import figure_text, join_words, p_text, signed
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,15 @@ def shorten(text: str, most: int = 300) -> str:
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, which takes an ``s`` where it is not one.
+
+    >>> counted(1, "task"), counted(2, "task")
+    ('1 task', '2 tasks')
+    """
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Rows of cells as lines whose columns are as wide as their content; ``right`` are those set to the right.
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
-from pcsuite._util.text import aligned
+from pcsuite._util.text import aligned, counted
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import ReportPage
 from pcsuite.report.verdicts import VerdictSentence
-from pcsuite.report.wording import counted, figure_text, limits_text, p_text, signed
+from pcsuite.report.wording import figure_text, limits_text, p_text, signed
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 

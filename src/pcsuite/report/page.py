@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pcsuite import __version__
+from pcsuite._util.text import counted
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
@@ -24,7 +25,7 @@ from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
-from pcsuite.report.wording import MOST_ALARMS, counted, join_words, planned_lines
+from pcsuite.report.wording import MOST_ALARMS, join_words, planned_lines
 
 _MOST_SETTINGS = 6
 """Settings named where rows were written under several configurations."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from pcsuite._util.text import counted
 from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.logging.looks import ArmKey, Look, last_looks, read_looks
@@ -191,7 +192,7 @@ def registration_notices(registered: Registered) -> list[str]:
     if plan is None:
         return []
     if plan.hash:
-        many = f"{len(plan.contrasts)} primary contrast{'s' if len(plan.contrasts) != 1 else ''}"
+        many = counted(len(plan.contrasts), "primary contrast")
         notices.append(
             f"Planned: {many} on {plan.plan.get('metric')}, registered"
             f" {plan.registered_utc[:16].replace('T', ' ')} UTC before the first call (hash {plan.hash[:12]}). They are"

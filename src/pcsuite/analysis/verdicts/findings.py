@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pcsuite._util.text import counted
 from pcsuite.analysis.table import Column, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.verdicts.evidence import ALPHA, Effect
 
@@ -129,13 +130,9 @@ def weakest(effects: Mapping[str, Effect], expected: Literal[1, -1]) -> Effect:
 def scope_words(effect: Effect) -> str:
     """``over 6 pairs of cells, 3 tasks (a new task of this kind: 0.010 to 0.200)``, and what speaks against it."""
     cells, tasks = effect.cells, effect.tasks
-    words = f"over {cells} pair{_s(cells)} of cells, {tasks} task{_s(tasks)}, {effect.items} items"
+    words = f"over {counted(cells, 'pair')} of cells, {counted(tasks, 'task')}, {effect.items} items"
     if effect.new_task:
         words += f" (a new task of this kind: {effect.new_task[0]:.3f} to {effect.new_task[1]:.3f})"
     if effect.opposed:
         words += f"; reliably the other way on {', '.join(effect.opposed)}"
     return words
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
