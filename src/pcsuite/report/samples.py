@@ -92,19 +92,17 @@ Items = Mapping[str, Mapping[str, Item]]
 """Items by task and id."""
 
 
-def sample_rows(
-    tables: RunTables, logs: Sequence[Path], most: int = MAX_ROWS, items: Items | None = None
-) -> list[SampleRow]:
+def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = None) -> list[SampleRow]:
     """Rows to read: a few items of each task under all conditions, chosen by hash, and the first failed calls.
 
-    At most ``most`` rows besides the failed ones; texts are clipped to ``CLIP`` characters. Prompts are missing where
+    At most ``MAX_ROWS`` besides the failed ones; texts are clipped to ``CLIP`` characters. Prompts are missing where
     the log's prompt file is absent or damaged. ``items`` are those of the tasks, as far as they are at hand: a row says
     what was expected where its prompt holds the item's input, so that another item of that id is not taken for it.
     """
     cells = tables.query(
         "SELECT count(DISTINCT (task_id, model_id, condition_id, decoding_id)) FROM runs WHERE kind = 'main'"
     )[0][0]
-    each = max(1, min(4, most // max(1, cells)))
+    each = max(1, min(4, MAX_ROWS // max(1, cells)))
     columns = (
         "task_id, model_id, condition_id, decoding_id, seed, item_id,"
         f" {tables.metric_column('task_score') or 'NULL'}, json_valid, schema_valid, coalesce(finish_reason, ''),"
@@ -122,7 +120,7 @@ def sample_rows(
         " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS row_rank FROM runs WHERE kind = 'main'"
         f" AND (task_id, item_id) IN ({named})) WHERE row_rank = 1"
         " ORDER BY md5(concat(task_id, model_id, condition_id, decoding_id)), md5(item_id) LIMIT ?",
-        [most],
+        [MAX_ROWS],
     )
     chosen = [SampleRow(*row) for row in found]
     chosen.sort(key=lambda r: (r.task, r.model, r.item, natural_key(r.condition), r.decoding, r.seed))
