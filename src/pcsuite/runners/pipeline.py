@@ -88,8 +88,7 @@ class Work:
     """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRow:
+class FinishedRow(msgspec.Struct, frozen=True):
     """A row as the log takes it, and what the progress display wants to know of it."""
 
     run_id: str
