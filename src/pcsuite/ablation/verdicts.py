@@ -220,6 +220,7 @@ def find_interactions(
     without_both: Mapping[tuple[str, str], Scores],
     *,
     rng: np.random.Generator,
+    alpha: float = ALPHA,
     resamples: int = 10_000,
 ) -> list[Interaction]:
     """Pairs of blocks whose effects do not add up, and what that means in words; only pairs that were measured.
@@ -235,9 +236,9 @@ def find_interactions(
     corrected = holm([*tests, *[1.0] * (every - len(tests))])[: len(tests)]
     found = []
     for (pair, delta), p_value in zip(contrasts.items(), corrected, strict=True):
-        if p_value <= ALPHA:
+        if p_value <= alpha:
             estimate = paired_bootstrap(delta, rng=rng, resamples=resamples)
-            words = _interaction_words(pair, full, without, without_both[pair], estimate, rng)
+            words = _interaction_words(pair, full, without, without_both[pair], estimate, rng, alpha)
             found.append(Interaction(*pair, estimate, float(p_value), words))
     return sorted(found, key=lambda entry: entry.p_value)
 
@@ -249,6 +250,7 @@ def _interaction_words(
     both: Scores,
     estimate: Estimate,
     rng: np.random.Generator,
+    alpha: float,
 ) -> str:
     first, second = pair
     if estimate.value > 0:
@@ -256,8 +258,8 @@ def _interaction_words(
     redundant = []
     for block, other in (pair, pair[::-1]):
         where_missing = finite(without[other] - both)
-        matters = sign_flip_test(where_missing, rng=rng).p_value <= ALPHA and where_missing.mean() > 0
-        beside = sign_flip_test(finite(full - without[block]), rng=rng).p_value <= ALPHA
+        matters = sign_flip_test(where_missing, rng=rng).p_value <= alpha and where_missing.mean() > 0
+        beside = sign_flip_test(finite(full - without[block]), rng=rng).p_value <= alpha
         if matters and not beside:
             redundant.append((block, other))
     if len(redundant) == 2:

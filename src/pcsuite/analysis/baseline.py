@@ -41,6 +41,7 @@ class Baseline:
 
         Kept are the metrics that ``metrics`` compares between runs, of clean and of perturbed prompts.
         """
+        # Counts too: micro-F1 cannot be compared again from the items' own scores.
         wanted = [*metrics.compared_in("compare"), *_COUNTS]
         cells = []
         for key, cell in self.scores.cells.items():

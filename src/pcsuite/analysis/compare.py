@@ -104,6 +104,7 @@ class Comparison:
         interval), else ``undecided``: too few items to say.
         """
         scores = [record for record in self.table.records() if record["metric"] == SCORE]
+        # A reliable loss anywhere decides: the other cells cannot make up for it.
         if any(record["outcome"] == "worse" for record in scores):
             return "worse"
         shown = [
@@ -155,6 +156,7 @@ def compare_runs(
     renamed = {}
     for index, name in enumerate(CellKey._fields):
         before, after = ({key[index] for key in run.cells} for run in (first, second))
+        # Items belong to their task: two tasks of different names are not about the same things.
         if name != "task" and len(before) == len(after) == 1 and before != after:
             renamed[name] = (before.pop(), after.pop())
     matched, other = (
@@ -244,6 +246,7 @@ def _paired(
         for row, item in enumerate(right.items.tolist())
         if others[item] in row_of and np.isfinite(right.values[metric][row])
     ]
+    # One difference has no spread, so there is nothing to test it by.
     if len(pairs) < 2:
         return None
     rows_left, rows_right = np.array(pairs, dtype=np.int64).T

@@ -68,6 +68,7 @@ def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = Non
     return list(_contrasts(tuple((name, tuple(own)) for name, own in bundles.items()), control))
 
 
+# Every metric and several tables ask for the contrasts of the same bundles.
 @lru_cache(maxsize=256)
 def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> tuple[ConditionContrast, ...]:
     found: list[ConditionContrast] = []
@@ -119,6 +120,7 @@ def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str],
     candidates = [
         (low, high)
         for low, high in itertools.product(sets, reversed(sets))
+        # Two members are a pair of twins; an interaction takes four.
         if low < high and 4 <= 2 ** len(high - low) <= len(sets)
     ]
     found: list[tuple[frozenset[str], frozenset[str]]] = []

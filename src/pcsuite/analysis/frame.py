@@ -122,6 +122,7 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
         {name: plain(value, kind) for name, value, kind in zip(columns, row, kinds, strict=True)}
         for row in rows
     ]
+    # Types are given, not guessed: a column of a few whole numbers would else differ from run to run.
     structure = json.dumps([dict(zip(columns, kinds, strict=True))])
     connection = duckdb.connect()
     connection.execute(

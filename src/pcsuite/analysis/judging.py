@@ -158,6 +158,7 @@ def draw_sample(
     return sample
 
 
+# By hash, not by a generator: an item or an answer that comes later changes nobody else's turn.
 def _draw_order(*names: str) -> str:
     return sha256_hex("\x1f".join(names))
 

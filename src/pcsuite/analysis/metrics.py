@@ -50,6 +50,7 @@ class Metrics(dict[str, MetricSpec]):
 
         ``None`` where the metric has no good end, is not declared, or nothing changed.
         """
+        # A change of 0 is neither, and of some metrics nobody can say which end is good.
         better = self[name].higher_is_better
         return None if better is None or not delta else (delta > 0) == better
 

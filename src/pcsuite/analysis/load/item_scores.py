@@ -104,6 +104,7 @@ def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
     leave-one-out design).
     """
     sets = {name: frozenset(own) for name, own in bundles.items()}
+    # What a study calls its control goes first; then what can be one by its operators, the barest before the fullest.
     rules = (
         lambda name, own: name == "C0",
         lambda name, own: not own,
@@ -340,6 +341,7 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     )
     cells = {cell.key: cell for cell in _fetch_cells(tables, tuple(metrics))}
     order = sorted(cells, key=lambda key: tuple(natural_key(part) for part in key))
+    # An entry that was edited in the middle of a run gives its model two of each: any of them stands for it.
     described = tables.query(
         "SELECT model_id, any_value(family), any_value(size), any_value(provider) FROM runs"
         " WHERE kind = 'main' GROUP BY model_id ORDER BY model_id"

@@ -106,6 +106,7 @@ def _designs(scores: ItemScores, keys: Sequence[CellKey]) -> dict[str, list[Cell
             bundle = frozenset(scores.operators_in(key))
             if bundle not in {frozenset(scores.operators_in(member)) for member in sets.get(name, [])}:
                 sets.setdefault(name, []).append(key)
+    # Two conditions are one contrast, which effects.csv has; a design that is all of the group would say it twice.
     whole = len(sets[ALL_CONDITIONS])
     return {
         name: members

@@ -229,6 +229,7 @@ def _compare_cells(
     if within:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
         is_failure = metrics[metric].higher_is_better is False
+        # A failure is a low value of what should be high, or a high value of what should be low.
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
         record |= estimate_columns("risk_reduction", risk.reduction)
         # Infinite in one direction or in both: ``number`` leaves those empty.
@@ -267,6 +268,7 @@ def _failures(
         "failed_treated": float(failed.mean()),
         "p_failures": number(p_value),
     }
+    # Not corrected: a caution that is given too often costs less than one that is missing.
     if p_value <= 0.05:
         record["caution"] = f"{UNEQUAL_FAILURES}: see delta_least and delta_most"
     if not bounded:
@@ -395,6 +397,8 @@ def paired_change(
     ``bounds`` are the least and largest possible difference, as the metric declares them.
     """
     pooled = treated.ndim == 2
+    # Flipping a sign exchanges the sides of an item, which needs equally noisy sides: a mean over more answers is the
+    # steadier one. A tenth is let pass, since failed calls leave replicates a little unequal.
     unequal = min(replicates) < 0.9 * max(replicates)
     deltas = linearised_f1(treated) - linearised_f1(control) if pooled else treated - control
     bounds = (-1.0, 1.0) if pooled else bounds_of_differences(deltas, bounds)

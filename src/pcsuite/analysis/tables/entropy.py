@@ -141,12 +141,14 @@ def answer_counts_by_cell(
         counts[position] = rows["n"]
         readable = np.zeros_like(counts)
         readable[position] = np.where(rows["missing"], 0, rows["n"])
+        # A single answer can neither agree nor disagree.
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
         task = key.task
         distinct, _ = described[task]
         categories = distinct if 2 <= distinct <= CLOSED_UP_TO else None
+        # What the run declared counts; how many answers occur depends on how good the models are.
         if manifest is not None and task in manifest.tasks:
             categories = manifest.tasks[task].answers
         items = codes[task][items[repeated]]

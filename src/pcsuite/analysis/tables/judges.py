@@ -157,6 +157,7 @@ def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> Judge
         check = read_check(log)
         for task, about in check.tasks.items():
             judge = judges.get(task)
+            # A check is of one model and one wording of its question; after a change of either it says nothing.
             if judge is None or (about.model, about.prompt_hash) != (judge.model, judge.prompt_hash):
                 continue
             records = [record for record in check.records if record.get("task") == task]

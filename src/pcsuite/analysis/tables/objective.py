@@ -216,6 +216,7 @@ def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, floa
         _agreement([set(rng.permutation(LADDER_OPERATORS)[: len(held)]) for held in sets])
         for _ in range(MAKEUP_DRAWS)
     ]
+    # The observed make-ups count among the draws, so that no chance is 0 (Phipson & Smyth 2010).
     as_much = sum(value >= seen - 1e-12 for value in drawn)
     return seen, float(np.mean(drawn)), (as_much + 1) / (MAKEUP_DRAWS + 1)
 

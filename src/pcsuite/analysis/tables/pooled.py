@@ -154,6 +154,7 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
         ]
         own_error = np.sqrt(np.sum(own, axis=0)) / len(common)
         shared = [table.mean(axis=1) for table in common]
+        # All models answered the same items: what their errors share does not average out over models.
         shared_error = float(np.sqrt(sum(column.var(ddof=1) / len(column) for column in shared))) / len(
             common
         )

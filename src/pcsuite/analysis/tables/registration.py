@@ -123,6 +123,7 @@ class Registered:
 
     def family(self, record: Mapping[str, Any]) -> tuple[Any, ...]:
         """What a record is corrected together with: the registered family, else all of its kind."""
+        # What was planned does not pay for what was explored: each has a family of its own.
         if self.plan is not None and self.is_primary(record):
             return ("registered", record["task"] if self.plan.plan.get("family") == "task" else None)
         return ("explored", record["task"], record["metric"], record["kind"])

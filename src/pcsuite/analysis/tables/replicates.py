@@ -130,6 +130,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         )
         if len(rows) < 2:
             continue
+        # Ties go to the answer that the verifier trusts most, where there was a verifier.
         trust = np.array([row[2] for row in rows], dtype=np.float64) if verifier else None
         if trust is not None and not np.isfinite(trust).any():
             trust = None
@@ -191,6 +192,7 @@ def variance_table(tables: RunTables) -> Table:
         grid[items, kind, seed] = data["y"]
         whole = np.isfinite(grid).all(axis=(1, 2))
         try:
+            # A few gaps cost the items that have them; where most have some, REML takes the rows as they are.
             if whole.sum() >= max(2, 0.8 * len(whole)):
                 found = decompose_variance(grid[whole], rng=named_rng("variance", *key))
             else:

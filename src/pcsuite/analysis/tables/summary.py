@@ -262,6 +262,7 @@ def summary_by_condition(
         is_pooled = scores.is_pooled(key.task)
         estimate = _cell_estimate(scores, cell, metrics)
         _, values = cell.metric(SCORE)
+        # Quartiles are of the items' scores, also where the score itself is micro-F1.
         low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3
         record: dict[str, Any] = {
             **key._asdict(),

@@ -114,6 +114,7 @@ def _pooled_by(
 
 def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) -> float:
     """P-value of "at least ``needed`` of these effects have this sign"; 1 where so many were not tested."""
+    # Partial conjunction (Benjamini & Heller 2008): the one-sided p-values, the needed-th smallest after Bonferroni.
     tails = sorted(
         1.0 if effect.untested else effect.p_value / 2 if sign * effect.value > 0 else 1 - effect.p_value / 2
         for effect in effects.values()
@@ -135,6 +136,7 @@ def constraint_tradeoff(
     parts = [judge(steadier, -1), judge(readable, 1)]
     strict = [judge(steadier, -1, ALPHA / 2), judge(readable, 1, ALPHA / 2)]
     verdict: Verdict = "not tested" if "not tested" in parts else combine(parts, strict)
+    # Either part alone contradicts the claim that both hold, so each is asked at half of the level.
     if "contradicted" in strict:
         verdict = "contradicted"
     score, tokens = (
@@ -171,6 +173,7 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[CellPair], grounded: Effec
     score = pool_deltas(deltas, LOOP, SCORE, reason="no item has a score on both sides")
     if score.untested:
         return Finding(statement, f"score: {score.untested}.", cells=len(pairs))
+    # A 90 % interval above the margin is the one-sided test at 5 %.
     kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
     if score.tasks == 1:
         (values,) = (measured.values for measured in deltas.by_task.values())
@@ -357,6 +360,8 @@ def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
     The largest t statistic of all is simulated by giving items random weights (the multiplier bootstrap of
     Chernozhukov, Chetverikov & Kato 2013), which knows how alike the sets are.
     """
+    # Gaussian multipliers keep the leads' correlation, so that it is their maximum that is judged (Chernozhukov et al.
+    # 2013).
     rng = named_rng("P4", "choice", name)
     draws, variance = np.zeros((MULTIPLIERS, len(leads))), np.zeros(len(leads))
     for task in leads[0]:

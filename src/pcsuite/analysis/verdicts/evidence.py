@@ -246,11 +246,13 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
         return Effect(untested=f"every answer has the same value, {same:g}, on both sides", **counts)
     if items < FEWEST:
         return Effect(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
+    # One estimate a task, whatever its number of items: the claim is about tasks.
     estimates = [_interval(found.values, "verdicts", task, *names) for task, found in by_task.items()]
     value = float(np.mean([estimate.value for estimate in estimates]))
     below, above = (np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
     centres = np.array([estimate.value for estimate in estimates])
     df: float = items - len(estimates)
+    # Squared arms add as variances do (MOVER, Zou & Donner 2008), so that intervals that lean stay leaning.
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
     high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
     studies: tuple[tuple[float, float], ...] = ()

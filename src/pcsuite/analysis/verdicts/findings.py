@@ -116,6 +116,7 @@ def combine(verdicts: list[Verdict], strict: list[Verdict]) -> Verdict:
         return "not tested"
     if all(verdict == "supported" for verdict in verdicts):
         return "supported"
+    # Support needs all parts, so none is corrected; a contradiction needs one of several, so each is.
     return "contradicted" if "contradicted" in strict else "inconclusive"
 
 

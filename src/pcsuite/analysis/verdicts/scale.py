@@ -155,6 +155,7 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
             (values,) = (measured.values for measured in gap.by_task.values())
             same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
         compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
+    # Every pair must be within the bound (the largest p-value); one beyond it is enough (the smallest, Bonferroni).
     widest = max(compared, key=lambda entry: abs(entry[0].value))
     beyond = min(entry[3] for entry in compared) * len(compared)
     return LevelComparison(effects, widest[0], widest[1], max(entry[2] for entry in compared), beyond)

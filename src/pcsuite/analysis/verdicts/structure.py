@@ -160,6 +160,7 @@ def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -
     better, shuffled = weights @ [gain.better for _, gain in gains], _weighted(weights, gains, "shuffled")
     exchanged = (np.abs(swapped) >= abs(observed) - 1e-12).sum()
     by_chance = (shuffled >= better - 1e-12).sum()
+    # The gain must beat both the exchange of sides and shuffled truths: the larger p-value counts.
     reached = (1 + max(exchanged, by_chance)) / (1 + len(swapped))
     return replace(pooled, p_value=max(pooled.p_value, float(reached)))
 
