@@ -117,7 +117,7 @@ def _calibration(scores: ItemScores, key: CellKey, metric: str, of: str) -> list
     # Of so few answers a calibration error is mostly noise.
     if len(stated) < 10:
         return []
-    # Stated confidence is named without its metric, so that its numbers are the same whether there is another kind or not.
+    # Stated confidence is named without its metric: its numbers are the same whether there is another kind or not.
     rng = named_rng("calibration", *key, *([metric] if of else []))
     measured = (
         ("ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
