@@ -1,7 +1,7 @@
 import pytest
 
 from pcsuite._util.text import counted
-from pcsuite.report.wording import figure_text, join_words, p_text, signed
+from pcsuite.report.wording import figure_text, interval_text, join_words, p_text, signed
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,9 @@ def test_lists_and_counts():
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
     assert (counted(1, "task"), counted(0, "task")) == ("1 task", "0 tasks")
+
+
+def test_a_figure_has_its_interval_where_both_limits_are_known():
+    assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
+    assert interval_text(0.5, None, None) == "0.50"
+    assert interval_text(None, None, None) == "n/a"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import require
+from pcsuite.report.wording import interval_text
 
 if TYPE_CHECKING:
     from pcsuite.report.renderer import DualRenderer
@@ -310,15 +311,6 @@ def errorbar(
             tip = tips.mark(f"{label}: {interval_text(value, low, high, digits)}")
             axes.plot([position], [value], **look, label=shown_name, gid=tip)
             shown_name = None
-
-
-def interval_text(value: float | None, low: float | None, high: float | None, digits: int = 2) -> str:
-    """``0.62 [0.55, 0.69]``, or ``n/a``."""
-    if value is None:
-        return "n/a"
-    if low is None or high is None:
-        return f"{value:.{digits}f}"
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def reference_line(axes: Any, level: float, name: str) -> None:

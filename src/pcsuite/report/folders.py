@@ -12,18 +12,17 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pcsuite._util.files import PARTIAL, replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.pages import page_templates
 from pcsuite.errors import AnalysisError
-from pcsuite.report.page import shared_style
+from pcsuite.report.page import shared_assets
 
 RESULT_FILE = "result.json"
 """What the report says, for programs; it also tells whose folder this is."""
@@ -124,12 +123,8 @@ def write_index(output_dir: Path, newest: str) -> Path:
         key=lambda entry: (entry["name"] == newest, entry["last"]),
         reverse=True,
     )
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    templates = files("pcsuite.report") / "templates"
-    template = environment.from_string((templates / "runs.html.j2").read_text(encoding="utf-8"))
-    page = template.render(runs=runs, css=Markup(shared_style("base.css", "report.css")))
+    template = page_templates("pcsuite.report").get_template("runs.html.j2")
+    page = template.render(runs=runs, css=Markup(shared_assets("base.css", "report.css")))
     target = folder / INDEX_FILE
     with replacing(target) as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.table import Column, Table, TableSpec
-from pcsuite.report.wording import figure_text, limits_text, p_text, signed
+from pcsuite.report.wording import figure_text, interval_text, limits_text, p_text, signed
 
 Record = Mapping[str, Any]
 LONGEST_NAME = 32
@@ -195,9 +195,7 @@ def interval_column(label: str, key: str, digits: int = 2) -> GridColumn:
     """A column of ``value [low, high]``, the limits being the record's ``key_low`` and ``key_high``."""
 
     def text(record: Record) -> str:
-        figures = [record.get(name) for name in (key, f"{key}_low", f"{key}_high")]
-        value, low, high = (figure_text(figure, digits) for figure in figures)
-        return value if None in figures else f"{value} [{low}, {high}]"
+        return interval_text(*(record.get(name) for name in (key, f"{key}_low", f"{key}_high")), digits)
 
     return _numeric(label, key, text)
 

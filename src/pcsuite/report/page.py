@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pcsuite import __version__
+from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import counted
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.contrasts import CONTROL
@@ -260,24 +258,18 @@ def render_page(page: ReportPage) -> str:
 
     Everything is escaped except the suite's own style, script and figures.
     """
-    templates = files("pcsuite.report") / "templates"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
-    script = (templates / "report.js").read_text(encoding="utf-8")
-    # The page may run this script and no other, whatever the texts in it contain.
-    script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    template = page_templates("pcsuite.report").get_template("report.html.j2")
+    script = shared_assets("report.js")
     return template.render(
         page=page,
-        css=Markup(shared_style("base.css", "report.css")),
+        css=Markup(shared_assets("base.css", "report.css")),
         js=Markup(script),
-        script_hash=Markup(script_hash),
+        script_hash=Markup(script_hash(script)),
     )
 
 
-def shared_style(*names: str) -> str:
-    """Style sheets of the report, one after the other, for pages that look like it.
+def shared_assets(*names: str) -> str:
+    """Style sheets and scripts of the report, one after the other, for pages that look and behave like it.
 
     ``base.css`` has colours, type and controls and serves every page; ``report.css`` builds on it.
     """

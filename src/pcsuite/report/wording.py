@@ -50,6 +50,16 @@ def limits_text(low: Any, high: Any, digits: int = 2) -> str:
     return f" [{figure_text(low, digits)}, {figure_text(high, digits)}]"
 
 
+def interval_text(value: Any, low: Any, high: Any, digits: int = 2) -> str:
+    """A figure with its interval, where it has both limits.
+
+    >>> interval_text(0.62, 0.55, 0.69), interval_text(0.62, None, 0.69), interval_text(None, None, None)
+    ('0.62 [0.55, 0.69]', '0.62', 'n/a')
+    """
+    limits = "" if None in (value, low, high) else limits_text(low, high, digits)
+    return figure_text(value, digits) + limits
+
+
 def p_text(value: Any) -> str:
     """A p-value: three decimals, and never 0."""
     if value is None or not math.isfinite(value):
