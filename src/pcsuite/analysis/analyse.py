@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.judging import read_gold
-from pcsuite.analysis.load.item_scores import ItemScores, item_scores
+from pcsuite.analysis.load.item_scores import CLEAN, ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
@@ -76,6 +78,17 @@ class Analysis:
     """What is wrong with the run, the gravest first."""
     judges: JudgeStatus = field(default_factory=JudgeStatus)
     """What is known of the judges of judged tasks."""
+
+    @property
+    def levels(self) -> list[dict[str, Any]]:
+        """Records of ``summary_by_condition.csv``, clean prompts only."""
+        records = self.tables[summary.SUMMARY.name].records()
+        return [record for record in records if record["perturbation"] == CLEAN]
+
+    @property
+    def effects(self) -> list[dict[str, Any]]:
+        """Records of ``effects.csv`` against the control of each group; twins and factorials are not among them."""
+        return [record for record in self.tables[effects.EFFECTS.name].records() if record["kind"] == CONTROL]
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""

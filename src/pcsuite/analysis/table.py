@@ -83,6 +83,10 @@ class TableSpec:
         """
         return name.endswith(("_low", "_high")) and name.rpartition("_")[0] in self.names
 
+    def without(self, name: str) -> TableSpec:
+        """The spec without a column, for a page that shows one value of it alone."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name != name))
+
     def extended(self, columns: Iterable[Column]) -> TableSpec:
         """The spec with further columns at the end, for tables whose columns depend on the run.
 

@@ -202,6 +202,7 @@ def build_report(
     folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
     """
     folders = report_folders(logs, output_dir)
+    # Other tools leave their tables beside the run, which may be another folder than the report's.
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
@@ -253,6 +254,7 @@ def build_report(
     texts[RESULT_FILE] = json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
     reports = [_write_text(folders.reports / name, text) for name, text in texts.items()]
     report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
+    # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)
     return _published(report, folders)
 

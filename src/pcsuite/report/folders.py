@@ -90,6 +90,7 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
     except (OSError, ValueError):
         found = []
     owners = [str(path) for path in found] if isinstance(found, list) else []
+    # Two runs of one name from different folders: the later one gets a mark, and neither loses its tables.
     if owners and owners != paths and any(Path(path).exists() for path in owners):
         folders = ReportFolders(output_dir, f"{name}-{mark}")
     return folders

@@ -125,6 +125,7 @@ def table_grid(
     """
     columns = [
         column
+        # Sorting is stable: within both groups columns stay in the order of the file.
         for column in sorted(spec.columns, key=lambda column: column.late)
         if column.shown
         and not spec.is_limit(column.name)
@@ -226,4 +227,5 @@ def _is_whole(value: Any) -> bool:
 def _sortable(value: Any) -> float | str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
+    # Six digits: enough to sort by, and the page is not longer for them.
     return value if _is_whole(value) else float(f"{value:.6g}")

@@ -103,6 +103,7 @@ def comparison_github(
         folded = table(_HEADINGS, others, (5, 6, 8, 9))
         parts.append(f"<details><summary>{len(others)} further metrics</summary>\n\n{folded}\n\n</details>")
     text = "\n\n".join(parts)
+    # GitHub refuses longer comments altogether, so the least needed part goes first.
     if len(text) > _LONGEST_COMMENT:
         text = "\n\n".join([*parts[:-1], f"{len(others)} further metrics are left out: the comment is full."])
     return text if len(text) <= _LONGEST_COMMENT else text[:_LONGEST_COMMENT].rpartition("\n")[0]

@@ -13,7 +13,6 @@ from pcsuite import __version__
 from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import counted
 from pcsuite.analysis.analyse import Analysis
-from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.tables.registration import registration_notices
 from pcsuite.analysis.twins import constraints
@@ -98,7 +97,7 @@ def build_page(
     that looks into the run.
     """
     health, scores = analysis.health, analysis.scores
-    effects = [row for row in analysis.tables["effects"].records() if row["kind"] == CONTROL]
+    effects = analysis.effects
     tasks = scores.tasks
     models = sorted(scores.models)
     conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)
@@ -244,6 +243,7 @@ def _excluded(analysis: Analysis) -> list[str]:
     lines += analysis.notes
     for note in analysis.manifest.not_applicable:
         lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
+    # A gap that has its reason above is not listed a second time.
     explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}
     for task, model, gap in health.gaps:
         if missing := [name for name in gap if (task, model, name) not in explained]:

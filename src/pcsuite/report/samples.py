@@ -102,6 +102,7 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
     cells = tables.query(
         "SELECT count(DISTINCT (task_id, model_id, condition_id, decoding_id)) FROM runs WHERE kind = 'main'"
     )[0][0]
+    # The more cells there are, the fewer items: the page has to stay one that opens.
     each = max(1, min(4, MAX_ROWS // max(1, cells)))
     columns = (
         "task_id, model_id, condition_id, decoding_id, seed, item_id,"
@@ -142,6 +143,7 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
         item = (items or {}).get(row.task, {}).get(row.item)
         if prompt is not None:
             row.prompt = _clip(readable(prompt))
+            # The items may have been exported anew since: an id alone does not say that it is the same item.
             if item is not None and item.input_text in prompt:
                 row.expected = _clip(expected_text(item))
     if tables.metrics and shown:

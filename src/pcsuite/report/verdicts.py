@@ -76,6 +76,7 @@ def overall_verdicts(
         return []
     rows = [row for group in groups.values() for row in group]
     found = [_across(_of(rows, metric), metric, metrics) for metric in _verdict_metrics(metrics)]
+    # Tokens are read off, not tested: their ratio says more than a p-value.
     ratios: dict[str, list[float]] = {}
     for row in _of(rows, TOKENS):
         if row["control"] > 0:
@@ -195,6 +196,7 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> VerdictSen
         pairs = tallies[0].pairs
         words = f"No condition moved the {name} beyond chance on any of {pairs} task–model pairs"
         return VerdictSentence(words) if metric == SCORE else None
+    # By the share of pairs first: a large gain on one of ten is not what a reader should take home.
     best = max(moving, key=lambda tally: (tally.better / tally.pairs, tally.gain))
     if not best.better:
         worst = max(moving, key=lambda tally: tally.worse / tally.pairs)

@@ -23,6 +23,7 @@ def figure_text(value: Any, digits: int = 2) -> str:
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "n/a"
+    # Decimals of hundreds of tokens or milliseconds are noise.
     if abs(float(value)) >= 100:
         return f"{float(value):,.0f}"
     text = f"{float(value):.{digits}f}"
