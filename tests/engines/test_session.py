@@ -62,12 +62,12 @@ def test_options_reach_the_adapter():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"base_acuracy": 0.5}, "unknown key 'base_acuracy' .*did you mean 'base_accuracy'"),
+        ({"base_acuracy": 0.5}, "base_acuracy: unknown key .*did you mean 'base_accuracy'"),
         ({"provider": "simulatd"}, "unknown provider 'simulatd' .*did you mean 'simulated'"),
-        ({"provider": "openai"}, "model 'm' .provider openai.: 'base_url' is required"),
+        ({"provider": "openai"}, "model 'm' .provider openai.: base_url: required, but not given"),
         ({"provider": "llamacpp"}, "give either 'weights' .* or 'path'"),
         ({"provider": "llamacpp", "weights": "a", "path": "b"}, "give either 'weights'"),
-        ({"provider": "llamacpp", "weights": "a", "workers": 0}, "'workers'"),
+        ({"provider": "llamacpp", "weights": "a", "workers": 0}, "workers: a number of 1 or more is wanted"),
     ],
 )
 def test_wrong_keys_are_one_clear_line(keys, message):

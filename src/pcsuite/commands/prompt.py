@@ -429,8 +429,8 @@ def _print_power(
     hit = "one comparison has" if settings.affected == 1 else f"{settings.affected} comparisons have"
     correction = "Benjamini–Hochberg over the comparisons of a task"
     if registered is not None:
-        together = "of a task" if registered.family == "task" else "of all tasks"
-        correction = f"Holm over the registered contrasts {together}"
+        family = "of a task" if registered.family == "task" else "of all tasks"
+        correction = f"Holm over the registered contrasts {family}"
     console.print(
         f"power {settings.power:g} of an adjusted p ({correction}, as in the"
         f" report) below {settings.alpha:g} where {hit} the effect and the others none; sign-flip test over items,"

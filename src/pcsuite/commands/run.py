@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pcsuite._util.text import limits_text, signed
 from pcsuite.api import runs
 from pcsuite.commands import FILE, options
 from pcsuite.config.load import Suite
@@ -280,7 +281,7 @@ def print_summary(
         arm = f"{look.task} × {look.model} × {look.decoding}: {look.condition} against {look.baseline}"
         print(
             f"  {arm} is {look.verdict}"
-            f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
+            f" after {look.items} items, {signed(look.mean, 3)}{limits_text(look.low, look.high, 3)} ({end})"
         )
     if summary.looks and (manifest := read_manifest(summary.paths.log)) is not None:
         judged = {look.task for look in summary.looks if look.metric == "task_score"}

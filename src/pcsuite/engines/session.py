@@ -28,7 +28,7 @@ from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
-from pcsuite.config.yaml_source import plain_problem
+from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
@@ -60,7 +60,6 @@ from pcsuite.errors import (
     ErrorRateError,
     PcsuiteError,
     ServerDownError,
-    did_you_mean,
 )
 from pcsuite.prompts.conditions.conditions import PromptCondition
 
@@ -81,17 +80,8 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
     try:
         return adapter, adapter.Options.model_validate(spec.provider_options())
     except ValidationError as error:
-        problems = []
-        for entry in error.errors(include_url=False):
-            key = ".".join(str(part) for part in entry["loc"])
-            if entry["type"] == "extra_forbidden":
-                problems.append(f"unknown key '{key}' ({did_you_mean(key, adapter.Options.model_fields)})")
-            elif entry["type"] == "missing":
-                problems.append(f"'{key}' is required")
-            else:
-                said = plain_problem([entry])
-                problems.append(f"'{key}': {said}" if key else said)
-        raise ConfigError(f"model '{model_id}' (provider {spec.provider}): " + "; ".join(problems)) from None
+        problems = keyed_problems(error, adapter.Options.model_fields)
+        raise ConfigError(f"model '{model_id}' (provider {spec.provider}): {problems}") from None
 
 
 def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
