@@ -56,7 +56,11 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the commands that write rows: ``--overwrite``, those of calls, those of the executor."""
-    parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start anew; an earlier log, and what lies beside it, is set aside",
+    )
     options.add_stopping_arguments(parser)
     about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
     parser.add_argument("--deviation", metavar="REASON", help=about)
