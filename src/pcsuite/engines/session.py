@@ -168,9 +168,11 @@ class Session:
         inflight = self.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
-        limiter.gate = self.gate
         limiter.longest_pause_s = self.policy.max_retry_after_s
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
+        if len(self.clients) > 1:  # one alone is held to no more by its own limiter
+            for each in self.clients.values():
+                each.limiter.gate = self.gate
         return client
 
     def use_batches(self, folder: Path) -> None:
@@ -292,7 +294,7 @@ class ModelClient:
         """What its calls cost; ``None`` where nobody has said."""
         self.batch_client: BatchClient | None = None
         """Where its calls go where they go through batches."""
-        self._limiter = limiter
+        self.limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
@@ -406,7 +408,7 @@ class ModelClient:
             if batch_client is not None:
                 generation = await batch_client.answer(request)
             else:
-                generation = await self._limiter.call(generate, request)
+                generation = await self.limiter.call(generate, request)
         except BaseException as error:
             if budget is not None:
                 budget.settle_failure(reservation, error)
