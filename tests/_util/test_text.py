@@ -1,4 +1,4 @@
-"""JSON within bounds, and text that does not act on a terminal."""
+"""JSON within bounds, text that does not act on a terminal, and numbers as text."""
 
 import io
 
@@ -10,9 +10,13 @@ from pcsuite._util.text import (
     MAX_JSON_DEPTH,
     VisibleStream,
     describe,
+    figure_text,
+    interval_text,
+    limits_text,
     one_line,
     read_json,
     shorten,
+    signed,
     text_table,
     visible,
 )
@@ -85,3 +89,38 @@ def test_columns_of_numbers_are_set_to_the_right():
         "c      +10.25",
     ]
     assert text_table(["name", "n"], []) == "name  n"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "n/a"),
+        (float("nan"), "n/a"),
+        (0.126, "0.13"),
+        (-0.5, "-0.50"),
+        (99.994, "99.99"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_figures(value, text):
+    assert figure_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1, "+0.10"), (-0.1, "-0.10"), (-0.001, "0.00"), (None, "n/a")]
+)
+def test_differences_have_a_sign(value, text):
+    assert signed(value) == text
+
+
+def test_limits_that_round_to_zero_have_no_sign():
+    assert limits_text(-0.001, 0.004) == " [0.00, 0.00]"
+    assert limits_text(-0.1, None) == " [-0.10, n/a]"
+    assert limits_text(None, None) == ""
+
+
+def test_a_figure_has_its_interval_where_both_limits_are_known():
+    assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
+    assert interval_text(0.5, None, None) == "0.50"
+    assert interval_text(None, None, None) == "n/a"
+    assert interval_text(-0.001, -0.004, 0.2) == "0.00 [0.00, 0.20]"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.files import write_errors
-from pcsuite._util.text import counted
+from pcsuite._util.text import counted, signed
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.forecast import Preview
@@ -23,7 +23,7 @@ from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.errors import AnalysisError
 from pcsuite.prompts.verbatim import decode_chat
-from pcsuite.report.wording import join_words, p_text, signed
+from pcsuite.report.wording import join_words, p_text
 from pcsuite.stats import Estimate
 
 if TYPE_CHECKING:

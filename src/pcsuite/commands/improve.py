@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcsuite._util.text import text_table
+from pcsuite._util.text import limits_text, signed, text_table
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import (
     add_call_arguments,
@@ -105,10 +105,10 @@ def _print_improvement(outcome: ImproveOutcome) -> None:
     result, best = outcome.result, outcome.result.best
     rows = []
     for step in result.steps:
-        change = "" if step.decision == "baseline" else f"{step.held_out_change:+.3f}"
+        change = "" if step.decision == "baseline" else signed(step.held_out_change, 3)
         if change and step.held_out_low is not None and step.held_out_high is not None:
-            change += f" [{step.held_out_low:+.3f}, {step.held_out_high:+.3f}]"
-        gap = f"{step.train_f1 - step.held_out_f1:+.3f}"
+            change += limits_text(step.held_out_low, step.held_out_high, 3)
+        gap = signed(step.train_f1 - step.held_out_f1, 3)
         scores = (f"{step.train_f1:.3f}", f"{step.held_out_f1:.3f}", gap, change)
         rows.append([str(step.iteration), f"v{step.prompt_version:03d}", *scores, step.decision, step.reason])
     headings = ("training F1", "held-out F1", "gap", "held-out change", "decision", "why")
@@ -126,7 +126,7 @@ def _print_improvement(outcome: ImproveOutcome) -> None:
     print(f"stopped: {why}")
     print(
         f"best: iteration {best.iteration}, prompt v{best.prompt_version:03d}, training F1 {best.train_f1:.3f},"
-        f" held-out F1 {best.held_out_f1:.3f}, gap {result.gap:+.3f}"
+        f" held-out F1 {best.held_out_f1:.3f}, gap {signed(result.gap, 3)}"
     )
     print(f"prompt: {outcome.folder / BEST_PROMPT}")
     cost = f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else ""

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.text import text_table
+from pcsuite._util.text import signed, text_table
 from pcsuite.commands import DIR, FILE
 from pcsuite.errors import DataError, Exit
 
@@ -456,7 +456,9 @@ def execute_verify_history(args: argparse.Namespace) -> int:
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
     moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
     shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
-    rows = [[one.field, _score(one.scores[0]), _score(one.scores[-1]), f"{one.change:+.3f}"] for one in shown]
+    rows = [
+        [one.field, _score(one.scores[0]), _score(one.scores[-1]), signed(one.change, 3)] for one in shown
+    ]
     print(text_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
     if len(moved) > len(shown):
         print(f"… and {len(moved) - len(shown)} more (--all-fields)")

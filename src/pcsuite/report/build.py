@@ -26,10 +26,7 @@ from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
-from pcsuite.logging.labels import check_path, labels_path, sample_path
-from pcsuite.logging.looks import looks_path
-from pcsuite.logging.manifest import manifest_path
-from pcsuite.logging.segments import log_segments
+from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.registry import Registry
 from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.report.grid import ExtraSection
@@ -80,6 +77,17 @@ class _ReportRecord(msgspec.Struct):
     stamps: dict[str, str]
 
 
+_READ_BESIDE = (
+    Beside.PROMPTS,
+    Beside.MANIFEST,
+    Beside.LOOKS,
+    Beside.JUDGE_SAMPLE,
+    Beside.LABELS,
+    Beside.JUDGE_CHECK,
+)
+"""What a report reads beside its logs; a mark made in the view, say, changes nothing of it."""
+
+
 class _ReportCache:
     """Knows the last report of a folder, so that asking again for the same one costs nothing.
 
@@ -91,9 +99,7 @@ class _ReportCache:
     def __init__(self, note: Path, logs: Sequence[Path], options: Any, also: Sequence[Path] = ()) -> None:
         self._note = note
         read = [segment.path for log in logs for segment in log_segments(log)]
-        read += [log.with_suffix(".prompts.z") for log in logs]
-        besides = (manifest_path, looks_path, sample_path, labels_path, check_path)
-        read += [beside(log) for log in logs for beside in besides]
+        read += [beside.of(log) for log in logs for beside in _READ_BESIDE]
         read.append(bundled_configs() / "metrics_v1.yaml")
         source = Path(pcsuite.__file__).parent
         code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.text import interval_text
 from pcsuite.errors import require
-from pcsuite.report.wording import interval_text
 
 if TYPE_CHECKING:
     from pcsuite.report.renderer import DualRenderer

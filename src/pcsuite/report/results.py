@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite import __version__
-from pcsuite._util.text import counted
+from pcsuite._util.text import counted, figure_text, signed
 from pcsuite.analysis.alarms import Alarm
 from pcsuite.analysis.analyse import Analysis, analyse_scores
 from pcsuite.analysis.load.item_scores import SCORE
@@ -21,7 +21,7 @@ from pcsuite.analysis.table import number
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.folders import record_owner, report_folders
 from pcsuite.report.verdicts import TOKENS, headline, is_significant
-from pcsuite.report.wording import MOST_ALARMS, figure_text, planned_lines, signed
+from pcsuite.report.wording import MOST_ALARMS, planned_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,6 +15,7 @@ from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_text
 from pcsuite.data.items import Item
 from pcsuite.errors import LogError
 from pcsuite.logging.log import read_prompts
+from pcsuite.logging.segments import Beside
 from pcsuite.prompts.verbatim import readable
 
 MAX_ROWS = 240
@@ -133,7 +134,7 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
         shown.setdefault(row.run_id, row)
     wanted = {row.prompt_hash for row in shown.values() if row.prompt_hash}
     prompts: dict[str, str] = {}
-    for store in (log.with_suffix(".prompts.z") for log in logs):
+    for store in map(Beside.PROMPTS.of, logs):
         # A damaged prompt file costs the page its prompts, not the report.
         with suppress(LogError):
             prompts |= read_prompts(store, wanted - prompts.keys()) if store.is_file() else {}
