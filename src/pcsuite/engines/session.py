@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.loops import fewer_collections
 from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
@@ -254,7 +255,8 @@ async def open_models(
     try:
         for model_id in dict.fromkeys(model_ids):
             session.add(model_id)
-        yield session
+        with fewer_collections():
+            yield session
     finally:
         try:
             await session.aclose()
