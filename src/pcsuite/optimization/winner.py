@@ -19,6 +19,7 @@ from pcsuite.config.definitions import OperatorSpec
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.optimization.problem import CandidateScore, Problem
 from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
+from pcsuite.stats.attribution import solved_design
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences, paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 
@@ -101,9 +102,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
         return []
     has = [{block.name for block in s.candidate.prompt.blocks} for s in usable]
     design = np.array([[1.0, *(float(name in held) for name in names)] for held in has])
-    solve = np.linalg.pinv(design)
-    # An effect can be estimated where its row of X⁺X is that of the identity.
-    told_apart = np.abs(solve @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
+    solve, told_apart = solved_design(design)
     on_task, on_entropy, on_cost = (
         (solve @ np.stack([getattr(s.item_parts, part) for s in usable])).mean(axis=1)
         for part in ("task", "entropy", "token_cost")

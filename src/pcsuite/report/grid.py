@@ -197,7 +197,7 @@ def interval_column(label: str, key: str, digits: int = 2) -> GridColumn:
     """A column of ``value [low, high]``, the limits being the record's ``key_low`` and ``key_high``."""
 
     def text(record: Record) -> str:
-        return interval_text(*(record.get(name) for name in (key, f"{key}_low", f"{key}_high")), digits)
+        return interval_text(record.get(key), record.get(f"{key}_low"), record.get(f"{key}_high"), digits)
 
     return _numeric(label, key, text)
 

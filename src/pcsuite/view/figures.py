@@ -15,9 +15,8 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import figure_text, limits_text
-from pcsuite.errors import require
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
-from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.estimate import Estimate, t_interval
 from pcsuite.stats.rates import pareto_front
 from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import AXES, Filter, state_of
@@ -372,8 +371,7 @@ def _level(
         rng = named_rng("view", "figure", n)
         few = paired_bootstrap if paired else bootstrap_mean
         return few(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
-    reach = float(require("scipy.special", "stats").stdtrit(n - 1, 0.975)) * (spread or 0.0) / math.sqrt(n)
-    return Estimate(mean, mean - reach, mean + reach, n=n)
+    return t_interval(mean, (spread or 0.0) / math.sqrt(n), n - 1, n=n)
 
 
 def _words(level: Estimate) -> str:

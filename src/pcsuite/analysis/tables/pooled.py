@@ -17,8 +17,7 @@ from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import add_corrected_p
-from pcsuite.errors import require
-from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
 from pcsuite.stats.pooling import Pooled, random_effects
 
 POOLED = TableSpec(
@@ -138,8 +137,7 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
     these = Estimate(value, float("nan"), float("nan"), method="no spread")
     if variance > 0:
         df = variance**2 / float((parts**2 / (items - 1)).sum())
-        half = float(require("scipy.special", "stats").stdtrit(df, 0.975)) * float(np.sqrt(variance))
-        these = Estimate(value, value - half, value + half, n=int(items.sum()), method="t over items")
+        these = t_interval(value, float(np.sqrt(variance)), df, n=int(items.sum()), method="t over items")
     counts = {"tasks": len(tables), "models": len(models), **estimate_columns("these", these)}
     records = []
     over_tasks = random_effects(values, errors)
