@@ -238,7 +238,7 @@ def solved_design(design: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     >>> solved_design(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))[1].tolist()
     [True, False, False]
     """
-    inverse = np.linalg.pinv(design)
+    inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
     # A coefficient is determined where its row of (X⁺X) is that of the identity.
     return inverse, np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
 
