@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.loops import fewer_collections
 from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
@@ -178,9 +179,11 @@ class Session:
         inflight = self.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
-        limiter.gate = self.gate
         limiter.longest_pause_s = self.policy.max_retry_after_s
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
+        if len(self.clients) > 1:  # one alone is held to no more by its own limiter
+            for each in self.clients.values():
+                each.limiter.gate = self.gate
         return client
 
     def use_batches(self, folder: Path) -> None:
@@ -262,7 +265,8 @@ async def open_models(
     try:
         for model_id in dict.fromkeys(model_ids):
             session.add(model_id)
-        yield session
+        with fewer_collections():
+            yield session
     finally:
         try:
             await session.aclose()
@@ -302,7 +306,7 @@ class ModelClient:
         """What its calls cost; ``None`` where nobody has said."""
         self.batch_client: BatchClient | None = None
         """Where its calls go where they go through batches."""
-        self._limiter = limiter
+        self.limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
@@ -412,7 +416,7 @@ class ModelClient:
             if batch_client is not None:
                 generation = await batch_client.answer(request)
             else:
-                generation = await self._limiter.call(generate, request)
+                generation = await self.limiter.call(generate, request)
         except BaseException as error:
             if budget is not None:
                 budget.settle_failure(reservation, error)

@@ -131,6 +131,8 @@ class ResumeIndex:
             return True
         if key in self._failed:
             return False
+        if not self._count:
+            return False
         bucket = int.from_bytes(key[:8], "big") >> self._shift
         for index in range(self._starts[bucket], self._starts[bucket + 1]):
             if self._sorted[16 * index : 16 * index + 16] == key:
