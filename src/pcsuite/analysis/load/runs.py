@@ -35,7 +35,7 @@ from pcsuite.errors import AnalysisError, require
 
 DOTTED_VIEW = "runs_dotted.sql"
 HELD_BYTES = 4 << 20
-"""``runs`` of a smaller ``runs.parquet`` is a table in memory: planning a query over the file takes longer than its rows."""
+"""A ``runs.parquet`` up to this size is held as a table: planning a query over the file takes longer than its rows."""
 JUDGED_RUN_ID = "judged_run_id"
 VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
 """What a row of kind ``verifier`` says about the main row that it names."""
