@@ -75,7 +75,8 @@ def _chance_to_find_a_null(items: int, margin: float, flips: float, alpha: float
     The number of flips is taken at a few quantiles of its distribution; for each, the least gain that passes is found
     by bisection, and the chance of such a gain or more is the binomial one.
     """
-    special = require("scipy.special", "stats")  # scipy.stats has a binomial too, and takes a second to import
+    # scipy.stats has a binomial too, and takes a second to import.
+    special = require("scipy.special", "stats")
     at_most = special.bdtr(np.arange(items + 1), items, flips)
     chances = []
     for stratum in range(_STRATA):
