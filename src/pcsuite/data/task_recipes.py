@@ -13,9 +13,8 @@ from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-import yaml
-
 from pcsuite.config.definitions import AnswerForm
+from pcsuite.config.yaml_source import load_yaml
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError, did_you_mean
 
@@ -103,7 +102,7 @@ def _list_values(row: Row, name: str) -> list[str]:
 def _worded(kind: str, names: Sequence[str], properties: Mapping[str, Any], **more: Any) -> Wording:
     """The words of a kind, and the schema of an object with just these keys, all required; none without keys."""
     text = (files("pcsuite.data") / "task_recipes.yaml").read_text(encoding="utf-8")
-    words = _named(yaml.safe_load(text)[kind], ", ".join(names))
+    words = _named(load_yaml(text, "task_recipes.yaml")[kind], ", ".join(names))
     forms = {name: words.pop(name) for name in ("plain", "json") if name in words}
     return Wording(words | more, object_schema(properties) if properties else None, forms)
 
