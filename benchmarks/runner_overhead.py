@@ -3,9 +3,10 @@
 Compares, in the same run and on the same prompts, a bare aiohttp loop, ``pcsuite run`` (rendering, scoring and
 logging every call, response cache off and on), the request phase of lm-evaluation-harness (nothing scored, nothing on
 disk) and, where it is installed, inspect_ai with a matching task. The limit is in-flight / latency. CPU is that of the
-asking process alone, per call: on a busy machine it says more than the rate.
+asking process alone, per call: on a busy machine it says more than the rate. All are warmed up by some calls, then
+take turns; medians over the turns are shown, with the smallest and largest ratio of a turn to its own bare loop.
 
-    python benchmarks/runner_overhead.py [--calls 3840] [--inflight 64] [--latency 0.05]
+    python benchmarks/runner_overhead.py [--calls 3840] [--rounds 5] [--inflight 64] [--latency 0.05]
 
 ``PCS_LM_EVAL_PYTHON`` names an interpreter that has ``lm_eval[api]``; by default this one is tried.
 """
@@ -15,18 +16,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import yaml
 
 from pcsuite.config.load import load_suite
+from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
 
@@ -162,12 +168,37 @@ def inspect_run(base_url: str, prompts: list[str], inflight: int, folder: Path) 
     return Rate(len(prompts) / (time.perf_counter() - started))
 
 
+WARM_UP_CALLS = 640
+
+
+def suite_run(folder: Path, base_url: str, calls: int, inflight: int, *, use_cache: bool) -> Rate:
+    """A whole run of ``calls`` rows in a fresh folder: rendered, asked, scored and logged."""
+    folder.mkdir()
+    suite = load_suite(profile(folder, base_url, calls, inflight))
+    cpu = time.process_time()
+    summary = run_suite(suite, quiet=True, use_cache=use_cache)
+    assert summary.tally.failed == 0
+    spent = (time.process_time() - cpu) / summary.tally.done * 1000
+    return Rate(summary.tally.done / summary.seconds, spent)
+
+
+def prompts_of(folder: Path, calls: int, inflight: int) -> list[str]:
+    """The prompts that a run of so many calls sends."""
+    folder.mkdir()
+    plan = build_plan(load_suite(profile(folder, "http://127.0.0.1:9/v1", calls, inflight)))
+    return [
+        apply_condition(unit.cell.condition, unit.cell.task.prompting.context(unit.item.input_text)).prompt
+        for unit in plan.units("bench")
+    ]
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--calls", type=int, default=3840)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inflight", type=int, default=64)
     parser.add_argument("--latency", type=float, default=0.05)
     parser.add_argument(
@@ -183,48 +214,58 @@ def main() -> None:
     assert server.stdout is not None
     assert server.stdin is not None
     base_url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+    results: dict[str, list[Rate]] = {}
     try:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            suite = load_suite(profile(folder, base_url, args.calls, args.inflight))
-            plan = build_plan(suite)
-            from pcsuite.prompts.conditions.conditions import apply_condition
-
-            prompts = [
-                apply_condition(u.cell.condition, u.cell.task.prompting.context(u.item.input_text)).prompt
-                for u in plan.units("bench")
-            ]
-            asyncio.run(bare_loop(base_url, prompts[:640], args.inflight))  # warm-up
-            results = {"bare aiohttp loop": asyncio.run(bare_loop(base_url, prompts, args.inflight))}
-            for label, use_cache in (("pcsuite run", False), ("pcsuite run, response cache on", True)):
-                fresh = load_suite(suite.path, {"run.name": f"bench-{use_cache}"})
-                cpu = time.process_time()
-                summary = run_suite(fresh, quiet=True, use_cache=use_cache)
-                assert summary.tally.failed == 0
-                spent = (time.process_time() - cpu) / summary.tally.done * 1000
-                results[label] = Rate(summary.tally.done / summary.seconds, spent)
-            for label, rate in (
-                ("lm-eval, requests alone", lm_eval_run(base_url, prompts, args.inflight)),
-                ("inspect_ai", inspect_run(base_url, prompts[: args.inspect_calls], args.inflight, folder)),
-            ):
-                if rate is None:
+            prompts = prompts_of(folder / "prompts", args.calls, args.inflight)
+            number = itertools.count()
+            run = partial(suite_run, base_url=base_url, inflight=args.inflight)
+            contenders: dict[str, Callable[[int], Rate | None]] = {
+                "bare aiohttp loop": lambda calls: asyncio.run(
+                    bare_loop(base_url, prompts[:calls], args.inflight)
+                ),
+                "pcsuite run": lambda calls: run(folder / str(next(number)), calls=calls, use_cache=False),
+                "pcsuite run, response cache on": lambda calls: run(
+                    folder / str(next(number)), calls=calls, use_cache=True
+                ),
+                "lm-eval, requests alone": lambda calls: lm_eval_run(
+                    base_url, prompts[:calls], args.inflight
+                ),
+                "inspect_ai": lambda calls: inspect_run(
+                    base_url, prompts[: min(calls, args.inspect_calls)], args.inflight, folder
+                ),
+            }
+            for label in list(contenders):
+                if contenders[label](min(WARM_UP_CALLS, args.calls)) is None:
                     print(f"{label.partition(',')[0]} is not installed and is left out")
-                else:
-                    results[label] = rate
+                    del contenders[label]
+            for _ in range(args.rounds):
+                for label, contender in contenders.items():
+                    rate = contender(args.calls)
+                    assert rate is not None
+                    results.setdefault(label, []).append(rate)
     finally:
         server.stdin.close()
         server.wait(10)
     show(results, args.inflight / args.latency)
 
 
-def show(results: dict[str, Rate], limit: float) -> None:
+def show(results: dict[str, list[Rate]], limit: float) -> None:
     """Print the table: calls per second, share of the limit, ratio to the bare loop, CPU of a call."""
-    bare = results["bare aiohttp loop"].calls_per_s
+    bare = results["bare aiohttp loop"]
     print(f"limit: {limit:.0f} calls/s")
-    print(f"{'':32} {'calls/s':>9} {'of limit':>9} {'of bare':>9} {'CPU ms':>9}")
-    for name, (rate, cpu) in results.items():
-        shown = "" if cpu is None else f"{cpu:.2f}"
-        print(f"{name:32} {rate:9.0f} {rate / limit:9.2f} {rate / bare:9.2f} {shown:>9}")
+    print(
+        f"{'':32} {'calls/s':>9} {'of limit':>9} {'of bare':>9} {'smallest':>9} {'largest':>9} {'CPU ms':>9}"
+    )
+    for name, rates in results.items():
+        rate = median(each.calls_per_s for each in rates)
+        ratios = [each.calls_per_s / own.calls_per_s for each, own in zip(rates, bare, strict=True)]
+        known = [each.cpu_ms for each in rates if each.cpu_ms is not None]
+        print(
+            f"{name:32} {rate:9.0f} {rate / limit:9.2f} {median(ratios):9.2f} {min(ratios):9.2f} {max(ratios):9.2f}"
+            f" {f'{median(known):.2f}' if known else '':>9}"
+        )
 
 
 if __name__ == "__main__":

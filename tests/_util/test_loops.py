@@ -2,11 +2,12 @@
 
 import asyncio
 import contextvars
+import gc
 import threading
 
 import pytest
 
-from pcsuite._util.loops import gather_or_cancel, run_blocking, run_in_thread
+from pcsuite._util.loops import fewer_collections, gather_or_cancel, run_blocking, run_in_thread
 
 NAME = contextvars.ContextVar("name", default="nobody")
 
@@ -133,3 +134,39 @@ def test_where_one_fails_the_others_are_cancelled_before_it_is_told():
     with pytest.raises(ZeroDivisionError):
         run_blocking(gather_or_cancel([waits(), fails(), waits()]))
     assert ended == ["waits", "waits"]
+
+
+@pytest.fixture
+def thresholds():
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_cycles_are_looked_for_less_often_until_the_last_session_ends(thresholds):
+    first, second = fewer_collections(), fewer_collections()
+    first.__enter__()
+    assert gc.get_threshold() == (20_000, 10, 10)
+    assert gc.get_freeze_count() > 1000
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == (20_000, 10, 10)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 10, 10)
+    assert gc.get_freeze_count() == 0
+
+
+def test_collection_is_as_before_after_an_error(thresholds):
+    with pytest.raises(ValueError, match="lost"), fewer_collections():
+        raise ValueError("lost")
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (50_000, 5, 5)])
+def test_what_a_user_has_set_stays(thresholds, own):
+    gc.set_threshold(*own)
+    with fewer_collections():
+        assert gc.get_threshold() == own
+        assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == own

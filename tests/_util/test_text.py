@@ -1,4 +1,4 @@
-"""JSON within bounds, and text that does not act on a terminal."""
+"""JSON within bounds, text that does not act on a terminal, and numbers as text."""
 
 import io
 
@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite._util.text import MAX_JSON_DEPTH, VisibleStream, describe, one_line, read_json, shorten, visible
+from pcsuite._util.text import (
+    MAX_JSON_DEPTH,
+    VisibleStream,
+    describe,
+    figure_text,
+    limits_text,
+    one_line,
+    read_json,
+    shorten,
+    signed,
+    visible,
+)
 
 
 @pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 900, 1500, 100_000])
@@ -65,3 +76,31 @@ def test_an_error_whose_words_fail():
             raise RecursionError
 
     assert describe(Wordless()) == "Wordless"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "n/a"),
+        (float("nan"), "n/a"),
+        (0.126, "0.13"),
+        (-0.5, "-0.50"),
+        (99.994, "99.99"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_figures(value, text):
+    assert figure_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.1, "+0.10"), (-0.1, "-0.10"), (-0.001, "0.00"), (None, "n/a")]
+)
+def test_differences_have_a_sign(value, text):
+    assert signed(value) == text
+
+
+def test_limits_that_round_to_zero_have_no_sign():
+    assert limits_text(-0.001, 0.004) == " [0.00, 0.00]"
+    assert limits_text(-0.1, None) == " [-0.10, n/a]"
+    assert limits_text(None, None) == ""

@@ -7,7 +7,9 @@ import yaml
 
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
+from pcsuite.logging.manifest import ConditionNote, RunManifest, write_manifest
 from support.profiles import write_profile
+from support.synthetic_log import make_row, write_log
 
 
 @pytest.fixture
@@ -69,6 +71,19 @@ def test_runs_and_that_members_of_a_design_run(profile, tmp_path, capsys):
     assert (record["name"], record["conditions"]) == ("t", ["C0", "abl:all"])
     assert record["planned_rows"] == 2 * 2 * 3  # items, conditions, one greedy and two sampled answers
     assert listed(capsys, "runs", "--output-dir", str(tmp_path / "outputs")) == [record]
+
+
+def test_a_run_of_many_conditions_takes_a_line_or_two(tmp_path, capsys):
+    names = [f"abl:-{number}" for number in range(30)]
+    log = write_log(tmp_path / "runs" / "long.jsonl", [make_row(condition=name) for name in names])
+    write_manifest(log, RunManifest(conditions={name: ConditionNote("", []) for name in names}))
+    assert main(["list", "runs", "--output-dir", str(tmp_path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "abl:-4" in shown
+    assert "25 more" in shown
+    assert "abl:-5" not in shown
+    [record] = listed(capsys, "runs", "--output-dir", str(tmp_path))
+    assert record["conditions"] == names
 
 
 @pytest.mark.parametrize("what", ["tasks", "conditions", "operators", "models"])

@@ -62,6 +62,18 @@ def test_a_model_by_name_is_checked_without_an_entry(capsys, monkeypatch):
     assert "ollama/llama3.2: answered 'Paris'" in capsys.readouterr().out
 
 
+def test_a_model_is_checked_at_the_address_that_is_given(capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with ProviderServer() as server:
+        words = ["models", "check", "openai/mine", "--base-url", f"{server.origin}/v1"]
+        assert main(words) == 0
+        assert "openai/mine: answered 'Paris'" in capsys.readouterr().out
+        assert main([*words, "--model-option", "api_key_env=PCS_NO_SUCH_KEY"]) == 1
+    assert "PCS_NO_SUCH_KEY" in capsys.readouterr().out
+    assert main(["models", "check", "smollm2-135m", "--base-url", "http://127.0.0.1:1"]) == 2
+    assert "--base-url: model 'smollm2-135m' (provider llamacpp) is not asked" in capsys.readouterr().err
+
+
 def test_models_as_json(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PCS_CACHE_DIR", str(tmp_path))
     assert main(["models", "list", "smollm2-135m", "--json"]) == 0

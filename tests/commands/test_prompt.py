@@ -67,7 +67,7 @@ def test_config_check_and_schema(tmp_path, capsys):
 def test_config_check_reaches_evaluators_and_models(tmp_path, capsys):
     model = {"m": {"provider": "simulated", "family": "f", "size": "s", "base_acuracy": 0.5}}
     assert main(["config", "check", str(write_profile(tmp_path, model))]) == 2
-    assert "unknown key 'base_acuracy' (did you mean 'base_accuracy'?)" in capsys.readouterr().err
+    assert "base_acuracy: unknown key (did you mean 'base_accuracy'?)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["nonsense", "limits.max_itmes=3"])

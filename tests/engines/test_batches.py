@@ -13,10 +13,8 @@ from pcsuite.engines.batches import (
     SENT,
     BatchClient,
     BatchStore,
-    batches_folder,
     read_answer_file,
     request_id,
-    set_aside,
 )
 from pcsuite.errors import EngineError
 from support.batch_server import BatchServer
@@ -43,7 +41,7 @@ def test_an_id_is_of_the_row_the_step_and_the_prompt_and_fits_every_provider():
 
 
 def test_the_store_comes_back_as_it_was_left_and_a_torn_line_is_passed_over(tmp_path):
-    folder = batches_folder(tmp_path / "t.jsonl")
+    folder = tmp_path / "t~batches"
     assert folder.name == "t~batches"
     store = BatchStore(folder)
     done = store.plan("m", {"a": line("a") + b"\n"})
@@ -72,14 +70,6 @@ def test_the_newest_result_of_a_request_counts(tmp_path):
     store.keep("m", line("a", "old") + b"\n")
     store.keep("m", line("a", "new") + b"\n")
     assert b"new" in BatchStore(tmp_path / "b").result("m", "a")[1]
-
-
-def test_old_folders_are_numbered(tmp_path):
-    for _ in range(2):
-        BatchStore(tmp_path / "b").keep("m", line("a"))
-        set_aside(tmp_path / "b")
-    set_aside(tmp_path / "b")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.old-1", "b.old-2"]
 
 
 def test_the_last_line_of_an_id_in_a_file_counts(tmp_path):

@@ -123,13 +123,28 @@ def test_processes_share_one_file(tmp_path):
 
 def test_writes_are_batched(tmp_path):
     path = tmp_path / "c"
-    with ResponseCache(path) as cache:
-        for number in range(70):
+    with ResponseCache(path, clock=lambda: 5.0) as cache:
+        for number in range(520):
             cache.put(f"k{number}", answer())
         other = sqlite3.connect(path)
-        assert other.execute("SELECT COUNT(*) FROM responses").fetchone()[0] == 64
+        assert other.execute("SELECT COUNT(*) FROM responses").fetchone()[0] == 512
         other.close()
-        assert cache.get("k69") is not None
+        assert cache.get("k519") is not None
+
+
+def test_answers_of_a_slow_model_are_written_as_they_come(tmp_path):
+    now = [5.0]
+    cache = ResponseCache(tmp_path / "c", clock=lambda: now[0])
+    for number, moment in enumerate([5.2, 6.5, 6.9, 8.0]):
+        now[0] = moment
+        cache.put(f"k{number}", answer())
+    now[0] = 8.9
+    cache.put("waits", answer())
+    with sqlite3.connect(tmp_path / "c") as other:
+        kept = other.execute("SELECT key FROM responses ORDER BY key").fetchall()
+    other.close()
+    assert kept == [("k0",), ("k1",), ("k2",), ("k3",)]
+    cache.close()
 
 
 def test_a_file_that_is_no_cache_is_one_clear_error(tmp_path):

@@ -12,11 +12,11 @@ import pytest
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.engines.adapters.base import CallContext, Decoding, ModelAdapter, NoOptions, Request
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter, NoOptions, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
 from pcsuite.engines.limits import TEMPLATE_ALLOWANCE, RetriesExhaustedError
 from pcsuite.engines.session import LoopThread, Session, build_adapter, check_model, open_models
-from pcsuite.errors import ConfigError, EngineError, ErrorRateError
+from pcsuite.errors import BudgetExceededError, ConfigError, EngineError, ErrorRateError
 from support.profiles import SIMULATED, write_profile
 
 
@@ -62,12 +62,12 @@ def test_options_reach_the_adapter():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"base_acuracy": 0.5}, "unknown key 'base_acuracy' .*did you mean 'base_accuracy'"),
+        ({"base_acuracy": 0.5}, "base_acuracy: unknown key .*did you mean 'base_accuracy'"),
         ({"provider": "simulatd"}, "unknown provider 'simulatd' .*did you mean 'simulated'"),
-        ({"provider": "openai"}, "model 'm' .provider openai.: 'base_url' is required"),
+        ({"provider": "openai"}, "model 'm' .provider openai.: base_url: required, but not given"),
         ({"provider": "llamacpp"}, "give either 'weights' .* or 'path'"),
         ({"provider": "llamacpp", "weights": "a", "path": "b"}, "give either 'weights'"),
-        ({"provider": "llamacpp", "weights": "a", "workers": 0}, "'workers'"),
+        ({"provider": "llamacpp", "weights": "a", "workers": 0}, "workers: a number of 1 or more is wanted"),
     ],
 )
 def test_wrong_keys_are_one_clear_line(keys, message):
@@ -121,6 +121,55 @@ def test_callers_without_rows_stop_at_the_profiles_error_rate(tmp_path):
             await client.ask_counted(REQUEST)
 
     asyncio.run(ask_all())
+
+
+class FailingProof(Failing):
+    """One that says it enforces schemas."""
+
+    native_constraints = frozenset({"json_schema"})
+
+    def generate_constrained(self, prompt, decoding, seed, constraint):
+        return self.generate(prompt, decoding, seed)
+
+
+SCHEMA = Constraint("json_schema", '{"type": "object"}')
+
+
+@pytest.mark.parametrize("limits", [{"max_tokens_overall": 150}, {"max_cost_usd": 0.0001}])
+def test_a_proof_is_not_asked_for_beyond_the_budget(tmp_path, limits):
+    """The canary's question has 49 bytes, 128 tokens are left for a template, and 48 may be answered: 225."""
+    models = {"sim": {**SIMULATED, "price_in": 1.0, "price_out": 1.0}}
+    suite = load_suite(write_profile(tmp_path, models, limits={"max_items_per_task": 1, **limits}))
+    adapter = FailingProof(AssertionError("nothing may be asked"))
+    client = Session(suite).add("sim", adapter)
+    with pytest.raises(BudgetExceededError, match=r"the next call may take (225 tokens|\$0\.0002)"):
+        asyncio.run(client.why_unenforced(SCHEMA))
+    assert adapter.calls == 0
+
+
+def test_what_a_proof_uses_is_spent_and_it_is_asked_anew_by_every_session(tmp_path):
+    limits = {"max_items_per_task": 1, "max_tokens_overall": 10_000}
+    suite = load_suite(write_profile(tmp_path, limits=limits))
+    spent = []
+
+    async def prove():
+        async with open_models(suite, ["sim"]) as session:
+            assert await session.clients["sim"].why_unenforced(SCHEMA) is None
+            spent.append(session.budget.spent_tokens)
+
+    for _ in range(2):
+        asyncio.run(prove())
+    # A second session that took the first one's answers from the cache would have spent nothing.
+    assert spent[0] == spent[1] > 0
+
+
+def test_a_proof_is_retried_and_its_lost_attempts_are_spent(tmp_path):
+    retry = {"max_attempts": 3, "base_s": 0.0}
+    adapter = FailingProof(EngineError("lost", retryable=True))
+    client = session_of(tmp_path, max_tokens_overall=10_000, retry=retry).add("sim", adapter)
+    with pytest.raises(RetriesExhaustedError):
+        asyncio.run(client.why_unenforced(SCHEMA))
+    assert (adapter.calls, client.session.budget.spent_tokens) == (3, 3 * 225)
 
 
 @pytest.mark.parametrize(("prompt", "counted", "bound"), [("abc", 2, 2), ("aé", None, 3)])

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcsuite.errors import RunLockedError
+from pcsuite.integrations.promptbench.attacks import AttackStore
+from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_rows, newest_rows, read_prompts
+from pcsuite.logging.manifest import RunManifest, write_manifest
 from support.rows import make_row
 
 
@@ -131,6 +134,38 @@ def test_overwrite_sets_the_old_log_aside(paths):
     with RunLog(paths, overwrite=True) as log:
         assert len(log.index) == 0
     assert make_row(item="old").run_id in paths.log.with_suffix(".old-1.jsonl").read_text()
+
+
+def test_what_lies_beside_a_log_is_set_aside_with_it(paths):
+    """Labels, attacks and samples are about the rows of the old log: beside a new one they would be about others."""
+    paths.log.parent.mkdir(exist_ok=True)
+    AttackStore.of(paths).path.write_text("{}")
+    for _ in range(2):
+        with RunLog(paths, overwrite=True) as log:
+            log.append(make_row(item="old"), "old prompt")
+        write_manifest(paths.log, RunManifest())
+        for path in (labels_path(paths.log), sample_path(paths.log), check_path(paths.log)):
+            path.write_text("{}")
+    left = {path.name.removeprefix(paths.log.stem) for path in paths.log.parent.iterdir()}
+    endings = {
+        ".jsonl",
+        ".prompts.z",
+        ".manifest.json",
+        ".labels.ndjson",
+        ".judge_sample.json",
+        ".judge_check.json",
+    }
+    assert left == endings | {f".old-2{ending}" for ending in endings} | {
+        ".old-1.jsonl",
+        ".old-1.attacks.json",
+    }
+
+
+def test_batches_without_a_row_are_set_aside_too(paths):
+    (paths.log.parent / f"{paths.log.stem}~batches").mkdir(parents=True)
+    with RunLog(paths, overwrite=True):
+        pass
+    assert (paths.log.parent / f"{paths.log.stem}.old-1~batches").is_dir()
 
 
 def test_reader_takes_the_newest_row_and_names_damage(paths):

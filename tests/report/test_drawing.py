@@ -9,6 +9,7 @@ def test_names_fit_into_files_and_figures():
     assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
     assert interval_text(0.5, None, None) == "0.50"
     assert interval_text(None, None, None) == "n/a"
+    assert interval_text(-0.001, -0.004, 0.2) == "0.00 [0.00, 0.20]"
 
 
 def test_names_side_by_side_are_told_apart():

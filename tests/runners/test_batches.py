@@ -173,7 +173,7 @@ def test_starting_anew_sets_old_batches_aside(tmp_path):
         assert run(profile, "--batch", "--overwrite") == 0
         assert len(server.batches) == 2
     kept = sorted(path.name for path in (tmp_path / "outputs" / "runs").iterdir() if path.is_dir())
-    assert kept == ["t~batches", "t~batches.old-1"]
+    assert kept == ["t.old-1~batches", "t~batches"]
 
 
 @pytest.mark.parametrize(

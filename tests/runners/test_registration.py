@@ -176,6 +176,14 @@ def test_the_planner_corrects_over_the_registered_family(tmp_path):
     assert {design.comparisons for design in plan_power(plan, PowerSettings())} == {2}
 
 
+def test_the_planner_judges_registered_contrasts_as_the_report_does(tmp_path, capsys):
+    path = profile(tmp_path, {"primary": ["C3"], "alpha": 0.01})
+    assert main(["plan", "--config", str(path), "--power"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(Holm over the registered contrasts of a task, as in the report) below 0.01 where" in said
+    assert "Benjamini" not in said
+
+
 def test_the_planner_leaves_out_what_no_contrast_is_about(tmp_path):
     primary = [{"condition": "C3", "tasks": ["agnews_json"]}]
     path = profile(tmp_path, {"primary": primary}, tasks=("agnews_json", "gsm8k"))

@@ -97,6 +97,15 @@ def test_not_applicable_is_reported_with_its_reason(tmp_path):
     assert "cannot enforce a json_schema constraint" in entry.reason
 
 
+def test_a_further_block_does_not_set_the_run_aside_that_it_adds_to(tmp_path):
+    path = write_profile(tmp_path, items=2)
+    first = run(path)
+    suite = load_suite(path, {"run.overwrite": True, "selection.conditions": ["C1"]})
+    plan = build_plan(suite, scope=replace(Scope.of_selection(suite), block="more"))
+    second = run_plan(plan, quiet=True, policy=QUICK)
+    assert len(rows_of(second)) == first.tally.done + second.tally.done
+
+
 def test_a_server_that_ignores_constraints_is_caught_by_the_canary(tmp_path):
     with LoopbackServer(answer=lambda body: GOLD) as server:
         summary = run(write_profile(tmp_path, remote(server, structured="response_format"), items=1))

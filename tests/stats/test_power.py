@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
+from pcsuite.stats.permutation import benjamini_hochberg, holm, sign_flip_test
 from pcsuite.stats.power import (
     BinaryWorld,
     MeasuredWorld,
@@ -118,6 +118,32 @@ def test_promised_power_is_what_the_report_delivers(accuracy, items, replicates,
         found += benjamini_hochberg(p_values)[0] < 0.05
     # 0.05 is the promise; 250 studies add a standard error of 0.025
     assert found / studies == pytest.approx(promised, abs=0.05 + 0.03)
+
+
+@pytest.mark.parametrize("correction", ["benjamini_hochberg", "holm"])
+@pytest.mark.parametrize("affected", [1, 3, 6])
+def test_power_counts_what_the_named_correction_finds(correction, affected):
+    """The same draws, each study's family adjusted by the function of that name."""
+
+    class World:
+        room = (-1.0, 1.0)
+
+        def p_values(self, effect, items, replicates, draws, studies):
+            return draws.uniform(0, 0.06 if effect else 1.0, studies)
+
+    def power(adjusted):
+        return achieved_power(
+            World(), 0.2, 20, rng=rng(3), comparisons=6, affected=affected, correction=adjusted, studies=800
+        )
+
+    draws, world = rng(3), World()
+    own = world.p_values(0.2, 20, 1, draws, 800)
+    idle = world.p_values(0.0, 20, 1, draws, 800) if affected < 6 else own
+    shared, alone = draws.choice(own, size=(800, affected - 1)), draws.choice(idle, size=(800, 6 - affected))
+    adjust = {"benjamini_hochberg": benjamini_hochberg, "holm": holm}[correction]
+    found = [adjust(family)[0] < 0.05 for family in np.column_stack([own, shared, alone])]
+    assert power(correction) == np.mean(found) > 0
+    assert power("holm") < power("benjamini_hochberg")
 
 
 def test_nothing_holds_below_the_floor_of_the_test():

@@ -11,8 +11,7 @@ import errno
 import json
 import os
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -109,30 +108,30 @@ async def send(
     more: dict[str, Any] = {}
     if timeout_s is not None:
         more["timeout"] = aiohttp.ClientTimeout(total=timeout_s, sock_connect=session.timeout.sock_connect)
-    async with (
-        _translated_errors(session, url),
-        session.request(
+    try:
+        async with session.request(
             method, _parsed(url), data=body, headers=headers, allow_redirects=False, **more
-        ) as response,
-    ):
-        length = response.content_length
-        if length is not None and length <= max_bytes:
-            content = await response.read()
-        elif length is not None:
-            response.close()
-            raise _too_long(max_bytes)
-        else:
-            blocks = bytearray()
-            async for block in response.content.iter_chunked(_BLOCK_BYTES):
-                blocks += block
-                if len(blocks) > max_bytes:
-                    response.close()
-                    raise _too_long(max_bytes)
-            content = bytes(blocks)
-        encoding = response.headers.get("Content-Encoding")
-        if encoding:
-            content = _unpacked(content, encoding, max_bytes)
-        return HttpResponse(response.status, response.headers, content)
+        ) as response:
+            length = response.content_length
+            if length is not None and length <= max_bytes:
+                content = await response.read()
+            elif length is not None:
+                response.close()
+                raise _too_long(max_bytes)
+            else:
+                blocks = bytearray()
+                async for block in response.content.iter_chunked(_BLOCK_BYTES):
+                    blocks += block
+                    if len(blocks) > max_bytes:
+                        response.close()
+                        raise _too_long(max_bytes)
+                content = bytes(blocks)
+            encoding = response.headers.get("Content-Encoding")
+            if encoding:
+                content = _unpacked(content, encoding, max_bytes)
+            return HttpResponse(response.status, response.headers, content)
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+        raise _engine_error(error, session) from None
 
 
 def post_blocking(
@@ -167,27 +166,29 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
 
     async def fetch() -> None:
         headers = {"Range": f"bytes={start}-"} if start else {}
-        async with (
-            new_session(url, timeout_s=0, connect_timeout_s=timeout_s) as session,
-            _translated_errors(session, url),
-        ):
+        async with new_session(url, timeout_s=0, connect_timeout_s=timeout_s) as session:
             import aiohttp
 
             # A large file may take hours; only silence ends it.
             patience = aiohttp.ClientTimeout(total=None, sock_connect=timeout_s, sock_read=timeout_s)
-            async with session.get(
-                url, headers=headers, max_redirects=_MAX_REDIRECTS, timeout=patience
-            ) as response:
-                if response.status not in (200, 206):
-                    raise EngineError(
-                        f"HTTP {response.status}",
-                        status=response.status,
-                        retryable=is_retryable(response.status),
-                    )
-                offset = start if response.status == 206 else 0  # else the server sends the whole file again
-                async for block in response.content.iter_chunked(1 << 20):
-                    take(block, offset)
-                    offset += len(block)
+            try:
+                async with session.get(
+                    url, headers=headers, max_redirects=_MAX_REDIRECTS, timeout=patience
+                ) as response:
+                    if response.status not in (200, 206):
+                        raise EngineError(
+                            f"HTTP {response.status}",
+                            status=response.status,
+                            retryable=is_retryable(response.status),
+                        )
+                    offset = (
+                        start if response.status == 206 else 0
+                    )  # else the server sends the whole file again
+                    async for block in response.content.iter_chunked(1 << 20):
+                        take(block, offset)
+                        offset += len(block)
+            except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+                raise _engine_error(error, session) from None
 
     run_blocking(fetch())
 
@@ -200,37 +201,27 @@ def _parsed(url: str) -> Any:
     return URL(url)
 
 
-@asynccontextmanager
-async def _translated_errors(session: ClientSession, url: Any) -> AsyncIterator[None]:
-    """Lower-level failures as errors of ours, without the objects: some carry the request's headers."""
+def _engine_error(error: Exception, session: ClientSession) -> EngineError:
+    """A lower-level failure as an error of ours, without the object: some carry the request's headers."""
     import aiohttp
 
-    try:
-        yield
-    except EngineError:
-        raise
-    except asyncio.TimeoutError:
+    if isinstance(error, asyncio.TimeoutError):
         patience = session.timeout.total
         shown = f"no answer within {patience:g} s" if patience else "the server stopped sending"
-        raise EngineError(shown, retryable=True) from None
-    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
-        raise EngineError(f"cannot reach the server: {describe(error)}") from None
-    except (aiohttp.ClientError, OSError) as error:
-        hint = None
-        if isinstance(error, OSError) and error.errno in _OUT_OF_FILES:
-            hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
-        said = describe(error)
-        # A connection that broke may come back; where none is had, or nobody knows the name, there is no server.
-        down = hint is None and isinstance(error, aiohttp.ClientConnectorError)
-        if isinstance(error, aiohttp.ClientConnectorError):
-            number = error.os_error.errno or 0
-            reason = (
-                os.strerror(number) if number > 0 else error.os_error.strerror or describe(error.os_error)
-            )
-            said = f"no connection to {error.host}:{error.port} ({reason})"
-        raise EngineError(
-            f"cannot reach the server: {said}", hint=hint, retryable=True, unreachable=down
-        ) from None
+        return EngineError(shown, retryable=True)
+    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError)):
+        return EngineError(f"cannot reach the server: {describe(error)}")
+    hint = None
+    if isinstance(error, OSError) and error.errno in _OUT_OF_FILES:
+        hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
+    said = describe(error)
+    # A connection that broke may come back; where none is had, or nobody knows the name, there is no server.
+    down = hint is None and isinstance(error, aiohttp.ClientConnectorError)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0
+        reason = os.strerror(number) if number > 0 else error.os_error.strerror or describe(error.os_error)
+        said = f"no connection to {error.host}:{error.port} ({reason})"
+    return EngineError(f"cannot reach the server: {said}", hint=hint, retryable=True, unreachable=down)
 
 
 def _unpacked(content: bytes, encoding: str, max_bytes: int) -> bytes:

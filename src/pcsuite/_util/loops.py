@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 ResultT = TypeVar("ResultT")
@@ -77,6 +79,36 @@ async def run_in_thread(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         raise
     worker.join()
     return worker.result()
+
+
+_COLLECT_AFTER = 20_000
+_collecting_less = threading.Lock()
+_under_way: list[tuple[int, int, int]] = []
+
+
+@contextmanager
+def fewer_collections() -> Iterator[None]:
+    """Let Python look for reference cycles less often while calls are made, process-wide; afterwards as before.
+
+    Hundreds of calls under way are many young objects that Python goes through again and again and that nearly all end
+    without its help, and each look at everything else, which a run leaves alone, holds the loop up for as long as a
+    call takes. Whoever has set a higher threshold, or switched collection off, keeps that.
+    """
+    with _collecting_less:
+        thresholds = gc.get_threshold()
+        _under_way.append(thresholds)
+        if len(_under_way) == 1 and 0 < thresholds[0] < _COLLECT_AFTER:
+            gc.freeze()
+            gc.set_threshold(_COLLECT_AFTER, *thresholds[1:])
+    try:
+        yield
+    finally:
+        with _collecting_less:
+            earlier = _under_way.pop()
+            # The one that is left when the list is empty came first, and saw what was set before.
+            if not _under_way and 0 < earlier[0] < _COLLECT_AFTER:
+                gc.set_threshold(*earlier)
+                gc.unfreeze()
 
 
 class _LoopThread(threading.Thread, Generic[ResultT]):

@@ -12,12 +12,13 @@ from typing import Any
 from markupsafe import Markup
 
 from pcsuite import __version__
+from pcsuite._util.text import figure_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.errors import require
 from pcsuite.report import drawing
 from pcsuite.report.page import page_template, shared_style
-from pcsuite.report.wording import figure_text, p_text
+from pcsuite.report.wording import p_text
 
 _LINES_DRAWN = 4
 _WRAP = 88

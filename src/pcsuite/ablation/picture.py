@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.text import signed
 from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.verdicts import BlockVerdict
@@ -20,7 +21,7 @@ from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.errors import AnalysisError
 from pcsuite.prompts.verbatim import decode_chat
-from pcsuite.report.wording import counted, join_words, p_text, signed
+from pcsuite.report.wording import counted, join_words, p_text
 from pcsuite.stats import Estimate
 
 if TYPE_CHECKING:

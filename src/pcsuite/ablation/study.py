@@ -33,7 +33,7 @@ from pcsuite.ablation.arms import (
 from pcsuite.ablation.verdicts import least_items
 from pcsuite.config.definitions import ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
-from pcsuite.config.model_names import changed_entry
+from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import regime_id
@@ -403,10 +403,7 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
         spec = base.models[given]
         changes = dict(request.model_options)
         if request.base_url:
-            if "base_url" not in spec.provider_options():
-                problem = f"--base-url: model '{given}' (provider {spec.provider}) is not asked at an address"
-                raise ConfigError(problem, hint="name it by its server: --model openai/NAME")
-            changes["base_url"] = request.base_url
+            changes |= at_address(given, spec, request.base_url)
         spec = changed_entry(given, spec, changes) if changes else spec
     if request.effects:
         if spec.provider != SIMULATED:

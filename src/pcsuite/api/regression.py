@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.baseline import Baseline
 from pcsuite.analysis.compare import Comparison, Standing
 from pcsuite.analysis.load.item_scores import SCORE
@@ -53,11 +54,10 @@ class RegressionCheck:
             "no worse": f"no worse than {self.baseline.name} (non-inferior at a margin of {margin:g})",
             "undecided": f"neither worse nor shown to be no worse than {self.baseline.name} by {margin:g}",
         }[self.standing]
-        low, high = worst["delta_low"], worst["delta_high"]
-        limits = "" if low is None else f" [{low:+.3f}, {high:+.3f}]"
+        limits = limits_text(worst["delta_low"], worst["delta_high"], 3)
         figures = (
             f"score {worst['first']:.3f} → {worst['second']:.3f},"
-            f" difference {worst['delta']:+.3f}{limits}"
+            f" difference {signed(worst['delta'], 3)}{limits}"
             f" over {counted(worst['n_items'], 'item')}, {counted(moved, 'score')} moved"
         )
         left_out = (
@@ -68,14 +68,14 @@ class RegressionCheck:
         return f"{self.run}: {said} ({figures}{left_out})"
 
     def details(self, most: int = 12) -> str:
-        """The compared cells, and the items that broke.
+        """The compared cells, and the scores that are lower.
 
-        Of items that score lower than in the baseline the first ``most`` are named, with both scores.
+        Of items that score lower in a cell than in the baseline the first ``most`` are named, with both scores.
         """
         lines = [comparison_text(self.comparison, self.baseline.name, self.run)]
         broke = self.comparison.broke
         if broke:
-            lines += ["", f"items that score lower ({len(broke)}):"]
+            lines += ["", f"scores that are lower ({len(broke)}):"]
             lines += [
                 f"  {change.item_id} ({change.key.task}, {change.key.condition}): {change.first:g} → {change.second:g}"
                 for change in broke[:most]

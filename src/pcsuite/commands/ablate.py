@@ -89,7 +89,7 @@ _FLAGS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
         "--name": ("name of the run (default: the prompt file's)", {}),
         "--output-dir": ("folder of results (default: outputs)", {"default": "outputs", "metavar": "DIR"}),
         "--cache-dir": ("folder of items and responses (default: the profile's)", {"metavar": "DIR"}),
-        "--overwrite": ("start anew; an earlier log is set aside", _GIVEN),
+        "--overwrite": ("start anew; an earlier log, and what lies beside it, is set aside", _GIVEN),
     },
 }
 """Flags by the title of their group in the help, each with what it says there and what argparse needs."""

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.text import limits_text
 from pcsuite.commands import DIR
 from pcsuite.commands.options import (
     add_models,
@@ -24,7 +25,6 @@ from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
 from pcsuite.integrations.promptbench.block import run_promptbench
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.segments import log_exists
-from pcsuite.report.wording import limits_text
 
 
 def configure_helm(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from pcsuite.errors import ConfigError, Exit, LogError
 from pcsuite.logging.labels import Labels, labels_path, read_sample, sheet_csv, write_sample
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.manifest import read_manifest
+from pcsuite.logging.segments import Beside
 
 
 def configure_judge(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +89,7 @@ def _sample(args: argparse.Namespace) -> int:
         if spec is not None:
             loaded = load_items(spec.dataset, spec.split, Path(suite.profile.run.cache_dir))
             inputs |= {(task, item.item_id): item.input_text for item in loaded.items}
-    table = args.out or log.with_suffix(".to_label.csv")
+    table = args.out or Beside.TO_LABEL.of(log)
     try:
         replace_atomically(table, sheet_csv(sample, inputs, labels).encode("utf-8"))
     except OSError as error:

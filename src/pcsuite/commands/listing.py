@@ -23,6 +23,8 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
     "runs": ("name", "modified", "tasks", "models", "conditions", "planned_rows", "megabytes", "log"),
 }
 """What can be listed, and the columns of the table; JSON has more."""
+_MOST_NAMED = 5
+"""Conditions, tasks or models that the line of a run names; an ablation has dozens, which JSON lists."""
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +73,9 @@ def execute_list(args: argparse.Namespace) -> int:
         if isinstance(value, bool):
             return "✓" if value else ""
         if isinstance(value, list):
-            return " ".join(map(str, value))
+            most = _MOST_NAMED if args.what == "runs" else len(value)
+            left = f"… {len(value) - most} more" if len(value) > most else ""
+            return " ".join([*map(str, value[:most]), *filter(None, [left])])
         return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
     table = Table(box=None, header_style="bold", pad_edge=False)

@@ -45,10 +45,10 @@ def execute_log(args: argparse.Namespace) -> int:
 
     Raises ``LogError`` where there is no such log, and where it cannot be repaired.
     """
-    given = RunPaths(Path(args.run), Path(args.run).with_suffix(".prompts.z"))
+    given = RunPaths.beside(Path(args.run))
     # Of a log that was deleted while it was written there may be a rescue file alone.
     log = given.log if given.rescue.log.is_file() else find_log(args.run, args.output_dir)
-    paths = RunPaths(log, log.with_suffix(".prompts.z"))
+    paths = RunPaths.beside(log)
     wanted = None
     if args.config is not None:
         from pcsuite.runners.plan import build_plan

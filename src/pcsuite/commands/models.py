@@ -13,9 +13,9 @@ from typing import Any, Literal
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import underlying_stream
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import add_json_argument, print_json
+from pcsuite.commands.options import add_json_argument, key_values, print_json
 from pcsuite.config.definitions import ModelsFile, ModelSpec
-from pcsuite.config.model_names import NamedModels, model_by_name, provider_presets
+from pcsuite.config.model_names import NamedModels, at_address, changed_entry, model_by_name, provider_presets
 from pcsuite.config.prices import price_table, price_words
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
 from pcsuite.engines import weights as weight_files
@@ -36,6 +36,7 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
       pcsuite models pull                      # the embedded default
       pcsuite models pull qwen2.5-coder-0.5b
       pcsuite models check smollm2-135m groq/llama-3.1-8b-instant
+      pcsuite models check openai/my-model --base-url http://127.0.0.1:8000/v1
       pcsuite models providers                 # servers that PROVIDER/MODEL can name
       pcsuite models list --json
     """
@@ -52,6 +53,13 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         action.add_argument("ids", nargs="*", metavar="ID", help=what)
         action.add_argument("--models-file", **FILE, help="models file (default: models_v1.yaml)")
         add_json_argument(action)
+        if name == "check":
+            about = "address of an OpenAI-compatible server, with openai/NAME"
+            action.add_argument("--base-url", metavar="URL", help=about)
+            about = "override a key of the models' entries, e.g. api_key_env=VARIABLE with --base-url"
+            action.add_argument(
+                "--model-option", action="append", default=[], metavar="KEY=VALUE", help=about
+            )
         if name == "pull":
             action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
 
@@ -95,7 +103,13 @@ def execute_models(args: argparse.Namespace) -> int:
             print_json({"files": records})
         return 0
     failed = 0
-    for name, spec in [(name, _model(name, models)) for name in names]:  # a name that is none is bad input
+    changes = key_values(args.model_option, "--model-option", "api_key_env=MY_KEY")
+    asked = []
+    for name in names:  # a name that is none is bad input, before any is asked
+        spec = _model(name, models)
+        address = at_address(name, spec, args.base_url) if args.base_url else {}
+        asked.append((name, changed_entry(name, spec, {**changes, **address})))
+    for name, spec in asked:
         try:
             line = _check(name, spec)
             records.append({"id": name, "ok": True, "message": line})

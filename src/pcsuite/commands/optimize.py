@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from pcsuite._util.text import figure_text, limits_text, signed
 from pcsuite.commands import options
 from pcsuite.errors import ConfigError
 from pcsuite.optimization import METHODS
@@ -130,20 +131,20 @@ class _Progress:
 def _print_outcome(args: argparse.Namespace, outcome: search.OptimizeOutcome) -> None:
     document = outcome.document
     dev = document["dev"]
-    limits = "" if dev["J_low"] is None else f" [{dev['J_low']:.3f}, {dev['J_high']:.3f}]"
+    limits = limits_text(dev["J_low"], dev["J_high"], 3)
     print(
-        f"{document['task']} × {document['model']}: J {dev['J']:.3f}{limits} on"
-        f" {dev['items']} development items, {dev['J_corrected']:.3f} less the optimism of the choice; bare"
-        f" instruction {dev['baseline']['J']:.3f}; {document['candidates']} candidates, {outcome.spent_tokens:,} tokens"
+        f"{document['task']} × {document['model']}: J {figure_text(dev['J'], 3)}{limits} on"
+        f" {dev['items']} development items, {figure_text(dev['J_corrected'], 3)} less the optimism of the choice; bare"
+        f" instruction {figure_text(dev['baseline']['J'], 3)}; {document['candidates']} candidates,"
+        f" {outcome.spent_tokens:,} tokens"
         + (f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else "")
     )
     judged = "is made of" if document["makeup_by"] == "operators" else "does by its cues the work of"
     print(f"  the prompt {judged} {', '.join(document['makeup']) or 'no operator'}")
     for entry in document["ledger"]:
-        low, high = entry["effect_J_low"], entry["effect_J_high"]
-        limits = "" if low is None else f" [{low:+.3f}, {high:+.3f}]"
+        limits = limits_text(entry["effect_J_low"], entry["effect_J_high"], 3)
         print(
-            f"    {entry['operator']}: J {entry['effect_J']:+.3f}{limits},"
+            f"    {entry['operator']}: J {signed(entry['effect_J'], 3)}{limits},"
             f" earns its tokens: {entry['earns_its_tokens']}"
         )
     if document["condition_yaml"]:

@@ -14,7 +14,7 @@ from pcsuite.commands import DIR, options
 from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.prices import price_words
-from pcsuite.config.profile import Profile
+from pcsuite.config.profile import PreregistrationSection, Profile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.manifest import RegisteredPlan
@@ -184,7 +184,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cells", action="store_true", help=about)
     about = (
         "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
-        " regimes of a task)"
+        " regimes of a task, or over the contrasts that the profile registers)"
     )
     add = parser.add_argument_group("power", about).add_argument
     add("--power", action="store_true", help="show the smallest detectable gains and losses")
@@ -200,7 +200,8 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     about = "stated correlation of item means between conditions (default 0.5)"
     add("--correlation", type=float, default=0.5, help=about)
     add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
-    add("--alpha", type=float, default=0.05, help="two-sided level after correction (default 0.05)")
+    about = "two-sided level after correction (default: what the profile registers, else 0.05)"
+    add("--alpha", type=float, help=about)
     add("--target", type=float, default=0.8, help="wanted power (default 0.8)")
     about = (
         "comparisons of a task that have the effect, the others having none (default 1, the hardest to find)"
@@ -225,7 +226,11 @@ def execute_plan(args: argparse.Namespace) -> int:
     planned = plan_of(options.suite_from(args, options.stopping_overrides(args)))
     plan, estimates = planned.plan, planned.estimates
     registered = registered_plan(plan)  # so is one in what is registered
-    settings = options.settings_from(PowerSettings, args, power=args.target)
+    section = plan.suite.profile.preregistration
+    alpha = (
+        args.alpha if args.alpha is not None else PowerSettings().alpha if section is None else section.alpha
+    )
+    settings = options.settings_from(PowerSettings, args, power=args.target, alpha=alpha)
     if args.json:
         powers = plan_power(plan, settings, args.pilot) if asks_power else None
         options.print_json(_plan_document(plan, estimates, powers, registered))
@@ -282,7 +287,7 @@ def execute_plan(args: argparse.Namespace) -> int:
             console.print(f"  {line}")
     _print_registered(console, plan, registered)
     if asks_power:
-        _print_power(console, plan_power(plan, settings, args.pilot), settings)
+        _print_power(console, plan_power(plan, settings, args.pilot), settings, section)
     return 0
 
 
@@ -383,7 +388,12 @@ def _print_registered(console: Console, plan: Plan, registered: RegisteredPlan |
                 console.print(f"  {task.id}: {options.BY_ITEM_MEANS}")
 
 
-def _print_power(console: Console, designs: list[DesignPower], settings: PowerSettings) -> None:
+def _print_power(
+    console: Console,
+    designs: list[DesignPower],
+    settings: PowerSettings,
+    registered: PreregistrationSection | None,
+) -> None:
     from rich.table import Table
 
     table = Table("task", "model", "regime", title="smallest detectable effect")
@@ -417,8 +427,12 @@ def _print_power(console: Console, designs: list[DesignPower], settings: PowerSe
                 f" {design.items_to_hold} items needed[/yellow]"
             )
     hit = "one comparison has" if settings.affected == 1 else f"{settings.affected} comparisons have"
+    correction = "Benjamini–Hochberg over the comparisons of a task"
+    if registered is not None:
+        family = "of a task" if registered.family == "task" else "of all tasks"
+        correction = f"Holm over the registered contrasts {family}"
     console.print(
-        f"power {settings.power:g} of an adjusted p (Benjamini–Hochberg over the comparisons of a task, as in the"
+        f"power {settings.power:g} of an adjusted p ({correction}, as in the"
         f" report) below {settings.alpha:g} where {hit} the effect and the others none; sign-flip test over items,"
         " simulated; 'none': not even the largest possible change is found"
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pcsuite._util.text import limits_text, signed
 from pcsuite.api import runs
 from pcsuite.commands import FILE, options
 from pcsuite.config.load import Suite
@@ -55,7 +56,11 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags of the commands that write rows: ``--overwrite``, those of calls, those of the executor."""
-    parser.add_argument("--overwrite", action="store_true", help="start anew; an earlier log is set aside")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start anew; an earlier log, and what lies beside it, is set aside",
+    )
     options.add_stopping_arguments(parser)
     about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
     parser.add_argument("--deviation", metavar="REASON", help=about)
@@ -280,7 +285,7 @@ def print_summary(
         arm = f"{look.task} × {look.model} × {look.decoding}: {look.condition} against {look.baseline}"
         print(
             f"  {arm} is {look.verdict}"
-            f" after {look.items} items, {look.mean:+.3f} [{look.low:.3f}, {look.high:.3f}] ({end})"
+            f" after {look.items} items, {signed(look.mean, 3)}{limits_text(look.low, look.high, 3)} ({end})"
         )
     if summary.looks and (manifest := read_manifest(summary.paths.log)) is not None:
         judged = {look.task for look in summary.looks if look.metric == "task_score"}

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.text import limits_text, signed
 from pcsuite.commands import DIR, FILE
 from pcsuite.errors import DataError, Exit
 
@@ -452,7 +453,9 @@ def execute_verify_history(args: argparse.Namespace) -> int:
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
     moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
     shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
-    rows = [[one.field, _score(one.scores[0]), _score(one.scores[-1]), f"{one.change:+.3f}"] for one in shown]
+    rows = [
+        [one.field, _score(one.scores[0]), _score(one.scores[-1]), signed(one.change, 3)] for one in shown
+    ]
     print(_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
     if len(moved) > len(shown):
         print(f"… and {len(moved) - len(shown)} more (--all-fields)")
@@ -544,10 +547,10 @@ def _print_improvement(outcome: ImproveOutcome) -> None:
     result, best = outcome.result, outcome.result.best
     rows = []
     for step in result.steps:
-        change = "" if step.decision == "baseline" else f"{step.held_out_change:+.3f}"
+        change = "" if step.decision == "baseline" else signed(step.held_out_change, 3)
         if change and step.held_out_low is not None and step.held_out_high is not None:
-            change += f" [{step.held_out_low:+.3f}, {step.held_out_high:+.3f}]"
-        gap = f"{step.train_f1 - step.held_out_f1:+.3f}"
+            change += limits_text(step.held_out_low, step.held_out_high, 3)
+        gap = signed(step.train_f1 - step.held_out_f1, 3)
         scores = (f"{step.train_f1:.3f}", f"{step.held_out_f1:.3f}", gap, change)
         rows.append([str(step.iteration), f"v{step.prompt_version:03d}", *scores, step.decision, step.reason])
     headings = ("training F1", "held-out F1", "gap", "held-out change", "decision", "why")
@@ -565,7 +568,7 @@ def _print_improvement(outcome: ImproveOutcome) -> None:
     print(f"stopped: {why}")
     print(
         f"best: iteration {best.iteration}, prompt v{best.prompt_version:03d}, training F1 {best.train_f1:.3f},"
-        f" held-out F1 {best.held_out_f1:.3f}, gap {result.gap:+.3f}"
+        f" held-out F1 {best.held_out_f1:.3f}, gap {signed(result.gap, 3)}"
     )
     print(f"prompt: {outcome.folder / BEST_PROMPT}")
     cost = f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else ""

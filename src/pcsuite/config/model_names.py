@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError
 
 from pcsuite.config.definitions import Definition, ModelSpec
-from pcsuite.config.yaml_source import YamlSource, bundled_configs, plain_problem
+from pcsuite.config.yaml_source import YamlSource, bundled_configs, keyed_problems
 from pcsuite.errors import ConfigError, did_you_mean
 
 Feature = Literal["seed", "logprobs", "json_schema", "cached_tokens", "batches"]
@@ -134,12 +134,20 @@ def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> Mod
     try:
         return ModelSpec.model_validate({**kept, **changes})
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        problem = plain_problem([first], ModelSpec.model_fields)
         raise ConfigError(
-            f"options of model '{name}': " + (f"{key}: {problem}" if key else problem)
+            f"options of model '{name}': {keyed_problems(error, ModelSpec.model_fields)}"
         ) from None
+
+
+def at_address(name: str, spec: ModelSpec, url: str) -> dict[str, Any]:
+    """The key that has a model asked at another address, for :func:`changed_entry`.
+
+    Raises :class:`ConfigError` for a model that runs here, which is not asked at one.
+    """
+    if "base_url" not in spec.provider_options():
+        problem = f"--base-url: model '{name}' (provider {spec.provider}) is not asked at an address"
+        raise ConfigError(problem, hint="name it by its server: --model openai/NAME")
+    return {"base_url": url}
 
 
 class NamedModels(Mapping[str, ModelSpec]):

@@ -341,6 +341,19 @@ def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
     return f"{' or '.join(dict.fromkeys(wanted))} is wanted {got}"
 
 
+def keyed_problems(error: ValidationError, known: Iterable[str] = ()) -> str:
+    """What is wrong with values that did not come from a file: ``key: what is wrong`` of each, joined.
+
+    ``known`` are the keys that there are, for one that is none.
+    """
+    known = list(known)
+    found: dict[str, list[Any]] = {}
+    for entry in error.errors(include_url=False):
+        found.setdefault(".".join(map(str, entry["loc"])), []).append(entry)
+    said = {key: plain_problem(entries, known) for key, entries in found.items()}
+    return "; ".join(f"{key}: {problem}" if key else problem for key, problem in said.items())
+
+
 def _fields_at(model: type[BaseModel], keys: Sequence[str | int]) -> list[str]:
     """Field names of the model found by walking ``keys``; used for "did you mean"."""
     current: Any = model

@@ -25,7 +25,7 @@ from uuid import uuid4
 import msgspec
 
 from pcsuite._util.append import append_durably, read_lines
-from pcsuite._util.files import next_free, replace_atomically
+from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, shorten
@@ -59,11 +59,6 @@ def request_id(request: Request) -> str:
     48 hexadecimal digits, which every provider takes; the same call has the same id in every process.
     """
     return sha256_hex(f"{request.row}|{request.step}|{sha256_hex(request.prompt)}")[:48]
-
-
-def batches_folder(log: Path) -> Path:
-    """``<run>~batches`` beside the log ``<run>.jsonl``."""
-    return log.with_name(f"{log.stem}~batches")
 
 
 class _Note(msgspec.Struct, omit_defaults=True):
@@ -200,16 +195,6 @@ class BatchStore:
         return [
             batch for batch in self.batches.values() if batch.open and (model is None or batch.model == model)
         ]
-
-
-def set_aside(folder: Path) -> None:
-    """Move the batches of a run that starts anew out of the way, as its log is.
-
-    The folder gets the next free name (``….old-1``); nothing happens where there is none.
-    """
-    if not folder.exists():
-        return
-    folder.rename(next_free(lambda number: folder.with_name(f"{folder.name}.old-{number}")))
 
 
 def service_of(adapter: ModelAdapter, model_id: str) -> BatchService:

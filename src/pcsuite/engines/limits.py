@@ -107,8 +107,8 @@ class AdaptiveLimiter:
         self.peak_in_flight = 0
         self.cut_count = 0
         """How often the limit was halved."""
-        self.gate = asyncio.Semaphore(maximum)
-        """Entered for each call after the model's own permit is had; a session shares one among its models."""
+        self.gate: asyncio.Semaphore | None = None
+        """Entered for each call after the model's own permit is had: several models of a session share one."""
         self.longest_pause_s = 300.0
         """A server that asks for a longer wait is not waited for; its calls fail for good."""
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -123,8 +123,11 @@ class AdaptiveLimiter:
         """
         cuts_before = await self.acquire()
         try:
-            async with self.gate:
+            if self.gate is None:
                 result = await function(*arguments)
+            else:
+                async with self.gate:
+                    result = await function(*arguments)
         except EngineError as error:
             if is_overload(error):
                 wait = error.retry_after
@@ -266,7 +269,7 @@ def calls_cost(price: Price | None, calls: Iterable[Generation]) -> float | None
         tokens[0] += usage["prompt_tokens"]
         tokens[1] += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
         tokens[2] += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
-    return price.cost(*single) + price.cost(*batched, batch=True)
+    return price.cost(*single) + (price.cost(*batched, batch=True) if any(batched) else 0.0)
 
 
 TEMPLATE_ALLOWANCE = 128

@@ -27,7 +27,10 @@ from pcsuite.errors import EngineError
 FILE_NAME = "responses.sqlite"
 FORMAT = 1
 DEFAULT_MAX_BYTES = 4 << 30
-FLUSH_EVERY = 64
+FLUSH_EVERY = 512
+FLUSH_SECONDS = 1.0
+"""A new answer is written with those that wait when there are so many, or when the last were written so long ago: what
+ends a process costs a slow model's callers no more than the answers of a moment."""
 ROW_OVERHEAD_BYTES = 96
 """What a row takes beside its value: key, time, indexes."""
 KEEP_SHARE = 0.9
@@ -121,6 +124,7 @@ class ResponseCache:
         self._lock = threading.RLock()
         self._pending: dict[str, bytes] = {}
         self._touched: dict[str, float] = {}
+        self._flushed_at = self._clock()
         self._counts = {"hits": 0, "misses": 0, "puts": 0}
         with self._translated():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +166,7 @@ class ResponseCache:
             self._counts["hits"] += 1
             self._touched[key] = self._clock()
             # Times of use only decide what is evicted first; they can wait longer than answers.
-            if len(self._touched) >= 16 * FLUSH_EVERY:
+            if len(self._touched) >= 2 * FLUSH_EVERY:
                 self.flush()
         try:
             generation = msgspec.json.decode(value)
@@ -184,7 +188,7 @@ class ResponseCache:
     def put(self, key: str, generation: Generation) -> None:
         """Keep an answer under its :func:`response_key`; the first one stored under a key stays.
 
-        It is written with the next batch of 64, on ``flush`` or on ``close``.
+        It is written with the next batch, at once where the last one was a second ago, on ``flush`` or on ``close``.
         """
         # These two say how the answer was had this time, not what it is.
         stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
@@ -194,7 +198,7 @@ class ResponseCache:
             except UnicodeEncodeError:  # lone surrogates, which models emit
                 self._pending[key] = json.dumps(stored, ensure_ascii=False).encode("utf-8", "surrogatepass")
             self._counts["puts"] += 1
-            if len(self._pending) >= FLUSH_EVERY:
+            if len(self._pending) >= FLUSH_EVERY or self._clock() - self._flushed_at >= FLUSH_SECONDS:
                 self.flush()
 
     async def aget(self, key: str) -> Generation | None:
@@ -211,6 +215,7 @@ class ResponseCache:
         Eviction leaves 90 % of ``max_bytes``. A transaction that fails leaves everything pending.
         """
         with self._lock, self._translated():
+            self._flushed_at = self._clock()
             if not self._pending and not self._touched and not any(self._counts.values()):
                 return
             self._database.execute("BEGIN IMMEDIATE")

@@ -24,11 +24,12 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pcsuite._util.loops import fewer_collections
 from pcsuite._util.text import describe, read_json
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
-from pcsuite.config.yaml_source import plain_problem
+from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
@@ -60,7 +61,6 @@ from pcsuite.errors import (
     ErrorRateError,
     PcsuiteError,
     ServerDownError,
-    did_you_mean,
 )
 from pcsuite.prompts.conditions.conditions import PromptCondition
 
@@ -81,17 +81,8 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
     try:
         return adapter, adapter.Options.model_validate(spec.provider_options())
     except ValidationError as error:
-        problems = []
-        for entry in error.errors(include_url=False):
-            key = ".".join(str(part) for part in entry["loc"])
-            if entry["type"] == "extra_forbidden":
-                problems.append(f"unknown key '{key}' ({did_you_mean(key, adapter.Options.model_fields)})")
-            elif entry["type"] == "missing":
-                problems.append(f"'{key}' is required")
-            else:
-                said = plain_problem([entry])
-                problems.append(f"'{key}': {said}" if key else said)
-        raise ConfigError(f"model '{model_id}' (provider {spec.provider}): " + "; ".join(problems)) from None
+        problems = keyed_problems(error, adapter.Options.model_fields)
+        raise ConfigError(f"model '{model_id}' (provider {spec.provider}): {problems}") from None
 
 
 def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
@@ -178,9 +169,11 @@ class Session:
         inflight = self.max_inflight
         most = min(inflight, adapter.max_concurrency or inflight)
         limiter = limiter_of(model_id, most) if limiter_of is not None else AdaptiveLimiter(most)
-        limiter.gate = self.gate
         limiter.longest_pause_s = self.policy.max_retry_after_s
         client = self.clients[model_id] = ModelClient(model_id, adapter, self, limiter, most)
+        if len(self.clients) > 1:  # one alone is held to no more by its own limiter
+            for each in self.clients.values():
+                each.limiter.gate = self.gate
         return client
 
     def use_batches(self, folder: Path) -> None:
@@ -262,7 +255,8 @@ async def open_models(
     try:
         for model_id in dict.fromkeys(model_ids):
             session.add(model_id)
-        yield session
+        with fewer_collections():
+            yield session
     finally:
         try:
             await session.aclose()
@@ -302,7 +296,7 @@ class ModelClient:
         """What its calls cost; ``None`` where nobody has said."""
         self.batch_client: BatchClient | None = None
         """Where its calls go where they go through batches."""
-        self._limiter = limiter
+        self.limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
@@ -396,9 +390,13 @@ class ModelClient:
                 hint=TRIED_AGAIN,
             ) from error
 
-    async def _attempt(self, request: Request) -> Generation:
-        """One try; under a budget its worst case is set aside first, and replaced by what it used."""
-        budget, adapter, batch_client = self.session.budget, self.adapter, self.batch_client
+    async def _attempt(self, request: Request, *, at_once: bool = False) -> Generation:
+        """One try; under a budget its worst case is set aside first, and replaced by what it used.
+
+        ``at_once`` asks the server itself also where calls go through batches.
+        """
+        budget, adapter = self.session.budget, self.adapter
+        batch_client = None if at_once else self.batch_client
         if budget is not None:
             bound = request.prompt_tokens
             if bound is None:
@@ -412,7 +410,7 @@ class ModelClient:
             if batch_client is not None:
                 generation = await batch_client.answer(request)
             else:
-                generation = await self._limiter.call(generate, request)
+                generation = await self.limiter.call(generate, request)
         except BaseException as error:
             if budget is not None:
                 budget.settle_failure(reservation, error)
@@ -425,26 +423,40 @@ class ModelClient:
         """Why a constraint is not enforced on this model, or ``None`` if it is.
 
         Each kind of constraint is tried once with an absurd answer (the canary), each constraint with one token.
+        These calls are retried, limited and budgeted as any other, and raise what :meth:`ask` raises; they are
+        never read from the response cache nor kept there.
+        """
+        backend, kind = backend_for(self.adapter, constraint).name, constraint.kind
+        if (backend, kind) not in self._enforced_kinds:
+            self._enforced_kinds[backend, kind] = await is_enforced(self._force, kind, backend)
+        if not self._enforced_kinds[backend, kind]:
+            whose = "the model's" if backend == "native" else f"{backend}'s"
+            return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
+        if constraint not in self._refusals:
+            try:
+                await self._force(_canary_request(replace(constraint, backend=backend), 1))
+                self._refusals[constraint] = None
+            except ConstraintUnavailableError as error:
+                self._refusals[constraint] = str(error)
+        return self._refusals[constraint]
+
+    async def _force(self, request: Request) -> Generation:
+        """The server's own answer to a request of the canary.
+
+        Not the cache's: that another server, or this one before its last update, enforced a constraint proves
+        nothing of the rows to come.
         """
 
-        async def proof() -> str | None:
-            async with self.session.gate:
-                backend, kind = backend_for(self.adapter, constraint).name, constraint.kind
-                if (backend, kind) not in self._enforced_kinds:
-                    self._enforced_kinds[backend, kind] = await is_enforced(self.adapter, kind, backend)
-                if not self._enforced_kinds[backend, kind]:
-                    whose = "the model's" if backend == "native" else f"{backend}'s"
-                    return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
-                if constraint not in self._refusals:
-                    question = _canary_request(replace(constraint, backend=backend), 1)
-                    try:
-                        await generate_constrained(self.adapter, question)
-                        self._refusals[constraint] = None
-                    except ConstraintUnavailableError as error:
-                        self._refusals[constraint] = str(error)
-                return self._refusals[constraint]
+        async def attempt() -> Generation | ConstraintUnavailableError:
+            try:
+                return await self._attempt(request, at_once=True)
+            except ConstraintUnavailableError as refusal:
+                return refusal  # an answer as well, which no other try changes
 
-        return await self.retried(proof)
+        answer = await self.retried(attempt)
+        if isinstance(answer, ConstraintUnavailableError):
+            raise answer
+        return answer
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:
@@ -485,15 +497,16 @@ _CANARIES: dict[ConstraintKind, str] = {
 }
 
 
-async def is_enforced(adapter: ModelAdapter, kind: ConstraintKind, backend: str = "native") -> bool:
+async def is_enforced(
+    force: Callable[[Request], Awaitable[Generation]], kind: ConstraintKind, backend: str = "native"
+) -> bool:
     """Whether a constraint of that kind is really enforced: force an absurd answer and see it happen.
 
-    Other failures of the call are raised. ``backend`` names who is to enforce it.
+    ``force`` asks the model under the request's constraint; what it raises but for
+    :class:`ConstraintUnavailableError` is raised. ``backend`` names who is to enforce it.
     """
     try:
-        answer = await generate_constrained(
-            adapter, _canary_request(Constraint(kind, _CANARIES[kind], backend))
-        )
+        answer = await force(_canary_request(Constraint(kind, _CANARIES[kind], backend)))
     except ConstraintUnavailableError:
         return False
     if kind != "json_schema":

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from pcsuite.config.yaml_source import plain_problem
+from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.errors import ConfigError
 from pcsuite.evaluation.base import Evaluator
 from pcsuite.evaluation.own_scorer import OwnScorer, is_task_evaluator
@@ -53,7 +53,5 @@ def checked_options(kind: type[Evaluator], name: str, options: Mapping[str, Any]
     try:
         return kind.Options.model_validate(dict(options or {}))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        said = plain_problem([first], kind.Options.model_fields)
-        raise ConfigError(f"evaluator '{name}': option '{key}': {said}") from error
+        problems = keyed_problems(error, kind.Options.model_fields)
+        raise ConfigError(f"options of evaluator '{name}': {problems}") from error

@@ -140,7 +140,7 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
         audit = audit_log(paths)
         aside = _free_name(paths)
         stem = f"{paths.log.stem}~repair"
-        fresh = RunPaths(paths.log.with_name(f"{stem}.jsonl"), paths.prompts.with_name(f"{stem}.prompts.z"))
+        fresh = RunPaths.beside(paths.log.with_name(f"{stem}.jsonl"))
         for path in astuple(fresh):
             path.unlink(missing_ok=True)  # of a repair that was broken off
         _write_sound(paths, fresh)
@@ -275,14 +275,13 @@ def _stored_prompts(store: Path, wanted: set[str]) -> dict[str, str]:
 
 
 def _free_name(paths: RunPaths) -> RunPaths:
-    def named(log: Path) -> RunPaths:
-        return RunPaths(log, log.with_name(f"{log.stem}.prompts.z"))
-
     def taken(log: Path) -> bool:
-        files = named(log)
+        files = RunPaths.beside(log)
         return segments.log_exists(log) or files.prompts.exists() or files.rescue.log.exists()
 
-    return named(next_free(lambda number: paths.log.with_name(f"{paths.log.stem}.old-{number}.jsonl"), taken))
+    return RunPaths.beside(
+        next_free(lambda number: paths.log.with_name(f"{paths.log.stem}.old-{number}.jsonl"), taken)
+    )
 
 
 def _link_or_copy(path: Path, target: Path) -> None:

@@ -22,6 +22,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import table_delimiter
 from pcsuite.errors import DataError, LogError, did_you_mean
 from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
+from pcsuite.logging.segments import Beside
 
 CANNOT_TELL = "cannot tell"
 """A label that says that there is none: the answer counts as looked at, and has no gold value."""
@@ -71,17 +72,17 @@ class JudgeSample(msgspec.Struct):
 
 def sample_path(log: Path) -> Path:
     """``<run>.judge_sample.json`` beside the log."""
-    return log.with_suffix(".judge_sample.json")
+    return Beside.JUDGE_SAMPLE.of(log)
 
 
 def labels_path(log: Path) -> Path:
     """``<run>.labels.ndjson`` beside the log."""
-    return log.with_suffix(".labels.ndjson")
+    return Beside.LABELS.of(log)
 
 
 def check_path(log: Path) -> Path:
     """``<run>.judge_check.json`` beside the log: what ``pcsuite judge check`` found."""
-    return log.with_suffix(".judge_check.json")
+    return Beside.JUDGE_CHECK.of(log)
 
 
 def unit_id(task: str, item: str, answer: str, other: str = "") -> str:

@@ -131,6 +131,8 @@ class ResumeIndex:
             return True
         if key in self._failed:
             return False
+        if not self._count:
+            return False
         bucket = int.from_bytes(key[:8], "big") >> self._shift
         for index in range(self._starts[bucket], self._starts[bucket + 1]):
             if self._sorted[16 * index : 16 * index + 16] == key:
@@ -261,7 +263,12 @@ class RunPaths:
         RunPaths.of("outputs", "quickstart").log  # outputs/runs/quickstart.jsonl
         """
         folder = Path(output_dir) / "runs"
-        return cls(folder / f"{name}.jsonl", folder / f"{name}.prompts.z")
+        return cls.beside(folder / f"{name}.jsonl")
+
+    @classmethod
+    def beside(cls, log: Path) -> RunPaths:
+        """The files of a log by its own path."""
+        return cls(log, segments.Beside.PROMPTS.of(log))
 
     @property
     def rescue(self) -> RunPaths:
@@ -269,8 +276,7 @@ class RunPaths:
 
         ``pcsuite log check --repair`` puts the rows back from there.
         """
-        stem = f"{self.log.stem}{segments.PART_MARK}rescue"
-        return RunPaths(self.log.with_name(f"{stem}.jsonl"), self.log.with_name(f"{stem}.prompts.z"))
+        return RunPaths.beside(self.log.with_name(f"{self.log.stem}{segments.PART_MARK}rescue.jsonl"))
 
 
 class RunLog:
@@ -280,7 +286,8 @@ class RunLog:
     none; inside an event loop the rows of one turn of the loop go out as one write. Both files are synced to
     the disk at least every second or 200 rows; what a power cut takes with it is simply run again. With a
     ``rotation`` the file is closed at a size and goes on in a new one; readers see one log. ``overwrite`` moves an
-    earlier log and its prompts aside under the next free number.
+    earlier log and all that lies beside it (:class:`~pcsuite.logging.segments.Beside`) aside under the next free
+    number.
 
         with RunLog(RunPaths.of("outputs", "mine")) as log:
             if row.run_id not in log.index:
@@ -448,21 +455,25 @@ class RunLog:
                 raise
 
     def _set_aside(self) -> None:
-        """Give what the log has had so far the next free name; the log begins anew."""
+        """Give what the log has had so far, and all that lies beside it, the next free name; the log begins anew."""
         log = self.paths.log
         closed = segments.closed_segments(log)
-        if not closed and not self._file.size:
+        with_it = [what for what in segments.Beside if what.of(log).exists()]
+        if not closed and not self._file.size and not with_it:
             return
-        aside = next_free(lambda number: log.with_suffix(f".old-{number}.jsonl"), segments.log_exists)
+
+        def taken(path: Path) -> bool:
+            return segments.log_exists(path) or any(what.of(path).exists() for what in segments.Beside)
+
+        aside = next_free(lambda number: log.with_suffix(f".old-{number}.jsonl"), taken)
         old = self._file
         try:
             for segment in closed:
                 target = segments.closed_path(aside, segment.number)
                 ending = segments.COMPRESSED if segment.compressed else ""
                 segment.path.rename(target.with_name(target.name + ending))
-            for ending in (".prompts.z", ".manifest.json"):
-                if log.with_suffix(ending).exists():
-                    log.with_suffix(ending).rename(aside.with_suffix(ending))
+            for what in with_it:
+                what.of(log).rename(what.of(aside))
             log.rename(aside)
         except OSError as error:
             raise LogError(f"{log}: cannot be set aside ({error.strerror})") from error

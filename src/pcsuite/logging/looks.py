@@ -15,6 +15,7 @@ import msgspec
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.files import next_free
 from pcsuite.config.spellings import regime_id
+from pcsuite.logging.segments import Beside
 
 
 class ArmKey(NamedTuple):
@@ -65,7 +66,7 @@ class Look(msgspec.Struct, frozen=True):
 
 def looks_path(log: Path) -> Path:
     """``<run>.looks.ndjson`` beside the log ``<run>.jsonl``."""
-    return log.with_suffix(".looks.ndjson")
+    return Beside.LOOKS.of(log)
 
 
 def read_looks(log: Path) -> list[Look]:
@@ -94,7 +95,7 @@ class LooksFile:
         """Open the file of a ``log``; those of an earlier run that has been set aside (``fresh``) are set aside too."""
         path = looks_path(log)
         if fresh and path.exists():
-            path.rename(next_free(lambda number: log.with_suffix(f".old-{number}.looks.ndjson")))
+            path.rename(next_free(lambda number: looks_path(log.with_suffix(f".old-{number}.jsonl"))))
         self.earlier = read_looks(log)
         self._file = AppendFile(path)
 

@@ -15,6 +15,7 @@ import msgspec
 from pcsuite._util.files import replace_atomically
 from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
+from pcsuite.logging.segments import Beside
 
 
 class JudgeNote(msgspec.Struct, omit_defaults=True):
@@ -243,7 +244,7 @@ class MergedManifest(RunManifest):
 
 def manifest_path(log: Path) -> Path:
     """``<run>.manifest.json`` beside the log ``<run>.jsonl``."""
-    return log.with_suffix(".manifest.json")
+    return Beside.MANIFEST.of(log)
 
 
 def write_manifest(log: Path, manifest: RunManifest) -> None:

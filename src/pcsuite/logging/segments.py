@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -25,6 +26,34 @@ PART_MARK = "~"
 ``.``, ``_`` and ``-``), so the log of one run is never taken for a part of another's."""
 MAX_SEGMENT_BYTES = (1 << 32) - 1
 """A gzip file says its length in 32 bits, so no segment may be longer."""
+
+
+class Beside(Enum):
+    """What lies beside the log ``<run>.jsonl`` under the run's name, by the ending it has in place of ``.jsonl``.
+
+    All of it is about the rows of that log, so it goes with them when the log is set aside.
+    """
+
+    PROMPTS = ".prompts.z"
+    MANIFEST = ".manifest.json"
+    LOOKS = ".looks.ndjson"
+    ATTACKS = ".attacks.json"
+    JUDGE_SAMPLE = ".judge_sample.json"
+    TO_LABEL = ".to_label.csv"
+    LABELS = ".labels.ndjson"
+    JUDGE_CHECK = ".judge_check.json"
+    MARKS = ".marks.ndjson"
+    BATCHES = "~batches"
+
+    def of(self, log: Path) -> Path:
+        """Where it lies for a log, whether it is there or not.
+
+        >>> Beside.LABELS.of(Path("runs/sweep.jsonl")).name
+        'sweep.labels.ndjson'
+        """
+        return log.with_name(log.stem + self.value)
+
+
 _CHUNK_BYTES = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 """zlib's way of asking for a gzip header and trailer around the stream."""

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.evaluation.base import Answer, Evaluator, MetricValue
@@ -22,8 +24,7 @@ class Search(Protocol):
     async def __call__(self, query: str, k: int) -> list[Passage]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """What a program works on."""
 
     task_id: str

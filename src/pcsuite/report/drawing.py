@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.text import figure_text, limits_text
 from pcsuite.errors import require
 
 if TYPE_CHECKING:
@@ -314,11 +315,8 @@ def errorbar(
 
 def interval_text(value: float | None, low: float | None, high: float | None, digits: int = 2) -> str:
     """``0.62 [0.55, 0.69]``, or ``n/a``."""
-    if value is None:
-        return "n/a"
-    if low is None or high is None:
-        return f"{value:.{digits}f}"
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    limits = "" if value is None or low is None or high is None else limits_text(low, high, digits)
+    return figure_text(value, digits) + limits
 
 
 def reference_line(axes: Any, level: float, name: str) -> None:

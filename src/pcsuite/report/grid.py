@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pcsuite._util.text import figure_text, limits_text, signed
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.table import Column, Table, TableSpec
-from pcsuite.report.wording import figure_text, limits_text, p_text, signed
+from pcsuite.report.wording import p_text
 
 Record = Mapping[str, Any]
 LONGEST_NAME = 32

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
+from pcsuite._util.text import figure_text, limits_text, signed
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import ReportPage
 from pcsuite.report.verdicts import VerdictSentence
-from pcsuite.report.wording import counted, figure_text, limits_text, p_text, signed
+from pcsuite.report.wording import counted, p_text
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -112,8 +113,9 @@ def comparison_github(
 
 def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str, str]]) -> list[str]:
     """The items that score lower now, and how many score higher."""
-    broke, mended = comparison.broke, len(comparison.changes) - len(comparison.broke)
-    summary = f"{counted(len(broke), 'item')} broke, {mended} mended"
+    broke = comparison.broke
+    mended = [change for change in comparison.changes if change.second > change.first]
+    summary = f"{_items_of(broke)} broke, {_items_of(mended)} mended"
     if not broke:
         return [f"{summary}."]
 
@@ -129,6 +131,13 @@ def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str
     shown = table(("item", "where", "score", "answer before", "answer now"), rows)
     more = f"\n\n… and {len(broke) - _BROKE_SHOWN} more" if len(broke) > _BROKE_SHOWN else ""
     return [f"<details open><summary>{summary}</summary>\n\n{shown}{more}\n\n</details>"]
+
+
+def _items_of(changes: Sequence[ItemChange]) -> str:
+    """``4 items``, or ``4 items (12 scores)`` where they changed under several conditions or models."""
+    items = counted(len({(change.key.task, change.item_id) for change in changes}), "item")
+    scores = counted(len(changes), "score")
+    return items if items.split()[0] == scores.split()[0] else f"{items} ({scores})"
 
 
 def _standing(comparison: Comparison, first: str, second: str) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite import __version__
+from pcsuite._util.text import figure_text, signed
 from pcsuite.analysis.alarms import Alarm
 from pcsuite.analysis.analyse import Analysis, analyse_scores
 from pcsuite.analysis.contrasts import CONTROL
@@ -21,7 +22,7 @@ from pcsuite.analysis.table import number
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.folders import record_owner, report_folders
 from pcsuite.report.verdicts import TOKENS, headline, is_significant
-from pcsuite.report.wording import MOST_ALARMS, counted, figure_text, planned_lines, signed
+from pcsuite.report.wording import MOST_ALARMS, counted, planned_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pcsuite._util.text import figure_text
 from pcsuite.analysis.analyse import ALL_TABLES, Analysis
 from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
@@ -20,7 +21,7 @@ from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
 from pcsuite.report import grid
 from pcsuite.report.grid import Extra, GridCell, Section, table_grid, text_column
-from pcsuite.report.wording import figure_text, p_text
+from pcsuite.report.wording import p_text
 
 Record = Mapping[str, Any]
 MOST_SHOWN = 2_000

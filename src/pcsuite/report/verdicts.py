@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
+from pcsuite._util.text import figure_text, signed
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
-from pcsuite.report.wording import counted, figure_text, join_words, p_text, signed
+from pcsuite.report.wording import counted, join_words, p_text
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]

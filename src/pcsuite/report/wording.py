@@ -7,45 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pcsuite._util.text import signed
+
 MOST_ALARMS = 6
 """Alarms that stand before the results; those of a large study are many, and the rest comes after or folded."""
-
-
-def figure_text(value: Any, digits: int = 2) -> str:
-    """A number for a sentence: ``digits`` decimals, none for numbers from 100, ``n/a`` for none.
-
-    What rounds to 0 has no sign.
-
-    >>> figure_text(0.1234), figure_text(1234.5), figure_text(-0.001), figure_text(None)
-    ('0.12', '1,234', '0.00', 'n/a')
-    """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "n/a"
-    if abs(float(value)) >= 100:
-        return f"{float(value):,.0f}"
-    text = f"{float(value):.{digits}f}"
-    return text.removeprefix("-") if float(text) == 0 else text
-
-
-def signed(value: Any, digits: int = 2) -> str:
-    """A difference with its sign; what rounds to 0 has none of its own.
-
-    >>> signed(0.1), signed(-0.1), signed(-0.001)
-    ('+0.10', '-0.10', '0.00')
-    """
-    text = figure_text(value, digits)
-    return text if text == "n/a" or value < 0 else f"+{text}"
-
-
-def limits_text(low: Any, high: Any, digits: int = 2) -> str:
-    """An interval after its figure, with the blank before it; nothing where there is none.
-
-    >>> limits_text(-0.1, 0.25), limits_text(None, None)
-    (' [-0.10, 0.25]', '')
-    """
-    if low is None and high is None:
-        return ""
-    return f" [{figure_text(low, digits)}, {figure_text(high, digits)}]"
 
 
 def p_text(value: Any) -> str:

@@ -14,10 +14,11 @@ from pathlib import Path
 from pcsuite._util.files import replace_atomically
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import Generation, Request
-from pcsuite.engines.batches import AnswerFile, batches_folder, export_line, read_answer_file, request_id
+from pcsuite.engines.batches import AnswerFile, export_line, read_answer_file, request_id
 from pcsuite.engines.session import ModelClient, Session, open_models
 from pcsuite.errors import ConfigError, EngineError, LogError
 from pcsuite.logging.log import RunLog
+from pcsuite.logging.segments import Beside
 from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.pipeline import Pipeline, Unanswered, Work, git_commit
 from pcsuite.runners.plan import NotApplicable, Plan, Unit, refuse_judges
@@ -124,7 +125,7 @@ class _Offline:
     """A plan's rows, answered from what files have brought so far."""
 
     def __init__(self, plan: Plan, session: Session, log: RunLog) -> None:
-        folder = batches_folder(log.paths.log)
+        folder = Beside.BATCHES.of(log.paths.log)
         self.answers = {name: AnswerFile(folder, name) for name in plan.scope.models}
         commit = git_commit(plan.suite.path.resolve().parent)
         work = Work(plan, None, registered_perturbation, use_cache=False, commit=commit)

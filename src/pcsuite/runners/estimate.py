@@ -21,6 +21,7 @@ from pcsuite.runners.registration import planned_contrasts
 from pcsuite.stats.f1 import linearised_f1
 from pcsuite.stats.power import (
     BinaryWorld,
+    Correction,
     PairedWorld,
     achieved_power,
     items_to_hold,
@@ -205,6 +206,8 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     """
     measured = _pilot(pilot, plan) if pilot is not None else {}
     families = family_sizes(plan)
+    registered = plan.suite.profile.preregistration is not None
+    correction: Correction = "holm" if registered else "benjamini_hochberg"
     stated = BinaryWorld(settings.accuracy, settings.correlation, settings.noise)
     designs: dict[DesignKey, list[Cell]] = defaultdict(list)
     for cell in plan.cells:
@@ -221,7 +224,9 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         # Designs that differ in nothing but their names are simulated once.
         sort = (id(world), items, replicates, greedy, families[key[0]])
         if sort not in known:
-            known[sort] = _design(key, items, replicates, families[key[0]], world, settings, greedy=greedy)
+            known[sort] = _design(
+                key, items, replicates, families[key[0]], correction, world, settings, greedy=greedy
+            )
         measure = cells[0].task.evaluator.pooling
         results.append(replace(known[sort], key=key, from_pilot=key in measured, measure=measure))
     return results
@@ -249,13 +254,19 @@ def _design(
     items: int,
     replicates: int,
     comparisons: int,
+    correction: Correction,
     world: PairedWorld,
     settings: PowerSettings,
     *,
     greedy: bool,
 ) -> DesignPower:
     affected = min(settings.affected, comparisons)
-    family: dict[str, Any] = {"alpha": settings.alpha, "comparisons": comparisons, "affected": affected}
+    family: dict[str, Any] = {
+        "alpha": settings.alpha,
+        "comparisons": comparisons,
+        "affected": affected,
+        "correction": correction,
+    }
     wanted = None
     gain, loss = (
         minimal_detectable_effect(

@@ -88,8 +88,7 @@ class Work:
     """Constraints, by model, that could not be tried on it, and why; their rows fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRow:
+class FinishedRow(msgspec.Struct, frozen=True):
     """A row as the log takes it, and what the progress display wants to know of it."""
 
     run_id: str
@@ -188,12 +187,11 @@ class Pipeline:
         """
         cell, item, task = unit.cell, unit.item, unit.cell.task
         client = self.session.clients[cell.model_id]
-        prompt, record, constraint = "", NO_PROMPT, cell.constraint
-        generation, parsed, honoured = None, None, False
+        prompt, record, stage = "", NO_PROMPT, PREPARING
+        generation, parsed, honoured, lost = None, None, False, False
         metrics: dict[str, object] = {}
         errors: list[str] = []
         judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
-        stage, lost = PREPARING, False
         try:
             ready = await self._ready(unit, client)
             prompt, record = ready.prompt.text, ready.record
@@ -216,20 +214,8 @@ class Pipeline:
                 metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
             stage = SCORING
             evaluation = score_answer(task.evaluator, item, outcome)
-            # A row has one answer and no entropy; the name stands for what summaries fill in.
-            scored: dict[str, object] = {**evaluation.metrics, **metrics, "entropy_cat": None}
-            if task.spec.retrieval:
-                scored["retrieval"] = outcome.retrieved is not None
-            for name, value in outcome.metrics.items():
-                scored[f"{PROGRAM_METRIC}{name}"] = value
-            last = outcome.calls[-1] if outcome.calls else None
-            if last is not None and "logprobs" in last and last["text"] == outcome.text:
-                tokens, read = last["logprobs"], evaluation.parsed
-                scored[PERPLEXITY] = perplexity(tokens)
-                scored[LABEL_PROBABILITY] = label_probability(tokens, read.answer, read.fields)
-            if constraint is not None:
-                scored["constraint_failed"] = constraint_failed(constraint, outcome, evaluation)
-            metrics, parsed = scored, evaluation.parsed
+            metrics = {**evaluation.metrics, **metrics, **more_metrics(unit, outcome, evaluation)}
+            parsed = evaluation.parsed
         except (BudgetExceededError, ErrorRateError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
@@ -392,6 +378,27 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
         batch=batch,
     )
     return record, usage
+
+
+def more_metrics(unit: Unit, outcome: Outcome, evaluation: Evaluation) -> dict[str, object]:
+    """What a row logs of an answer that its scorer does not measure.
+
+    Whether it looked anything up, what its program counted, how probable its tokens were, whether its constraint held.
+    """
+    # A row has one answer and no entropy; the name stands for what summaries fill in.
+    metrics: dict[str, object] = {"entropy_cat": None}
+    if unit.cell.task.spec.retrieval:
+        metrics["retrieval"] = outcome.retrieved is not None
+    for name, value in outcome.metrics.items():
+        metrics[f"{PROGRAM_METRIC}{name}"] = value
+    last = outcome.calls[-1] if outcome.calls else None
+    if last is not None and "logprobs" in last and last["text"] == outcome.text:
+        tokens, read = last["logprobs"], evaluation.parsed
+        metrics[PERPLEXITY] = perplexity(tokens)
+        metrics[LABEL_PROBABILITY] = label_probability(tokens, read.answer, read.fields)
+    if unit.cell.constraint is not None:
+        metrics["constraint_failed"] = constraint_failed(unit.cell.constraint, outcome, evaluation)
+    return metrics
 
 
 def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Evaluation) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 
 from pcsuite._util.hashing import digest, sha256_hex
@@ -173,8 +174,7 @@ class NotApplicable:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True):
     """One row to be: a value that is built, hashed, run and logged."""
 
     cell: Cell

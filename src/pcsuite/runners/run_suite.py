@@ -18,7 +18,7 @@ from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.items import closed_answers, majority_class
 from pcsuite.engines.adapters.base import Constraint
-from pcsuite.engines.batches import BatchStore, batches_folder, set_aside
+from pcsuite.engines.batches import BatchStore
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import ConfigError, EngineError, LogError
 from pcsuite.evaluation.judged import judge_fingerprint
@@ -35,6 +35,7 @@ from pcsuite.logging.manifest import (
     read_manifest,
     write_manifest,
 )
+from pcsuite.logging.segments import Beside
 from pcsuite.prompts.compiled import compiled_path, read_compiled_file
 from pcsuite.runners.edits import Perturber, registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice, phases
@@ -278,9 +279,8 @@ async def _run(
     commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit, batch)
     async with EXECUTORS.get(executor.name)(work, executor, quiet=quiet) as opened:
-        with RunLog.of(run, overwrite=run.overwrite) as log:
-            if run.overwrite:
-                set_aside(batches_folder(log.paths.log))
+        # A further block adds to the log that is there: setting it aside would take the run it belongs to away.
+        with RunLog.of(run, overwrite=run.overwrite and not plan.scope.block) as log:
             registered = None
             _check_scorers(plan, log)
             if not plan.scope.block:
@@ -372,7 +372,7 @@ def check_batches(plan: Plan, executor: ExecutorChoice) -> None:
 
 def _refuse_open_batches(log: Path) -> None:
     """Calls that are under way in batches must not be made a second time one by one."""
-    folder = batches_folder(log)
+    folder = Beside.BATCHES.of(log)
     under_way = BatchStore(folder).open_batches() if folder.is_dir() else []
     if under_way:
         requests = sum(len(batch.ids) for batch in under_way)

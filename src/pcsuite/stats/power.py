@@ -1,7 +1,7 @@
 """Planning: what a paired design can find with the very test and correction that the report uses.
 
 Power is simulated, not read off a formula: the exact sign-flip test has a least p-value (2/2ⁿ) and is conservative
-where scores tie, which a t formula knows nothing of, and Benjamini–Hochberg's threshold depends on the family. A
+where scores tie, which a t formula knows nothing of, and the corrected threshold depends on the family. A
 *world* says how the scores of two conditions on one item arise; items are independent, so a study is one multinomial
 draw of item differences, and a power takes milliseconds whatever the number of items.
 
@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,8 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import FloatArray, Rng, as_matrix, as_pair
 from pcsuite.stats.permutation import PERMUTATIONS, smallest_p
 
+Correction = Literal["benjamini_hochberg", "holm"]
+"""How p-values of a family are adjusted, by the name of the function in :mod:`pcsuite.stats.permutation`."""
 STUDIES = 4_000
 """Simulated studies behind a power: its standard error is at most 0.008."""
 MOST_ITEMS = 2_000_000
@@ -218,10 +220,13 @@ def achieved_power(
     alpha: float = 0.05,
     comparisons: int = 1,
     affected: int = 1,
+    correction: Correction = "benjamini_hochberg",
     studies: int = STUDIES,
 ) -> float:
-    """Chance (0..1) that a true ``effect`` is found: its sign-flip p-value, adjusted by Benjamini–Hochberg over the
+    """Chance (0..1) that a true ``effect`` is found: its sign-flip p-value, adjusted by ``correction`` over the
     ``comparisons`` of its family, lies below ``alpha``.
+
+    Reports judge by Benjamini–Hochberg, contrasts that were registered by Holm.
 
     ``affected`` of the comparisons have this effect, the others none (1, the default, is the least favourable);
     comparisons are taken to be independent, which a shared control changes by less than 0.03. Raises ``AnalysisError``
@@ -249,8 +254,13 @@ def achieved_power(
         ],
         axis=1,
     )
-    # An effect is found where p < alpha * k / m, with k the findings there would be if its own p were 0.
     others.sort(axis=1)
+    if correction == "holm":
+        # Step down: with the k smallest of the others rejected, an effect is where p < alpha / (m - k).
+        passed = others < alpha / np.arange(comparisons, 1, -1)
+        rejected = np.where(passed.all(1), comparisons - 1, np.argmin(passed, axis=1))
+        return float((own < alpha / (comparisons - rejected)).mean())
+    # Step up: an effect is found where p < alpha * k / m, with k the findings there would be if its own p were 0.
     ranks = np.arange(2, comparisons + 1)
     reached = others < alpha * ranks / comparisons
     findings = np.where(reached.any(1), comparisons - np.argmax(reached[:, ::-1], axis=1), 1)
@@ -267,6 +277,7 @@ def minimal_detectable_effect(
     power: float = 0.8,
     comparisons: int = 1,
     affected: int = 1,
+    correction: Correction = "benjamini_hochberg",
     loss: bool = False,
 ) -> float | None:
     """Smallest mean difference found with the wanted power (see :func:`achieved_power`), to within 0.001.
@@ -279,7 +290,7 @@ def minimal_detectable_effect(
     True
     """
     _check_rates(alpha, power, comparisons)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected)
+    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
     far = world.room[0] if loss else world.room[1]
     if not reaches(far, items, replicates):
         return None
@@ -300,6 +311,7 @@ def required_items(
     power: float = 0.8,
     comparisons: int = 1,
     affected: int = 1,
+    correction: Correction = "benjamini_hochberg",
 ) -> int | None:
     """Items needed to find ``effect``; ``None`` where two million do not suffice.
 
@@ -308,7 +320,7 @@ def required_items(
     True
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected)
+    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
     return _smallest(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
 
 
@@ -322,6 +334,7 @@ def required_replicates(
     power: float = 0.8,
     comparisons: int = 1,
     affected: int = 1,
+    correction: Correction = "benjamini_hochberg",
 ) -> int | None:
     """Replicates per item needed to find ``effect`` with these items; ``None`` where not even 100 suffice.
 
@@ -329,12 +342,18 @@ def required_replicates(
     2
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected)
+    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
     return _smallest(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
 
 
 def _reaching(
-    rng: Rng, world: PairedWorld, alpha: float, power: float, comparisons: int, affected: int
+    rng: Rng,
+    world: PairedWorld,
+    alpha: float,
+    power: float,
+    comparisons: int,
+    affected: int,
+    correction: Correction,
 ) -> Callable[[float, int, int], bool]:
     """Whether a design reaches the power; every question gets the same random numbers, so that answers are ordered."""
     _check_rates(alpha, power, comparisons)
@@ -350,6 +369,7 @@ def _reaching(
             alpha=alpha,
             comparisons=comparisons,
             affected=affected,
+            correction=correction,
         )
         return found >= power
 

@@ -30,7 +30,7 @@ from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
 from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
-from pcsuite.logging.segments import log_segments
+from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
 from pcsuite.view.runs import RunEntry, RunTotals, cost_of
@@ -430,7 +430,7 @@ class OpenRun:
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""
         try:
-            found = read_prompts(self.log.with_suffix(".prompts.z"), [name for name in hashes if name])
+            found = read_prompts(Beside.PROMPTS.of(self.log), [name for name in hashes if name])
             return {name: readable(text) for name, text in found.items()}
         except LogError:
             return {}

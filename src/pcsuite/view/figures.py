@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.text import figure_text, limits_text
 from pcsuite.errors import require
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
 from pcsuite.stats.rates import pareto_front
@@ -382,8 +383,8 @@ def _level(
 
 
 def _words(level: Level) -> str:
-    limits = "" if level.low != level.low else f" [{level.low:.3f}, {level.high:.3f}]"
-    return f"{level.value:.3f}{limits} on {level.n:,} item{'' if level.n == 1 else 's'}"
+    limits = "" if level.low != level.low else limits_text(level.low, level.high, 3)
+    return f"{figure_text(level.value, 3)}{limits} on {level.n:,} item{'' if level.n == 1 else 's'}"
 
 
 def _padded_range(values: Iterable[float]) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pcsuite.errors import ConfigError
 from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
+from pcsuite.logging.segments import Beside
 
 LABELS = ("right", "wrong", "bad truth", "interesting")
 
@@ -33,7 +34,7 @@ class Marks:
     """The marks of one run."""
 
     def __init__(self, log: Path) -> None:
-        self.path = log.with_suffix(".marks.ndjson")
+        self.path = Beside.MARKS.of(log)
         self._notes: NoteFile[tuple[str, str], Mark] = NoteFile(self.path, Mark)
 
     def read(self) -> dict[tuple[str, str], Mark]:

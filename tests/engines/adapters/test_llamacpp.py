@@ -9,11 +9,13 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 
 import jsonschema
 import pytest
 
 from pcsuite.cli import main
+from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.llamacpp import (
     RANDOM_SEED,
@@ -139,7 +141,7 @@ def test_seeds_matter_only_when_sampling(embedded):
 @pytest.mark.model
 @pytest.mark.parametrize("kind", ["json_schema", "regex", "cfg"])
 def test_the_canary_sings(embedded, kind):
-    assert asyncio.run(is_enforced(embedded, kind)) is True
+    assert asyncio.run(is_enforced(partial(generate_constrained, embedded), kind)) is True
 
 
 SCHEMA = {

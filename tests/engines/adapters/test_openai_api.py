@@ -4,9 +4,11 @@ import asyncio
 import json
 import logging
 import traceback
+from functools import partial
 
 import pytest
 
+from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.session import ABSURD, is_enforced
@@ -236,7 +238,7 @@ def test_the_canary_tells_obedient_servers_from_deaf_ones():
     async def check(server, kind):
         adapter = adapter_for(server, structured="structured_outputs")
         try:
-            return await is_enforced(adapter, kind)
+            return await is_enforced(partial(generate_constrained, adapter), kind)
         finally:
             await adapter.aclose()
 

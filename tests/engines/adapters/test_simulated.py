@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import time
+from functools import partial
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from scipy.stats import norm
 from simulated_truth import true_accuracy, true_effect
 
 from pcsuite._util.hashing import sha256_hex
+from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import (
     OPENING,
@@ -185,7 +187,7 @@ def test_failures_can_be_rehearsed():
 @pytest.mark.parametrize("kind", ["json_schema", "regex", "cfg"])
 def test_the_canary_is_not_fooled_by_simulated_trouble(kind):
     model = adapter(abstain_rate=0.999, error_rate=0.5, fatal_error_rate=0.5)
-    assert asyncio.run(is_enforced(model, kind)) is True
+    assert asyncio.run(is_enforced(partial(generate_constrained, model), kind)) is True
 
 
 def test_usage_is_plausible_and_within_the_limit():

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.contrasts import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
@@ -135,7 +136,7 @@ def _attributed(
             notes.append(f"over the {found.orders:,.0f} orders whose every step was run, not all")
         if found.pairs is not None:
             limits = found.pairs
-            notes.append(f"{PAIRED}: {limits.value:+.2f} [{limits.low:.2f}, {limits.high:.2f}]")
+            notes.append(f"{PAIRED}: {signed(limits.value)}{limits_text(limits.low, limits.high)}")
         records.append(
             {
                 "metric": metric,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pcsuite._util.files import replace_atomically
+from pcsuite._util.text import figure_text, limits_text
 from pcsuite.analysis.judging import EVERY_CONDITION, JudgeAgreement
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.errors import LogError
@@ -173,6 +174,6 @@ def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> Judge
                 words += ", of which κ cannot be told"
             else:
                 chance = " and not shown to beat chance" if low is not None and low <= 0 else ""
-                words += f"{chance} (κ {kappa:.2f} [{low:.2f}, {high:.2f}])"
+                words += f"{chance} (κ {figure_text(kappa)}{limits_text(low, high)})"
             found.words[task] = words
     return found

@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
 from pcsuite.analysis.twins import CONSTRAINT, LOOP, CellPair, constraints
 from pcsuite.analysis.verdicts.evidence import (
@@ -150,7 +151,9 @@ def constraint_tradeoff(
     ]
     failed = f"{np.mean(failures):.1%}" if failures else "unknown"
     spent = (
-        tokens.words() if tokens.untested else f"{tokens.value:+.1f} [{tokens.low:.1f}, {tokens.high:.1f}]"
+        tokens.words()
+        if tokens.untested
+        else signed(tokens.value, 1) + limits_text(tokens.low, tokens.high, 1)
     )
     words = (
         f"entropy {parts[0]} ({steadier.words()}), validity {parts[1]} ({readable.words()}). Price against the free"

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
@@ -232,7 +233,7 @@ class Effect:
         """``+0.120 [0.050, 0.190]``, or why there is no figure."""
         if self.untested:
             return f"not tested ({self.untested})"
-        return f"{self.value:+.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return signed(self.value, 3) + limits_text(self.low, self.high, 3)
 
 
 def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pcsuite._util.text import figure_text
 from pcsuite.analysis.table import Column, TableSpec, interval, number
 from pcsuite.analysis.verdicts.evidence import ALPHA, Effect
 
@@ -133,7 +134,9 @@ def scope_words(effect: Effect) -> str:
     cells, tasks = effect.cells, effect.tasks
     words = f"over {cells} pair{_s(cells)} of cells, {tasks} task{_s(tasks)}, {effect.items} items"
     if effect.new_task:
-        words += f" (a new task of this kind: {effect.new_task[0]:.3f} to {effect.new_task[1]:.3f})"
+        words += (
+            f" (a new task of this kind: {' to '.join(figure_text(limit, 3) for limit in effect.new_task)})"
+        )
     if effect.opposed:
         words += f"; reliably the other way on {', '.join(effect.opposed)}"
     return words

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from pcsuite._util.text import signed
 from pcsuite.analysis.load.item_scores import CellKey
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.replicates import EqualTokenArms
@@ -219,7 +220,7 @@ def _restriction_beats_retry(retries: Sequence[EqualTokenArms]) -> Finding:
     if unrestricted:
         words += (
             " Against every retry that fits in the same completion limit, whatever it cost:"
-            f" {np.mean(unrestricted):+.3f}."
+            f" {signed(float(np.mean(unrestricted)), 3)}."
         )
     return finding(statement, words, judge(effect, -1), effect)
 

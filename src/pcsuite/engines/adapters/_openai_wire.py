@@ -35,6 +35,7 @@ ENFORCED: Mapping[Structured, frozenset[ConstraintKind]] = {
 """Which constraints a server's dialect can express. Whether the server obeys is for the canary to say."""
 
 FINISH_NOT_GIVEN = "not_given"
+_USUAL_FINISHES = frozenset({"stop", "length", "tool_calls", "content_filter"})
 _MOST_TOKENS = 10**9
 _MOST_LOGPROB = 1e-3
 """A little above 0 is rounding, more is no logarithm of a probability."""
@@ -87,7 +88,8 @@ def build_request(
         body["n"] = samples
     if logprobs:
         body["logprobs"] = True
-    body = {name: value for name, value in body.items() if name not in omit}
+    for name in omit:
+        body.pop(name, None)
     if constraint is not None:
         body |= _constraint_fields(constraint, structured)
     if tools:
@@ -157,20 +159,23 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
     names it, retryable unless the server's own code says otherwise.
     """
     answer = checked_answer(answer)
-    logprobs: list[list[tuple[str, float]] | None] = [None]
+    generations: list[Generation] = []
     try:
         if path == "/api/chat":
-            said = [(_plain_text(answer["message"]["content"]), answer.get("done_reason"))]
+            text = _plain_text(answer["message"]["content"])
+            generations.append(_generation(text, answer.get("done_reason")))
             usage = read_usage(answer, "prompt_eval_count", "eval_count")
         else:
             choices = answer["choices"]
             choices[0]  # an empty list is an error here
-            said = [(_text_of(choice["message"]), choice.get("finish_reason")) for choice in choices]
-            listed = [choice.get("logprobs") for choice in choices]
-            logprobs = [
-                token_logprobs(sent.get("content"), "token", "logprob") if isinstance(sent, dict) else None
-                for sent in listed
-            ]
+            for choice in choices:
+                made = _generation(_text_of(choice["message"]), choice.get("finish_reason"))
+                sent = choice.get("logprobs")
+                if isinstance(sent, dict) and (
+                    tokens := token_logprobs(sent.get("content"), "token", "logprob")
+                ):
+                    made["logprobs"] = tokens
+                generations.append(made)
             counts = answer.get("usage") or {}
             details = counts.get("prompt_tokens_details")
             cached = details.get("cached_tokens") if isinstance(details, dict) else None
@@ -179,23 +184,24 @@ def parse_answers(answer: Any, path: str) -> list[Generation]:
             usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
     except (KeyError, IndexError, TypeError, AttributeError) as lack:
         raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
-    texts = [text for text, _ in said]
-    generations: list[Generation] = [
-        {
-            "text": text,
-            "finish_reason": shorten(finish, 80) if isinstance(finish, str) else FINISH_NOT_GIVEN,
-            "latency_ms": None,
-            "usage": share,
-        }
-        for text, (_, finish), share in zip(texts, said, _shares(usage, texts), strict=True)
-    ]
-    for generation, tokens in zip(generations, logprobs, strict=False):
-        if tokens:
-            generation["logprobs"] = tokens
     if usage is None:
         for generation in generations:
             generation["usage_reported"] = False
+    elif len(generations) == 1:
+        generations[0]["usage"] = usage
+    else:
+        for generation, share in zip(generations, _shares(usage, generations), strict=True):
+            generation["usage"] = share
     return generations
+
+
+def _generation(text: str, finish: Any) -> Generation:
+    """One sample, with no usage until its share is known."""
+    if not isinstance(finish, str):
+        finish = FINISH_NOT_GIVEN
+    elif finish not in _USUAL_FINISHES:
+        finish = shorten(finish, 80)
+    return {"text": text, "finish_reason": finish, "latency_ms": None, "usage": token_usage(0, 0)}
 
 
 def checked_answer(answer: Any) -> dict[str, Any]:
@@ -258,18 +264,16 @@ def _plain_text(content: Any) -> str:
     return "".join(read)
 
 
-def _shares(usage: Usage | None, texts: Sequence[str]) -> list[Usage]:
-    """A request's usage over its samples, so that rows add up to what was billed; 0 where none is reported.
+def _shares(usage: Usage, samples: Sequence[Generation]) -> list[Usage]:
+    """A request's usage over its samples, so that rows add up to what was billed.
 
     The prompt was read once and is split evenly; the completion by the length of the texts, since servers
     count all samples together.
     """
-    usage = usage or token_usage(0, 0)
-    if len(texts) == 1:
-        return [usage]
-    prompts = _split(usage["prompt_tokens"], [1] * len(texts))
-    cached = _split(usage.get("cached_tokens", 0), [1] * len(texts))
-    completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
+    evenly = [1] * len(samples)
+    prompts = _split(usage["prompt_tokens"], evenly)
+    cached = _split(usage.get("cached_tokens", 0), evenly)
+    completions = _split(usage["completion_tokens"], [len(sample["text"]) + 1 for sample in samples])
     shares = [token_usage(*counts) for counts in zip(prompts, completions, cached, strict=True)]
     if "cached_tokens" not in usage:
         for share in shares:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar, Literal, TypedDict
 
+import msgspec
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import NotRequired
 
@@ -140,8 +141,7 @@ class Tool:
     argument_description: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(msgspec.Struct, frozen=True):
     """What a call is for. A simulated model answers from it; real models never see it."""
 
     task_id: str

@@ -18,6 +18,7 @@ from pcsuite.integrations.environments import PROMPTBENCH, environment_python, e
 from pcsuite.integrations.promptbench import worker as promptbench_worker
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.row import PerturbationRef
+from pcsuite.logging.segments import Beside
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.prompt import PromptTree
 
@@ -131,7 +132,7 @@ class AttackStore:
     @classmethod
     def of(cls, paths: RunPaths) -> AttackStore:
         """``<run>.attacks.json`` beside the log."""
-        return cls(paths.log.with_suffix(".attacks.json"))
+        return cls(Beside.ATTACKS.of(paths.log))
 
     def put(self, key: str, record: AttackRecord) -> None:
         """Add a record; the file is replaced whole.

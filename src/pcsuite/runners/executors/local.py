@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
-from pcsuite.engines.batches import batches_folder
 from pcsuite.engines.session import Session, open_models
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.log import RunPaths
+from pcsuite.logging.segments import Beside
 from pcsuite.runners.executors import Executor
 from pcsuite.runners.pipeline import METRIC_CACHE, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
@@ -48,7 +48,7 @@ class LocalExecutor(Executor):
                 if self.work.batch:
                     run = suite.profile.run
                     log = RunPaths.of(run.output_dir, run.name).log
-                    self._session.use_batches(batches_folder(log))
+                    self._session.use_batches(Beside.BATCHES.of(log))
             self._pipeline = Pipeline(self.work, self._session)
         except BaseException:
             await self._held.aclose()

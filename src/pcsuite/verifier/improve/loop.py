@@ -18,6 +18,7 @@ from pydantic import Field
 
 from pcsuite._util.files import folder_lock
 from pcsuite._util.hashing import digest, sha256_hex
+from pcsuite._util.text import signed
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import DataError, EngineError, UnansweredError, did_you_mean
 from pcsuite.verifier.cells import read_text
@@ -200,14 +201,16 @@ class ImprovementLoop:
         gain, change, limits = step.train_f1 - current.train_f1, step.held_out_change, self._config
         low = step.held_out_low if step.held_out_low is not None else change
         if gain <= limits.min_gain:
-            reason = f"training macro-F1 changed by {gain:+.4f}, not by more than {limits.min_gain:g}"
+            reason = f"training macro-F1 changed by {signed(gain, 4)}, not by more than {limits.min_gain:g}"
         # Less than that is rounding.
         elif change < -1e-12:
             reason = f"held-out evals got worse by {-change:.4f} on average"
         elif low < -limits.margin - 1e-12:
             reason = f"held-out evals may be worse by {-low:.4f}, more than {limits.margin:g}"
         else:
-            return replace(step, decision="kept", reason=f"training {gain:+.4f}, held out {change:+.4f}")
+            return replace(
+                step, decision="kept", reason=f"training {signed(gain, 4)}, held out {signed(change, 4)}"
+            )
         return replace(step, reason=reason)
 
     def _record(
