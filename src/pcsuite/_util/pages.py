@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
+@lru_cache(maxsize=8)
 def page_templates(package: str) -> Environment:
-    """The templates of a package, in its folder ``templates``.
+    """The templates of a package, in its folder ``templates``, each compiled once a process.
 
     Whatever is put into them is escaped, since models and users wrote most of it, and a name that a page forgot is an
     error.
