@@ -80,6 +80,8 @@ class Evidence:
     """Billions of parameters by model, where they are known."""
     labels: Mapping[CellKey, LabelCounts] = field(default_factory=dict)
     truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    truths_given: bool = False
+    """Whether whoever asks gave the items' truths; tasks with open answers have no labels among them."""
     """By task: the true label's column, by item code."""
 
     @cached_property
@@ -346,6 +348,7 @@ def collect_evidence(
         parameters={model: note.params_b for model, note in manifest.models.items()},
         labels=labels,
         truths=true_columns,
+        truths_given=truths is not None,
     )
 
 
