@@ -107,7 +107,7 @@ def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
             if current.strip() or (pieces == [] and current):
                 pieces.append(Piece(current, title, kind, pinned))
                 current = ""
-            title, pinned, kind = mark.group(1), "kept by its mark" if mark.group(2) else "", "marked block"
+            title, pinned, kind = mark.group(1), "its mark says so" if mark.group(2) else "", "marked block"
             if not title:
                 raise PromptError(f"line {number}: a mark without a name", hint="write <!-- block: name -->")
             current += line
