@@ -37,13 +37,17 @@ LONGEST_FILES = (
     "tests/integrations/test_helm.py",
     "tests/integrations/promptbench/test_attacks.py",
     "tests/integrations/promptbench/test_search.py",
-    "tests/runners/executors/test_ray_executor.py",
     "tests/constraints/test_backends.py",
     "tests/runners/test_all_tasks.py",
+    "tests/faults/test_fault_injection.py",
+    "tests/runners/executors/test_ray.py",
+    "tests/test_documented_commands.py",
     "tests/engines/adapters/test_llamacpp.py",
-    "tests/engines/adapters/test_local_hf.py",
+    "tests/runners/test_closed_loops.py",
+    "tests/faults/test_kills.py",
+    "tests/runners/test_batches.py",
     "tests/runners/test_embedded.py",
-    "tests/runners/test_kill_and_resume.py",
+    "tests/engines/adapters/test_local_hf.py",
 )
 """They start first, so that no process is left alone with one of them at the end."""
 

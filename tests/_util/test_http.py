@@ -43,7 +43,7 @@ def serve():
     def start(**settings):
         handler = type("H", (Handler,), {"seen": [], **settings})
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_address[1]}", handler
 

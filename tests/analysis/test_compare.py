@@ -5,6 +5,7 @@ from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.errors import AnalysisError
+from pcsuite.report.markdown import comparison_text
 from support.synthetic_log import make_row, write_log
 
 SCORE_ONLY = Metrics({"score": bundled_metrics()["score"]})
@@ -80,6 +81,21 @@ def test_cells_of_one_run_only_are_named(scores_of):
     found = compare_runs(a, b)
     assert [key.condition for key in found.only_first] == ["C1"]
     assert [key.condition for key in found.only_second] == ["C2"]
+
+
+@pytest.mark.slow
+def test_perturbed_cells_are_told_from_clean_ones(scores_of):
+    clean, attacked = rows_of([1] * 12), rows_of([1] * 12, perturbation="injection")
+    worse = rows_of([0] * 12, perturbation="injection")
+    only = rows_of([1] * 12, perturbation="reorder")
+    found = compare_runs(
+        scores_of("a", clean + attacked + only), scores_of("b", clean + worse), metrics=SCORE_ONLY
+    )
+    text = comparison_text(found, "a", "b")
+    assert "Worse: score of C0 (injection) on " in text
+    assert "Not in b: C0 (reorder) × " in text
+    told = [line.split("  ") for line in text.splitlines() if line.endswith(("worse", "no reliable change"))]
+    assert sorted(cell for line in told for cell in line if cell.startswith("C0")) == ["C0", "C0 (injection)"]
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ class RangeHandler(http.server.BaseHTTPRequestHandler):
 def file_server():
     handler = type("Handler", (RangeHandler,), {"requests": [], "hang_up_after": None, "ranges": True})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/tiny.gguf", handler
     server.shutdown()

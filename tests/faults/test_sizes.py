@@ -54,7 +54,7 @@ def flood(request):
     handler = type("Handler", (Flood,), {"declared": request.param})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}", handler
     server.shutdown()
     server.server_close()

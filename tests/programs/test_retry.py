@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcsuite.programs.base import Outcome
+from pcsuite.data.items import Item
+from pcsuite.evaluation import build_evaluator
+from pcsuite.programs.base import Outcome, problems_of
 from pcsuite.programs.retry import LEAST_TOKENS, RetryOnFail, retry_prompt
 from support.scripted import ScriptedModel, fever_job, verdict
 
@@ -37,6 +39,24 @@ def test_the_model_is_told_what_failed_and_gets_what_is_left():
     assert outcome.metrics == {"attempts": 3, "valid": True, "budget_tokens": 260, "spent_tokens": 90}
     assert [entry["allowed_tokens"] for entry in outcome.transcript] == [260, 220, 190]
     assert [bool(entry["problems"]) for entry in outcome.transcript] == [True, True, False]
+
+
+NEWS = {"type": "object", "required": ["label"], "properties": {"label": {"enum": ["World", "Sports"]}}}
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "options", "truth", "schema", "answers", "faults"),
+    [
+        ("classification", {"labels": ["World", "Sports"]}, {"label": "Sports"}, NEWS, ("Sports.", "World."), ["no JSON object"]),
+        ("assert", {"assert": [{"equals": "42"}]}, {}, None, ("", "<think>42</think>"), ["it holds no answer"]),
+    ],
+)  # fmt: skip
+def test_a_retry_is_not_told_what_is_right(evaluator, options, truth, schema, answers, faults):
+    """A lenient reading is noted where it agrees with the truth, and a failed assertion names it."""
+    judge = build_evaluator(evaluator, options, schema)
+    told = [problems_of(judge, Item("i", "text", truth), answer, "stop") for answer in answers]
+    assert told[0] == told[1]
+    assert [fault[: len(start)] for fault, start in zip(told[0], faults, strict=True)] == faults
 
 
 def test_retries_end_with_their_number():

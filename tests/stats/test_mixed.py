@@ -43,6 +43,27 @@ def test_variance_components_agree_with_lme4(name, reference_fit, lme4_reference
         assert ours.low <= ours.value <= ours.high
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_variances_of_a_balanced_table_are_those_of_the_analysis_of_variance(seed):
+    """Where no component is negative, REML and the mean squares agree (Searle et al. 1992, chapter 4)."""
+    rng, n, p = np.random.default_rng(seed), 10, 6
+    y = rng.normal(0, 0.6, (n, 1)) + rng.normal(0, 0.6, (1, p)) + rng.normal(size=(n, p))
+    rows, columns, mean = y.mean(axis=1, keepdims=True), y.mean(axis=0), y.mean()
+    residual = ((y - rows - columns + mean) ** 2).sum() / ((n - 1) * (p - 1))
+    item = (p * ((rows - mean) ** 2).sum() / (n - 1) - residual) / p
+    column = (n * ((columns - mean) ** 2).sum() / (p - 1) - residual) / n
+    within = ((y - rows) ** 2).sum() / (n * (p - 1))
+    item_alone = (p * ((rows - mean) ** 2).sum() / (n - 1) - within) / p
+    assert min(item, column, item_alone) > 0
+    cells, codes = encode_cells({"column": np.tile(np.arange(p), n).astype(str).tolist()})
+    totals = cell_totals(np.repeat(np.arange(n), p), codes, y.ravel())
+    fit = fit_mixed(totals, fixed_design(cells, []), small_factors={"column": np.arange(p)})
+    found = [fit.components[name].value for name in ("item", "column", "residual")]
+    assert found == pytest.approx([item, column, residual], rel=1e-3)
+    alone = fit_mixed(totals, fixed_design(cells, []))
+    assert alone.components["item"].value == pytest.approx(item_alone, rel=1e-3)
+
+
 def test_a_zero_variance_is_said_to_be_one(reference_fit):
     fit = reference_fit("singular")
     assert fit.singular

@@ -75,10 +75,12 @@ def _chance_to_find_a_null(items: int, margin: float, flips: float, alpha: float
     The number of flips is taken at a few quantiles of its distribution; for each, the least gain that passes is found
     by bisection, and the chance of such a gain or more is the binomial one.
     """
-    binomial = require("scipy.stats", "stats").binom
+    # scipy.stats has a binomial too, and takes a second to import.
+    special = require("scipy.special", "stats")
+    at_most = special.bdtr(np.arange(items + 1), items, flips)
     chances = []
     for stratum in range(_STRATA):
-        moved = int(binomial.ppf((stratum + 0.5) / _STRATA, items, flips))
+        moved = int(np.searchsorted(at_most, (stratum + 0.5) / _STRATA))
 
         def passes(gains: int, moved: int = moved) -> bool:
             return _holds(items, gains, moved - gains, margin, alpha)
@@ -86,7 +88,7 @@ def _chance_to_find_a_null(items: int, margin: float, flips: float, alpha: float
         if not passes(moved):
             chances.append(0.0)
             continue
-        chances.append(float(binomial.sf(_least(passes, -1, moved) - 1, moved, 0.5)))
+        chances.append(float(special.bdtrc(_least(passes, -1, moved) - 1, moved, 0.5)))
     return sum(chances) / len(chances)
 
 

@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pcsuite import __version__
@@ -18,7 +17,7 @@ from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.errors import require
 from pcsuite.report import drawing
-from pcsuite.report.page import shared_style
+from pcsuite.report.page import page_template, shared_style
 from pcsuite.report.wording import p_text
 
 _LINES_DRAWN = 4
@@ -31,10 +30,7 @@ def render_ablation(result: AblationResult) -> str:
     Everything is escaped except the suite's own style and script, and no request leaves the page.
     """
     shared, own = files("pcsuite.report") / "templates", files("pcsuite.ablation") / "templates"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((own / "ablation.html.j2").read_text(encoding="utf-8"))
+    template = page_template("pcsuite.ablation", "ablation.html.j2")
     script = (shared / "report.js").read_text(encoding="utf-8")
     css = shared_style("base.css", "report.css") + (own / "ablation.css").read_text(encoding="utf-8")
     study = result.study

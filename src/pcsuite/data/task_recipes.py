@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -102,10 +103,21 @@ def _list_values(row: Row, name: str) -> list[str]:
 
 def _worded(kind: str, names: Sequence[str], properties: Mapping[str, Any], **more: Any) -> Wording:
     """The words of a kind, and the schema of an object with just these keys, all required; none without keys."""
-    text = (files("pcsuite.data") / "task_recipes.yaml").read_text(encoding="utf-8")
-    words = _named(yaml.safe_load(text)[kind], ", ".join(names))
+    words = _named(recipe_words()[kind], ", ".join(names))
     forms = {name: words.pop(name) for name in ("plain", "json") if name in words}
     return Wording(words | more, object_schema(properties) if properties else None, forms)
+
+
+@lru_cache(maxsize=1)
+def recipe_words() -> Mapping[str, Any]:
+    """The bundled words by kind of task, read once; ``{names}`` stands where labels or fields are named.
+
+    A mapping to read, not to change: it is the same for everybody.
+    """
+    words: Mapping[str, Any] = yaml.safe_load(
+        (files("pcsuite.data") / "task_recipes.yaml").read_text("utf-8")
+    )
+    return words
 
 
 def _named(words: Any, listed: str) -> Any:

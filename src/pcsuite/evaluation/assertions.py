@@ -359,7 +359,9 @@ class AssertionEvaluator(Evaluator):
         share = sum(passed for _, passed in outcomes) / len(outcomes)
         score = share if self.options.score == "share" else float(share == 1)
         parsed = Parsed(answer=fold(text)[:_LONGEST_CANONICAL] or None)
-        parsed.parse_errors = [f"does not hold: {assertion}" for assertion, passed in outcomes if not passed]
+        for assertion, passed in outcomes:
+            if not passed:
+                parsed.note_failed(assertion)
         named: dict[str, MetricValue] = {entry.name: passed for entry, passed in outcomes if entry.name}
         extra = {"assertions_held": share, **named}
         return conclude(parsed, answer, score=score, exact_match=score == 1, extra=extra)

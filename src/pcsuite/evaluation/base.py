@@ -28,6 +28,10 @@ JsonMode = Literal["strict", "embedded", "none", "not_json"]
 Pooling = Literal["mean", "micro_f1"]
 MetricValue = float | int | bool | str | None
 
+_LENIENT = "lenient: "
+_SET_ASIDE = "reasoning block of "
+_NOT_HELD = "does not hold: "
+
 
 class Parsed(msgspec.Struct):
     """What could be read from an answer; the row logs it as it is.
@@ -43,6 +47,26 @@ class Parsed(msgspec.Struct):
     answer: str | None = None
     fields: dict[str, Any] = msgspec.field(default_factory=dict)
     parse_errors: list[str] = msgspec.field(default_factory=list)
+
+    def note_lenient(self, what: str, rule: str) -> None:
+        """Note among the parse errors what a lenient reading took from the answer, and by which rule."""
+        self.parse_errors.append(f"{_LENIENT}{what} by {rule}")
+
+    def note_failed(self, assertion: object) -> None:
+        """Note among the parse errors an assertion that does not hold for the answer."""
+        self.parse_errors.append(f"{_NOT_HELD}{assertion}")
+
+    def problems(self) -> list[str]:
+        """The parse errors that speak of the answer's form alone, each once.
+
+        Notes on a lenient reading are made where it agrees with the truth, and assertions name the truth: a model
+        that is asked again must see neither. A reasoning block that was set aside is no fault.
+
+        >>> Parsed(parse_errors=["no JSON object", "lenient: 'Sports' by answer in a sentence"]).problems()
+        ['no JSON object']
+        """
+        notes = (_LENIENT, _SET_ASIDE, _NOT_HELD)
+        return [error for error in dict.fromkeys(self.parse_errors) if not error.startswith(notes)]
 
 
 @dataclass(slots=True)
@@ -253,7 +277,7 @@ def conclude(
     truncated = answer.finish_reason == "length"
     set_aside = len(storable(answer.text)) - len(clean_text(answer.text))
     if set_aside:
-        parsed.parse_errors.insert(0, f"reasoning block of {set_aside} characters set aside")
+        parsed.parse_errors.insert(0, f"{_SET_ASIDE}{set_aside} characters set aside")
     if truncated:
         parsed.answer = None
         parsed.parse_errors.append("truncated: generation ended at the token limit")

@@ -128,7 +128,7 @@ class ExtractionEvaluator(Evaluator):
         kinder = self._counts(truth, {name: loose_field(given, (name,)) for name in truth})
         if kinder[0] <= strict[0]:
             return strict
-        parsed.parse_errors.append(f"lenient: fields by {rule}")
+        parsed.note_lenient("fields", rule)
         return kinder
 
     def _top_names(self, truth: Mapping[str, Any]) -> tuple[str, ...]:

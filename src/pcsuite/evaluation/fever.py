@@ -182,7 +182,7 @@ class FeverEvaluator(Evaluator):
             return None
         found = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
         if found is not None:
-            parsed.parse_errors.append(f"lenient: {found!r} by {rule}")
+            parsed.note_lenient(repr(found), rule)
         return found
 
     def check(self, item: Item) -> None:

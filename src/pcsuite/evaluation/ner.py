@@ -147,7 +147,7 @@ class NerEvaluator(Evaluator):
         unread = parsed.answer is None and not parsed.fields.get(self.options.entities_field)
         if f1_score(*kinder, empty=1.0) <= f1_score(*strict, empty=0.0 if unread else 1.0):
             return strict
-        parsed.parse_errors.append(f"lenient: entities by {rule}")
+        parsed.note_lenient("entities", rule)
         return kinder
 
     def _is_unusual(self, entity: object, item: Item) -> bool:

@@ -165,7 +165,7 @@ class RelationEvaluator(Evaluator):
         before = 0.0 if unread else f1_score(*_counts(strict, len(listed), gold), empty=1.0)
         if f1_score(*kinder, empty=1.0) <= before:
             return None
-        parsed.parse_errors.append(f"lenient: relations by {rule}")
+        parsed.note_lenient("relations", rule)
         return kinder
 
     def _tidied(self, row: object) -> dict[str, Any]:

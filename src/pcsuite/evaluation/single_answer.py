@@ -238,7 +238,7 @@ class SingleAnswerEvaluator(Evaluator):
             found, rule = self.lenient_prose(prose, item), "answer in a sentence"
         if found is None or not self.is_leniently_correct(found, item):
             return 0.0
-        parsed.parse_errors.append(f"lenient: {found[:40]!r} by {rule}")
+        parsed.note_lenient(repr(found[:40]), rule)
         return 1.0
 
     def check(self, item: Item) -> None:

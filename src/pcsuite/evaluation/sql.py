@@ -158,7 +158,7 @@ class SqlEvaluator(Evaluator):
             return 0.0
         done = self._execute(item, mended, Parsed())
         if done.everywhere:
-            parsed.parse_errors.append("lenient: query by mended text")
+            parsed.note_lenient("query", "mended text")
         return float(done.everywhere)
 
     def gold_answer(self, item: Item) -> str:

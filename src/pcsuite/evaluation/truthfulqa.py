@@ -191,7 +191,7 @@ class TruthfulQaEvaluator(Evaluator):
             value, rule = marked_answer(prose) or prose, "answer outside JSON"
         if not isinstance(value, str) or not value.strip() or not self._is_truthful(value, item):
             return 0.0
-        parsed.parse_errors.append(f"lenient: answer by {rule}")
+        parsed.note_lenient("answer", rule)
         return 1.0
 
     def check(self, item: Item) -> None:

@@ -120,7 +120,7 @@ class Trials:
         No model is called. An answer that the evaluator leaves unscored counts as 0.
         """
         scored = self.problem.evaluator.evaluate(item, Answer(answer))
-        return float(scored.metrics["task_score"] or 0.0), scored.parsed.parse_errors
+        return float(scored.metrics["task_score"] or 0.0), scored.parsed.problems()
 
     def _note(self, score: CandidateScore) -> None:
         for item_id, value in zip(score.item_parts.items, score.item_values, strict=True):

@@ -11,12 +11,11 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 
-import yaml
 from pydantic import Field
 
 from pcsuite.config.definitions import WORDINGS, Definition, OperatorSpec, TasksFile
 from pcsuite.config.load import bundled_configs, bundled_operators
-from pcsuite.config.yaml_source import YamlSource
+from pcsuite.config.yaml_source import YamlSource, load_yaml
 from pcsuite.perturbations.kinds import Kind, PerturbationTarget
 from pcsuite.prompts.operators import Operator, render_text
 from pcsuite.prompts.prompt import PromptTree
@@ -42,7 +41,7 @@ def instruction_paraphrases() -> InstructionParaphrases:
     They reword the tasks of the bundled tasks file; any other instruction is put into a frame.
     """
     text = (files("pcsuite.perturbations") / "paraphrases.yaml").read_text(encoding="utf-8")
-    return InstructionParaphrases.model_validate(yaml.safe_load(text))
+    return InstructionParaphrases.model_validate(load_yaml(text, "paraphrases.yaml"))
 
 
 @lru_cache(maxsize=1)

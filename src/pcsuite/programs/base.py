@@ -103,8 +103,7 @@ def problems_of(evaluator: Evaluator, item: Item, text: str, finish_reason: str)
     parsed = evaluator.evaluate(item, Answer(text, finish_reason)).parsed
     if finish_reason != "length" and parsed.schema_valid is not False and parsed.answer is not None:
         return []
-    named = list(dict.fromkeys(parsed.parse_errors))[:_MAX_PROBLEMS]
-    return named or ["it holds no answer to the task"]
+    return parsed.problems()[:_MAX_PROBLEMS] or ["it holds no answer to the task"]
 
 
 def conforms(evaluator: Evaluator, item: Item, text: str) -> bool:

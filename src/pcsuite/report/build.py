@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,9 @@ class _ReportCache:
         read += [log.with_suffix(suffix) for log in logs for suffix in (".manifest.json", ".prompts.z")]
         read += [beside(log) for log in logs for beside in (looks_path, sample_path, labels_path, check_path)]
         read.append(bundled_configs() / "metrics_v1.yaml")
-        source = Path(pcsuite.__file__).parent
-        code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
         described = {
-            "files": [f"{path.resolve()}:{_stamp(path)}" for path in (*read, *also, *code)],
+            "files": [f"{path.resolve()}:{_stamp(path)}" for path in (*read, *also)],
+            "code": _code_stamps(),
             "options": msgspec.to_builtins(options),
             # Installing a package (an embedding model, say) touches the folder that packages lie in.
             "packages": _stamp(Path(msgspec.__file__).parent.parent),
@@ -124,6 +124,14 @@ class _ReportCache:
         self._note.write_bytes(
             msgspec.json.encode(_ReportRecord(self._inputs, (reports, tables, plots), stamps))
         )
+
+
+@cache
+def _code_stamps() -> list[str]:
+    """Size and time of the files that this process has its code, templates and styles from."""
+    source = Path(pcsuite.__file__).resolve().parent
+    code = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".css", ".js", ".j2"))
+    return [f"{path}:{_stamp(path)}" for path in code]
 
 
 def _stamp(path: Path) -> str:

@@ -12,18 +12,16 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pcsuite._util.files import PARTIAL, replacing
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import AnalysisError
-from pcsuite.report.page import shared_style
+from pcsuite.report.page import page_template, shared_style
 
 RESULT_FILE = "result.json"
 """What the report says, for programs; it also tells whose folder this is."""
@@ -126,11 +124,7 @@ def write_index(output_dir: Path, newest: str) -> Path:
         key=lambda entry: (entry["name"] == newest, entry["last"]),
         reverse=True,
     )
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    templates = files("pcsuite.report") / "templates"
-    template = environment.from_string((templates / "runs.html.j2").read_text(encoding="utf-8"))
+    template = page_template("pcsuite.report", "runs.html.j2")
     page = template.render(runs=runs, css=Markup(shared_style("base.css", "report.css")))
     target = folder / INDEX_FILE
     with replacing(target) as partial:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from pcsuite._util.text import figure_text, limits_text, signed
@@ -126,7 +127,7 @@ def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str
     rows = []
     for change in broke[:_BROKE_SHOWN]:
         before, now = answers.get(change, ("", ""))
-        where = f"{change.key.task} × {change.key.model} × {change.key.condition}"
+        where = f"{change.key.task} × {change.key.model} × {_condition(change.key._asdict())}"
         rows.append([change.item_id, where, f"{change.first:g} → {change.second:g}", cut(before), cut(now)])
     shown = table(("item", "where", "score", "answer before", "answer now"), rows)
     more = f"\n\n… and {len(broke) - _BROKE_SHOWN} more" if len(broke) > _BROKE_SHOWN else ""
@@ -166,7 +167,7 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
         low, high = record["delta_low"], record["delta_high"]
         interval = "" if low is None else f"95 % interval {figure_text(low)} to {figure_text(high)}, "
         lines.append(
-            f"Worse: {comparison.metrics.label(record['metric'])} of {record['condition']} on {record['task']} with"
+            f"Worse: {comparison.metrics.label(record['metric'])} of {_condition(record)} on {record['task']} with"
             f" {record['model']} changed by {signed(record['delta'])} ({interval}adjusted p"
             f" {p_text(record['p_bh'])}, {record['n_items']} items)."
         )
@@ -176,16 +177,25 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
         lines.append(f"Paired across {name}s: {before} with {after}.")
     for run, missing in ((second, comparison.only_first), (first, comparison.only_second)):
         if missing:
-            names = [f"{key.condition} × {key.task} × {key.model} × {key.decoding}" for key in missing[:5]]
+            names = [
+                f"{_condition(key._asdict())} × {key.task} × {key.model} × {key.decoding}"
+                for key in missing[:5]
+            ]
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             lines.append(f"Not in {run}: {'; '.join(names)}{more}.")
     return lines
 
 
+def _condition(cell: Mapping[str, Any]) -> str:
+    """``C4``, or ``C4 (injection)`` where the prompts were perturbed."""
+    kind = cell["perturbation"]
+    return cell["condition"] if kind in (None, "", "none") else f"{cell['condition']} ({kind})"
+
+
 def _rows(comparison: Comparison) -> list[list[str]]:
     return [
         [
-            record["task"], record["model"], record["decoding"], record["condition"],
+            record["task"], record["model"], record["decoding"], _condition(record),
             comparison.metrics.label(record["metric"]), figure_text(record["first"]), figure_text(record["second"]),
             f"{signed(record['delta'])}{limits_text(record['delta_low'], record['delta_high'])}"
             f" {record['stars']}".rstrip(),

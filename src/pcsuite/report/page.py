@@ -6,10 +6,11 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from pcsuite import __version__
@@ -260,10 +261,7 @@ def render_page(page: ReportPage) -> str:
     Everything is escaped except the suite's own style, script and figures.
     """
     templates = files("pcsuite.report") / "templates"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    template = page_template("pcsuite.report", "report.html.j2")
     script = (templates / "report.js").read_text(encoding="utf-8")
     # The page may run this script and no other, whatever the texts in it contain.
     script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -273,6 +271,15 @@ def render_page(page: ReportPage) -> str:
         js=Markup(script),
         script_hash=Markup(script_hash),
     )
+
+
+@lru_cache(maxsize=8)
+def page_template(package: str, name: str) -> Template:
+    """A template of a package's pages, compiled once a process: escaped, and strict about undefined names."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string((files(package) / "templates" / name).read_text(encoding="utf-8"))
 
 
 def shared_style(*names: str) -> str:

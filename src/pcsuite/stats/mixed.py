@@ -129,6 +129,7 @@ class _RemlProblem:
 
 LARGEST = 1e4
 """A relative standard deviation above this leaves no residual: no descent looks there, where sums lose all digits."""
+_BESIDE_ZERO = 1e-2
 SINGULAR_BELOW = 1e-4
 """A relative standard deviation below this is a variance of zero (lme4's ``isSingular``)."""
 
@@ -284,12 +285,25 @@ def _without_identical_replicates(totals: CellTotals) -> CellTotals:
 def _descend(problem: _RemlProblem, start: float) -> tuple[FloatArray, str]:
     """θ at the minimum reached from ``start``; the message is empty where it settled."""
     optimize = require("scipy.optimize", "stats")
-    point = np.full(len(problem.parameter_names), start)
-    bounds, options = [(0.0, LARGEST)] * len(point), {"ftol": 1e-10, "maxiter": 500}
-    found = optimize.minimize(problem.deviance, point, method="L-BFGS-B", bounds=bounds, options=options)
-    if not np.isfinite(found.fun):
-        raise AnalysisError("the mixed model's criterion is not finite", hint="are all scores the same?")
-    theta = _polish(problem, np.asarray(found.x, dtype=np.float64))
+    bounds, options = [(0.0, None)] * len(problem.parameter_names), {"ftol": 1e-10, "maxiter": 500}
+    point = np.full(len(bounds), start)
+
+    def criterion(at: FloatArray) -> float:
+        # Not a bound: between two bounds L-BFGS-B takes a first step of full length, which ends on 0.
+        return problem.deviance(np.minimum(at, LARGEST))
+
+    for _ in range(10):  # one round, unless the descent ended on a 0 that is no minimum
+        found = optimize.minimize(criterion, point, method="L-BFGS-B", bounds=bounds, options=options)
+        if not np.isfinite(found.fun):
+            raise AnalysisError("the mixed model's criterion is not finite", hint="are all scores the same?")
+        theta = np.minimum(np.asarray(found.x, dtype=np.float64), LARGEST)
+        # The criterion is even in θ, so 0 is stationary whether it is a minimum or not: the value beside it tells.
+        near = np.flatnonzero(theta < _BESIDE_ZERO)
+        beside = [np.where(np.arange(len(theta)) == index, _BESIDE_ZERO, theta) for index in near]
+        point = min(beside, key=problem.deviance, default=theta)
+        if problem.deviance(point) >= problem.deviance(theta) - 1e-9:
+            break
+    theta = _polish(problem, theta)
     gradient, hessian = _curvature(problem.deviance, theta, free=theta > SINGULAR_BELOW)
     steps = np.abs(np.linalg.lstsq(hessian, gradient, rcond=None)[0]) if gradient.size else np.zeros(1)
     largest = float(steps.max(initial=0.0))

@@ -55,7 +55,7 @@ class BuildingSpecEvaluator(Evaluator):
             found = loose_object(lenient_text(answer.text), tuple(truth))
             if found is not None:
                 lenient = compare_records(truth, found[0], mapping).counts.f1
-                parsed.parse_errors.append(f"lenient: record by {found[1]}")
+                parsed.note_lenient("record", found[1])
         if readable:
             parsed.answer = digest(compared_record(record, mapping))[:16]
         given = counts.matches + counts.false_positives

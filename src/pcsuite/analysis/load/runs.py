@@ -34,6 +34,8 @@ from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.errors import AnalysisError, require
 
 DOTTED_VIEW = "runs_dotted.sql"
+HELD_BYTES = 4 << 20
+"""A ``runs.parquet`` up to this size is held as a table: planning a query over the file takes longer than its rows."""
 JUDGED_RUN_ID = "judged_run_id"
 VERDICT_METRICS = ("contradiction", "verifier_correct", "verifier_score")
 """What a row of kind ``verifier`` says about the main row that it names."""
@@ -60,7 +62,7 @@ class LoadReport:
 class RunTables:
     """Logs loaded into DuckDB; use as a context manager.
 
-    ``runs`` is the view of every counted row (the newest of each logical key, auxiliary kinds included). Main
+    ``runs`` has every counted row (the newest of each logical key, auxiliary kinds included). Main
     rows that a verifier pass judged have its verdict among their metrics. ``cell_rows`` has the same rows with
     the columns that most tables are made of, and answers faster; without ``cell_rows`` it is not made.
     """
@@ -196,7 +198,8 @@ class RunTables:
             f"CREATE VIEW counted AS SELECT * EXCLUDE (metrics) REPLACE ({CLEAN_NAMES})"
             f" FROM read_parquet({sql_text(str(target))})"
         )
-        self.execute(f"CREATE VIEW runs AS {self._judged_rows_sql()}")
+        held = target.stat().st_size <= HELD_BYTES
+        self.execute(f"CREATE {'TABLE' if held else 'VIEW'} runs AS {self._judged_rows_sql()}")
         if self._cell_rows:
             create_cell_rows(self.execute, self.query, self.metrics)
         # Sums of floats depend on their order, and several threads leave that to chance. One thread reads the
