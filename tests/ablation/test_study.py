@@ -157,7 +157,7 @@ WRONG = {
     "one block": ({"prompt": "a\n\n{{ text }}\n"}, ConfigError, "one block that could be left out"),
     "no block": ({"prompt": "{{ text }}\n"}, ConfigError, "no blocks"),
     "a table too small": ({"items": 12}, DataError, "12 items are too few for 4 blocks.*give 16 or more"),
-    "a limit too small": ({"limit": 10}, DataError, "10 items are too few"),
+    "a limit too small": ({"limit": 10}, DataError, r"10 items are too few.*\(--limit 16 or more\)"),
     "an unknown column": ({"answer": "que"}, DataError, r"no column 'que' \(--answer\).*queue"),
     "an unknown input": ({"inputs": ("txt",)}, DataError, r"no column 'txt' \(--input\).*text"),
     "an unknown kind": ({"kind": "label"}, DataError, "unknown kind of task 'label'"),

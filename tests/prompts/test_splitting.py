@@ -57,7 +57,7 @@ def test_tags_take_their_nested_selves_along():
         ("<a>\nx\n</a>\n<b>\ny\n</b>\n", "at its tags"),
         ("a\n\nb\n", "at its paragraphs"),
         ("- a\n- b\n", "at its items"),
-        ("a single paragraph\nof two lines", "not at all: it is one paragraph"),
+        ("a single paragraph\nof two lines", "not at all: it is one sentence"),
         ("<!-- block: a -->\n# x\n# y\n", "at its marks <!-- block: … -->"),
     ],
 )
@@ -91,3 +91,29 @@ def test_the_pieces_are_the_text(lines, how):
         return
     assert "".join(piece.text for piece in pieces) == text
     assert all(piece.text.strip() for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "pieces"),
+    [
+        (
+            "You are kind. Be brief.\nRead it, e.g. The\nfirst line. Answer!",
+            "at its sentences",
+            ["You are kind. ", "Be brief.\n", "Read it, e.g. The\nfirst line. ", "Answer!"],
+        ),
+        ("Say 3.5 or 4. Then Dr. Who.", "at its sentences", ["Say 3.5 or 4. ", "Then Dr. Who."]),
+        ("请简短。不要道歉！", "at its sentences", ["请简短。", "不要道歉！"]),
+        ("Be brief\nUse English\n", "at its lines", ["Be brief\n", "Use English\n"]),
+        ("Be brief and\nuse English\n", "not at all: it is one sentence", ["Be brief and\nuse English\n"]),
+    ],
+)
+def test_one_paragraph_is_split_at_its_sentences_or_lines(text, said, pieces):
+    found, how = split_text(text, "auto")
+    assert ([piece.text for piece in found], how) == (pieces, said)
+
+
+def test_code_stays_whole_at_sentences_and_lines():
+    text = "One. Two.\n```\na = 1. B\nc\n```\nThree\n"
+    assert [piece.text for piece in split_text(text, "sentences")[0]] == [text]
+    lines = ["One. Two.\n", "```\na = 1. B\nc\n```\n", "Three\n"]
+    assert [piece.text for piece in split_text(text, "lines")[0]] == lines

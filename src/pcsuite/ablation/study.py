@@ -331,7 +331,7 @@ def prepare(request: AblationRequest) -> Study:
     if count < least:
         raise DataError(
             f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
-            hint=f"give {least} or more",
+            hint=f"{'--limit' if request.limit is not None and count >= request.limit else 'give'} {least} or more",
         )
     study = replace(whole, design=design)
     _check_context(study, source)

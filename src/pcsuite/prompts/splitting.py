@@ -1,4 +1,4 @@
-"""A text split into pieces: at marks of ours, XML-like tags, Markdown headings, paragraphs or list items.
+"""A text split into pieces: at marks of ours, XML-like tags, headings, paragraphs, list items, sentences or lines.
 
 The pieces joined are the text, byte for byte. Fenced code is never split; the white space between two pieces belongs to
 the first of them.
@@ -10,12 +10,12 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from pcsuite.errors import PromptError
 
-SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items"]
-SPLIT_METHODS: tuple[SplitMethod, ...] = ("auto", "headings", "tags", "paragraphs", "items")
+SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines"]
+SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _MARK = re.compile(r"[ \t]*<!--\s*block\s*:\s*([^,>]*?)\s*(,\s*keep\s*)?-->[ \t]*(?:\r\n|\n|\r)?\Z")
@@ -23,6 +23,15 @@ _MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*(?:\r\n|\n|\r)?\Z")
 _TAG = re.compile(r"[ \t]*<([A-Za-z_][\w.-]*)(?:\s[^<>]*)?>")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
+_SENTENCE_END = re.compile(
+    r"""(?<![\s.])[.!?]+["'”’)\]*_`]*\s+(?=[^\sa-z])"""  # and what follows does not go on in lower case
+    r"""|[。！？]+[”’」』）]*\s*(?=\S)"""
+    r"""|(?:\r\n|\n|\r)(?=[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t])"""
+)
+_SHORTENED = re.compile(
+    r"(?:\b(?:[A-Za-z]|e\.g|i\.e|cf|vs|etc|approx|Dr|Mr|Mrs|Ms|St|No|Nr|Fig)|^[ \t]*\d{1,3})\Z", re.M
+)
+"""What stands before a full stop that ends no sentence: a shortened word, an initial, the number of an item."""
 
 
 class Piece(NamedTuple):
@@ -37,8 +46,8 @@ class Piece(NamedTuple):
 def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
     """Pieces of a text, and how it was split in words; marks in the text go before any method.
 
-    ``auto`` takes tags, headings, paragraphs or items, the first of these that the text has. Raises ``PromptError`` for
-    a marked block that is empty or has no name.
+    ``auto`` takes tags, headings, paragraphs, items, sentences or lines, the first of these that the text has several
+    of. Raises ``PromptError`` for a marked block that is empty or has no name.
 
     >>> [piece.text for piece in split_text("One.\\n\\nTwo.\\n", "auto")[0]]
     ['One.\\n\\n', 'Two.\\n']
@@ -53,11 +62,13 @@ def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
         # One element among headed sections is an example or the input; two are the prompt's structure.
         if elements > 1 or (elements == 1 and len(tagged) > 1 and len(sections) == 1):
             return tagged, "at its tags"
-        for pieces, method in ((sections, "headings"), (_by_paragraphs(lines), "paragraphs")):
-            if len(pieces) > 1:
+        for method in ("headings", "paragraphs", "items", "sentences", "lines"):
+            pieces = _METHODS[method](lines)
+            # A line that begins in lower case goes on with the sentence of the one before.
+            wrapped = method == "lines" and any(piece.text.lstrip()[:1].islower() for piece in pieces[1:])
+            if len(pieces) > 1 and not wrapped:
                 return pieces, f"at its {method}"
-        items = _by_items(lines)
-        return items, "at its items" if len(items) > 1 else "not at all: it is one paragraph"
+        return [Piece(text, "", "paragraph")], "not at all: it is one sentence"
     return _METHODS[how](lines), f"at its {how}"
 
 
@@ -96,7 +107,7 @@ def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
             if current.strip() or (pieces == [] and current):
                 pieces.append(Piece(current, title, kind, pinned))
                 current = ""
-            title, pinned, kind = mark.group(1), "kept by its mark" if mark.group(2) else "", "marked block"
+            title, pinned, kind = mark.group(1), "its mark says so" if mark.group(2) else "", "marked block"
             if not title:
                 raise PromptError(f"line {number}: a mark without a name", hint="write <!-- block: name -->")
             current += line
@@ -230,6 +241,29 @@ def _by_items(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
     return _blank_ends(pieces + _by_paragraphs(other))
 
 
+def _by_sentences(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
+    """Sentences, which may go over several lines; paragraphs with fenced code stay whole."""
+    pieces: list[Piece] = []
+    for paragraph in _by_paragraphs(lines):
+        text, start = paragraph.text, 0
+        coded = any(fenced for _, fenced in _lines(text))
+        for match in () if coded else _SENTENCE_END.finditer(text):
+            if match[0][0] != "." or not _SHORTENED.search(text[start : match.start()]):
+                pieces.append(Piece(text[start : match.end()], "", "sentence"))
+                start = match.end()
+        pieces.append(Piece(text[start:], "", "sentence" if not coded else "paragraph"))
+    return _blank_ends(pieces)
+
+
+def _by_lines(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
+    """Lines; those of fenced code stay together."""
+    pieces = []
+    for fenced, group in itertools.groupby(lines, key=lambda entry: entry[1]):
+        texts = [line for line, _ in group]
+        pieces += [Piece(text, "", "line") for text in (["".join(texts)] if fenced else texts)]
+    return _blank_ends(pieces)
+
+
 def _blank_ends(pieces: list[Piece]) -> list[Piece]:
     """Pieces of white space only are joined to the piece before, or at the front to the one after."""
     joined: list[Piece] = []
@@ -248,6 +282,8 @@ _METHODS: Mapping[str, Callable[[Sequence[tuple[str, bool]]], list[Piece]]] = {
     "headings": _by_headings,
     "paragraphs": _by_paragraphs,
     "items": _by_items,
+    "sentences": _by_sentences,
+    "lines": _by_lines,
 }
 
 

@@ -41,6 +41,18 @@ def test_without_truths_information_says_so(tmp_path):
 
 
 @pytest.mark.slow
+def test_truths_that_were_given_are_not_asked_for(tmp_path):
+    """A report with --config on tasks with open answers: there are no labels, and --config would bring none."""
+    operators = {"C0": (), "C1": ("SCHEMA",)}
+    rows = [make_row(item=f"{k}", condition=c, operators=o) for k in range(3) for c, o in operators.items()]
+    found = tables_of(tmp_path, rows, truths={})
+    notes = [str(row["note"]) for table in ("information", "structure") for row in found[table]]
+    assert "not computed: no task has a closed set of labels" in notes
+    assert "it needs tasks with a closed set of labels and readable answers on both sides" in notes
+    assert not any("--config" in note for note in notes)
+
+
+@pytest.mark.slow
 def test_the_models_own_probability_of_its_label_is_calibrated_too(tmp_path):
     """From the server's log probabilities through the row's metrics to the table."""
     with ProviderServer(text='{"label": "World"}') as server:

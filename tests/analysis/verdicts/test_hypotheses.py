@@ -77,6 +77,7 @@ def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
         "no item has two readable answers on both sides; the log does not say which answers could be read."
     )
     assert found["P2"]["verdict"] == "not tested"
+    assert found["P2"]["evidence"].startswith("entropy not tested (no item")
 
 
 @pytest.mark.slow

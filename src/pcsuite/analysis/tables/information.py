@@ -58,6 +58,7 @@ NOTES = {
     "Brier score (label probability)": "mean squared gap between that probability and score",
     f"{AREA} (label probability)": "error rate averaged over coverages, most probable labels first",
 }
+NOT_GIVEN = "the truths were not given: report with --config"
 Truths = Mapping[str, Mapping[str, str]]
 """Truth labels by task and item id, of tasks with a closed set of labels."""
 
@@ -90,8 +91,10 @@ def information_table(
         if labels:
             records += _about_truth(tables, key, labels, texts, scores.cells[key].replicates)
     if not truths:
-        records.append(_absent("mutual information", "the truths were not given: report with --config"))
-    records += _infonce(tables, scores, {**(references or {}), **(truths or {})}, embedder)
+        why = NOT_GIVEN if truths is None else "no task has a closed set of labels"
+        records.append(_absent("mutual information", why))
+    given = None if truths is None and references is None else {**(references or {}), **(truths or {})}
+    records += _infonce(tables, scores, given, embedder)
     return Table.of(INFORMATION, records)
 
 
@@ -129,12 +132,13 @@ def _calibration(scores: ItemScores, key: CellKey, metric: str, of: str) -> list
 
 
 def _infonce(
-    tables: RunTables, scores: ItemScores, references: Truths, embedder: Embedder | NoEmbedder
+    tables: RunTables, scores: ItemScores, references: Truths | None, embedder: Embedder | NoEmbedder
 ) -> list[dict[str, Any]]:
     if isinstance(embedder, NoEmbedder):
         return [_absent("InfoNCE", embedder.reason)]
     if not references:
-        return [_absent("InfoNCE", "the truths were not given: report with --config")]
+        why = NOT_GIVEN if references is None else "no task has a truth to compare answers with"
+        return [_absent("InfoNCE", why)]
     cells = infonce_cells(tables, scores, references, embedder)
     computed = {key.task for key, result, _ in cells if result is not None}
     # Of a task without any figure one row says why, in the words of its first cell.

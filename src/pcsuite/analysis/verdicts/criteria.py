@@ -125,6 +125,11 @@ def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) 
     return min(1.0, (len(tails) - needed + 1) * tails[needed - 1])
 
 
+def _judged(verdict: Verdict, effect: Effect) -> str:
+    """A verdict with its figures; where there are none, the words of the effect say both."""
+    return effect.words() if effect.untested else f"{verdict} ({effect.words()})"
+
+
 def constraint_tradeoff(
     evidence: Evidence, pairs: Sequence[CellPair], steadier: Effect, readable: Effect
 ) -> Finding:
@@ -155,7 +160,7 @@ def constraint_tradeoff(
         else signed(tokens.value, 1) + limits_text(tokens.low, tokens.high, 1)
     )
     words = (
-        f"entropy {parts[0]} ({steadier.words()}), validity {parts[1]} ({readable.words()}). Price against the free"
+        f"entropy {_judged(parts[0], steadier)}, validity {_judged(parts[1], readable)}. Price against the free"
         f" twin: score {score.words()}, tokens {spent}, constraint failures (truncation counted) {failed}."
     )
     return finding(statement, words, verdict, steadier)

@@ -75,6 +75,8 @@ class Evidence:
     labels: Mapping[CellKey, ItemValues] = field(default_factory=dict)
     """Shares of the labels of a task among an item's readable answers; the last column is any that is no label."""
     truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    truths_given: bool = False
+    """Whether whoever asks gave the items' truths; tasks with open answers have no labels among them."""
     """By task: the true label's column, by item code."""
 
     @cached_property
@@ -337,6 +339,7 @@ def collect_evidence(
         parameters={model: note.params_b for model, note in manifest.models.items()},
         labels=labels,
         truths=true_columns,
+        truths_given=truths is not None,
     )
 
 

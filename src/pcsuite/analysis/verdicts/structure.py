@@ -149,7 +149,9 @@ def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -
         gain = information_gain(treated, control, true, rng=rng)
         gains.append((task, gain))
         deltas.add(pair, items, gain.values, np.zeros(len(items)))
-    why = "it needs the items' true labels (report with --config) and readable answers on both sides"
+    why = "it needs tasks with a closed set of labels and readable answers on both sides"
+    if not evidence.truths_given:
+        why = "it needs the items' true labels (report with --config) and readable answers on both sides"
     pooled = pool_deltas(
         deltas, operator, INFORMATION, reason="one side answers the same to every item" if constant else why
     )
