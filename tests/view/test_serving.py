@@ -1,6 +1,7 @@
 """A viewer that listens: its port, its token, and how it ends."""
 
 import http.cookiejar
+import logging
 import urllib.error
 import urllib.request
 
@@ -39,3 +40,17 @@ def test_a_port_that_is_taken_and_a_host_that_others_reach(tmp_path):
     first.close()
     with pytest.raises(ConfigError, match="others could reach it"):
         Serving(tmp_path, host="0.0.0.0")
+
+
+def test_the_logging_of_the_process_that_opens_it_is_left_alone(tmp_path):
+    closed = []
+
+    class Handler(logging.Handler):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    handler = Handler()
+    Serving(tmp_path).close()
+    assert closed == []
+    handler.close()

@@ -52,7 +52,10 @@ class Serving:
         names = ("127.0.0.1", "localhost", "[::1]", host, socket.gethostname())
         self._viewer = Viewer(output_dir, suite, evals, max_wait=MAX_WAIT_S)
         app = make_app(self._viewer, token=token, hosts=frozenset(f"{name}:{bound}" for name in names))
-        self._server: Any = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        # Without its own logging: to set that up it would close every handler of the process, a notebook's own too.
+        self._server: Any = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, log_level="warning", access_log=False)
+        )
         self._thread: threading.Thread | None = None
         path = f"/run/{run}" if run else "/"
         self.url = f"http://{'127.0.0.1' if host == '::1' else host}:{bound}{path}?token={token}"
