@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores, ItemValues
 from pcsuite.analysis.load.sizes import ModelInfo
 from pcsuite.analysis.tables.replicates import Arms, EqualTokenArms
 from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, condition_pairs, operator_pairs
@@ -30,8 +30,6 @@ from pcsuite.analysis.verdicts.evidence import (
     READABLE_SCORE,
     SEED_VARIANCE,
     Evidence,
-    LabelCounts,
-    Measured,
 )
 from pcsuite.analysis.verdicts.findings import Finding
 from pcsuite.analysis.verdicts.hypotheses import loop_findings, restriction_findings
@@ -100,10 +98,10 @@ class World:
     def draw(self, rng: np.random.Generator) -> tuple[Evidence, list[EqualTokenArms]]:
         """One study: its evidence, and its constrained arms against retries."""
         cells: dict[CellKey, CellScores] = {}
-        measures: dict[str, dict[CellKey, Measured]] = {
+        measures: dict[str, dict[CellKey, ItemValues]] = {
             name: {} for name in (READABLE, READABLE_SCORE, SEED_VARIANCE, DISAGREEMENT, INVENTED)
         }
-        labels: dict[CellKey, LabelCounts] = {}
+        labels: dict[CellKey, ItemValues] = {}
         truths: dict[str, dict[int, int]] = {}
         retries = []
         codes = np.arange(self.items)
@@ -159,17 +157,17 @@ class World:
                     spread = ((right - mean[:, None]) ** 2 * readable).sum(axis=1) / np.maximum(n - 1, 1)
                     counts = (answers[:, :, None] == np.arange(LABELS)).sum(axis=1).astype(float)
                     if self.verdict.startswith(("H1", "H2", "P2")):
-                        measures[READABLE][key] = Measured(codes, n / self.replicates)
-                        measures[READABLE_SCORE][key] = Measured(once, mean[n > 0])
+                        measures[READABLE][key] = ItemValues(codes, n / self.replicates)
+                        measures[READABLE_SCORE][key] = ItemValues(once, mean[n > 0])
                     if self.verdict == "H1V":
-                        measures[SEED_VARIANCE][key] = Measured(twice, spread[n > 1])
+                        measures[SEED_VARIANCE][key] = ItemValues(twice, spread[n > 1])
                     if self.verdict.startswith(("H2", "P2")) and self.replicates > 1:
                         # Wrong answers stand for unsupported content: right ones count as one and the same.
                         measure = INVENTED if self.verdict == "H2U" else DISAGREEMENT
-                        measures[measure][key] = Measured(twice, disagreement(counts)[n > 1])
+                        measures[measure][key] = ItemValues(twice, disagreement(counts)[n > 1])
                     if self.verdict == "H1I":
                         shares = np.hstack([counts, np.zeros((self.items, 1))])[n > 0]
-                        labels[key] = LabelCounts(once, shares / shares.sum(axis=1, keepdims=True))
+                        labels[key] = ItemValues(once, shares / shares.sum(axis=1, keepdims=True))
                 if self.retry:
                     retries.append(self._retries(task, model, drawn, true, rng))
         scores = ItemScores(

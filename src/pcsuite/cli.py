@@ -70,7 +70,7 @@ COMMANDS = (
     Command("verify-all", "verify", "check every eval of a folder, with gates for CI"),
     Command("verify-history", "verify", "show how an eval's scores went over iterations"),
     Command("verify-diff", "verify", "show which fields two results fixed, broke or changed"),
-    Command("improve", "verify", "better an extraction prompt, guarded by held-out evals"),
+    Command("improve", "improve", "better an extraction prompt, guarded by held-out evals"),
 )
 
 EPILOG = """examples:

@@ -13,6 +13,7 @@ from pcsuite._util.files import (
     replacing,
     sha256_file,
     unreadable_text,
+    write_errors,
 )
 from pcsuite.data.init_task import read_table
 from pcsuite.errors import DataError, RunLockedError
@@ -124,3 +125,19 @@ def test_text_that_is_not_utf8_is_told_by_its_line_however_far_it_stands(tmp_pat
         unreadable_text(path, PermissionError(13, "Permission denied"))
         == "cannot be read (Permission denied)"
     )
+
+
+def test_what_the_disk_refuses_names_the_file_and_the_remedy(tmp_path):
+    path = tmp_path / "none" / "table.csv"
+    with (
+        pytest.raises(DataError, match="No such file or directory") as raised,
+        write_errors(DataError, path, "--out"),
+    ):
+        path.write_text("a")
+    assert raised.value.message == f"{path}: cannot be written (No such file or directory)"
+    assert raised.value.hint == "--out"
+
+
+def test_other_errors_than_the_disks_pass(tmp_path):
+    with pytest.raises(ZeroDivisionError), write_errors(DataError, tmp_path):
+        half_written(tmp_path / "a")

@@ -11,11 +11,13 @@ from pcsuite._util.text import (
     VisibleStream,
     describe,
     figure_text,
+    interval_text,
     limits_text,
     one_line,
     read_json,
     shorten,
     signed,
+    text_table,
     visible,
 )
 
@@ -78,6 +80,17 @@ def test_an_error_whose_words_fail():
     assert describe(Wordless()) == "Wordless"
 
 
+def test_columns_of_numbers_are_set_to_the_right():
+    rows = [["macro", "0.5", "a"], ["b", "-", "longer"], ["c", "+10.25", ""]]
+    assert text_table(["name", "change", "note"], rows).splitlines() == [
+        "name   change  note",
+        "macro     0.5  a",
+        "b           -  longer",
+        "c      +10.25",
+    ]
+    assert text_table(["name", "n"], []) == "name  n"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -104,3 +117,10 @@ def test_limits_that_round_to_zero_have_no_sign():
     assert limits_text(-0.001, 0.004) == " [0.00, 0.00]"
     assert limits_text(-0.1, None) == " [-0.10, n/a]"
     assert limits_text(None, None) == ""
+
+
+def test_a_figure_has_its_interval_where_both_limits_are_known():
+    assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
+    assert interval_text(0.5, None, None) == "0.50"
+    assert interval_text(None, None, None) == "n/a"
+    assert interval_text(-0.001, -0.004, 0.2) == "0.00 [0.00, 0.20]"

@@ -8,12 +8,10 @@ import time
 from dataclasses import replace
 
 import msgspec
-import numpy as np
 import pytest
 
 from pcsuite.ablation import ablate, preview
-from pcsuite.ablation.ablate import _alarms, simulated_flips
-from pcsuite.engines.adapters.simulated import SimulatedOptions
+from pcsuite.ablation.ablate import _alarms
 from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows
 from pcsuite.runners.executors import ExecutorChoice
@@ -86,7 +84,7 @@ def test_tokens_flips_and_measures_are_those_of_the_rows(result):
 
 def test_asking_again_asks_nothing_and_says_the_same(result):
     again = ablate(result.study.request, quiet=True)
-    assert again.tally["rows"] == 0
+    assert again.asked == 0
     assert [entry.verdict for entry in again.verdicts] == [entry.verdict for entry in result.verdicts]
     assert again.trimmed == result.trimmed
 
@@ -153,7 +151,7 @@ def test_an_ablation_that_nobody_answered_does_not_stand_in_the_way(tmp_path):
         made = ablate(
             replace(request, base_url=server.base_url), quiet=True
         )  # the address was wrong: another model
-    assert made.tally["rows"] == len(list(iter_rows(made.log))) > 0
+    assert made.asked == len(list(iter_rows(made.log))) > 0
     assert not any(row.errors for row in iter_rows(made.log))
     assert list(made.log.parent.glob("mine.old-*")), "the failed rows are set aside, not lost"
     with pytest.raises(ConfigError, match="another prompt"):
@@ -185,15 +183,6 @@ def test_show_promises_by_the_models_own_settings_and_then_by_what_was_measured(
     assert after.done == after.rows
 
 
-def test_simulated_flips_are_those_of_two_equal_conditions():
-    options = SimulatedOptions(base_accuracy=0.6, item_difficulty_sd=1.0)
-    ease = np.random.default_rng(0).standard_normal(400_000)
-    chance = 1 / (1 + np.exp(-(np.log(1.5) + ease)))
-    assert simulated_flips(options, "t", ()) == pytest.approx(
-        float((2 * chance * (1 - chance)).mean()), abs=2e-3
-    )
-
-
 def test_until_decided_it_asks_fewer_items_and_confirms_on_items_never_looked_at(tmp_path):
     request = request_in(
         tmp_path, items=480, effects={"rules": 3.0, "noise": -3.0}, until="decided", margin=0.25
@@ -214,7 +203,7 @@ def test_until_decided_it_asks_fewer_items_and_confirms_on_items_never_looked_at
     assert all(step.difference.n == 240 for step in made.trim.steps)
     assert "noise" in made.trim.dropped
     again = ablate(request, quiet=True)
-    assert again.tally["rows"] == 0
+    assert again.asked == 0
     assert [entry.effect for entry in again.verdicts] == [entry.effect for entry in made.verdicts]
 
 

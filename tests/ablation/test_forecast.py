@@ -1,8 +1,10 @@
 import math
 
+import numpy as np
 import pytest
 
-from pcsuite.ablation.forecast import forecast
+from pcsuite.ablation.forecast import forecast, simulated_flips
+from pcsuite.engines.adapters.simulated import SimulatedOptions
 from pcsuite.errors import ConfigError
 
 
@@ -27,3 +29,12 @@ def test_the_least_items_for_a_claim_of_no_worse():
 def test_a_share_is_between_0_and_1():
     with pytest.raises(ConfigError, match="--assume-flips 1.5"):
         forecast(100, 5, margin=0.02, flips=1.5)
+
+
+def test_simulated_flips_are_those_of_two_equal_conditions():
+    options = SimulatedOptions(base_accuracy=0.6, item_difficulty_sd=1.0)
+    ease = np.random.default_rng(0).standard_normal(400_000)
+    chance = 1 / (1 + np.exp(-(np.log(1.5) + ease)))
+    assert simulated_flips(options, "t", ()) == pytest.approx(
+        float((2 * chance * (1 - chance)).mean()), abs=2e-3
+    )

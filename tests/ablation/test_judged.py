@@ -42,7 +42,7 @@ def test_a_judged_task_is_ablated(tmp_path, scale):
     fill_in(table, scale)
     assert main(["judge", "check", "--config", profile, "--labels", str(table), "--again", "2"]) == 0
     again = ablate(request, quiet=True)
-    assert again.tally["rows"] == 0
+    assert again.asked == 0
     assert not any("judge not validated" in notice for notice in notices(again))
     for verdict in again.verdicts:
         assert "prediction-powered" in verdict.effect.method

@@ -8,7 +8,7 @@ import pytest
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_for, choose_backend, generate_constrained
 from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoOptions, Request
+from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoAdapterOptions, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
@@ -95,7 +95,7 @@ class Obedient(ModelAdapter):
     native_constraints = frozenset({"json_schema"})
 
     def __init__(self):
-        super().__init__("obedient", NoOptions())
+        super().__init__("obedient", NoAdapterOptions())
         self.asked = []
 
     def generate(self, prompt, decoding, seed):

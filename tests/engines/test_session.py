@@ -12,7 +12,14 @@ import pytest
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.load import bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter, NoOptions, Request
+from pcsuite.engines.adapters.base import (
+    CallContext,
+    Constraint,
+    Decoding,
+    ModelAdapter,
+    NoAdapterOptions,
+    Request,
+)
 from pcsuite.engines.adapters.simulated import SimulatedAdapter
 from pcsuite.engines.limits import TEMPLATE_ALLOWANCE, RetriesExhaustedError
 from pcsuite.engines.session import LoopThread, Session, build_adapter, check_model, open_models
@@ -80,7 +87,7 @@ class Failing(ModelAdapter):
     """Fails every call in the way it is told to, and counts them."""
 
     def __init__(self, error):
-        super().__init__("sim", NoOptions())
+        super().__init__("sim", NoAdapterOptions())
         self.error = error
         self.calls = 0
 

@@ -15,7 +15,7 @@ from pcsuite.evaluation.harness import (
     lm_eval_strict_match,
 )
 from pcsuite.evaluation.number import NumberEvaluator
-from pcsuite.evaluation.single_answer import ShortAnswerEvaluator
+from pcsuite.evaluation.short_answer import ShortAnswerEvaluator
 
 
 @pytest.mark.parametrize(

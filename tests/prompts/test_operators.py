@@ -2,8 +2,8 @@
 
 import pytest
 
+from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
-from pcsuite.config.load import bundled_operators
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.conditions.conditions import build_condition
 from pcsuite.prompts.context import Exemplar, PromptContext

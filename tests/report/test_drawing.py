@@ -1,15 +1,11 @@
 from pcsuite.report import drawing
-from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, interval_text, short, short_all
+from pcsuite.report.drawing import Tips, canvas, errorbar, file_slug, finish, short, short_all
 
 
 def test_names_fit_into_files_and_figures():
     assert file_slug("a/b c≥d") == "a-b-c-d"
     assert file_slug("///") == "unnamed"
     assert short("x" * 30 + "0.5b", 12) == "x" * 7 + "…0.5b"
-    assert interval_text(0.5, 0.25, 0.75) == "0.50 [0.25, 0.75]"
-    assert interval_text(0.5, None, None) == "0.50"
-    assert interval_text(None, None, None) == "n/a"
-    assert interval_text(-0.001, -0.004, 0.2) == "0.00 [0.00, 0.20]"
 
 
 def test_names_side_by_side_are_told_apart():
@@ -29,12 +25,13 @@ def test_names_side_by_side_are_told_apart():
 def test_a_figure_carries_its_tooltips_and_takes_the_pages_ink(tmp_path):
     tips = Tips()
     with canvas() as (figure, axes):
-        points = [(0.5, 0.4, 0.6), (None, None, None)]
-        errorbar(axes, tips, [0, 1], points, ["C0 <b>", "C1"], colour="#2b7bba")
+        points = [(0.5, 0.4, 0.6), (None, None, None), (-0.001, -0.2, 1234.5)]
+        errorbar(axes, tips, [0, 1, 2], points, ["C0 <b>", "C1", "C2"], colour="#2b7bba")
         made = finish(figure, tips, "stem", "kind", 'a "caption"', tmp_path, "my task", None, tail="grid")
     assert (made.name, made.png) == ("stem__my-task__grid", tmp_path / "stem__my-task__grid.png")
     assert made.png.read_bytes().startswith(b"\x89PNG")
     assert "<title>C0 &lt;b&gt;: 0.50 [0.40, 0.60]</title>" in made.svg
+    assert "<title>C2: 0.00 [-0.20, 1,234]</title>" in made.svg
     assert "C1" not in made.svg
     assert 'aria-label="a &quot;caption&quot;"' in made.svg
     assert "currentColor" in made.svg

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.config.load import bundled_tasks
+from pcsuite.config.bundled import bundled_tasks
 from pcsuite.config.spellings import DATASETS
 from pcsuite.data.export import EXPORTERS, exported_as, exported_datasets
 from pcsuite.errors import DataError, Exit

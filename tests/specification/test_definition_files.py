@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from pcsuite.cli import main
-from pcsuite.config.load import bundled_tasks, load_suite
+from pcsuite.config.bundled import bundled_tasks
+from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.runners.plan import build_plan

@@ -12,7 +12,8 @@ import pytest
 
 from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.cli import main
-from pcsuite.config.load import bundled_tasks, load_suite
+from pcsuite.config.bundled import bundled_tasks
+from pcsuite.config.load import load_suite
 from pcsuite.config.profile import AnalysisSection
 from pcsuite.errors import Exit
 from pcsuite.logging.log import iter_newest_rows

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from pcsuite.errors import RunLockedError
+from pcsuite.errors import PcsuiteError, RunLockedError
 
 LOCK_NAME = ".lock"
 PARTIAL = ".partial"
@@ -47,6 +47,21 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
     if durable:
         sync_folder(path.parent)
+
+
+@contextmanager
+def write_errors(kind: type[PcsuiteError], path: Path, hint: str | None = None) -> Iterator[None]:
+    """What the disk refuses in the block, as an error of the suite: ``PATH: cannot be written (why)``.
+
+    ``hint`` is the error's remedy.
+
+        with write_errors(AnalysisError, path):
+            path.write_bytes(content)
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: cannot be written ({error.strerror or error})", hint=hint) from error
 
 
 def replace_atomically(path: Path, data: bytes | str) -> None:

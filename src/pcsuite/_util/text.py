@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -82,6 +82,41 @@ def shorten(text: str, most: int = 300) -> str:
     """
     flat = " ".join(redact(text).split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, which takes an ``s`` where it is not one.
+
+    >>> counted(1, "task"), counted(2, "task")
+    ('1 task', '2 tasks')
+    """
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of cells as lines whose columns are as wide as their content; ``right`` are those set to the right.
+
+    >>> aligned([["name", "n"], ["a", "10"]], right={1})
+    ['name   n', 'a     10']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for the terminal: columns as wide as their content, columns of numbers to the right."""
+    right = {
+        index
+        for index, column in enumerate(zip(*rows, strict=True))
+        if all(cell in ("", "-") or cell.replace(".", "", 1).lstrip("+-").isdigit() for cell in column)
+    }
+    return "\n".join(aligned([headings, *rows], right))
 
 
 def describe(error: BaseException) -> str:
@@ -179,6 +214,7 @@ def figure_text(value: Any, digits: int = 2) -> str:
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "n/a"
+    # Decimals of hundreds of tokens or milliseconds are noise.
     if abs(float(value)) >= 100:
         return f"{float(value):,.0f}"
     text = f"{float(value):.{digits}f}"
@@ -204,3 +240,13 @@ def limits_text(low: Any, high: Any, digits: int = 2) -> str:
     if low is None and high is None:
         return ""
     return f" [{figure_text(low, digits)}, {figure_text(high, digits)}]"
+
+
+def interval_text(value: Any, low: Any, high: Any, digits: int = 2) -> str:
+    """A figure with its interval, where it has both limits.
+
+    >>> interval_text(0.62, 0.55, 0.69), interval_text(0.62, None, 0.69), interval_text(None, None, None)
+    ('0.62 [0.55, 0.69]', '0.62', 'n/a')
+    """
+    limits = "" if None in (value, low, high) else limits_text(low, high, digits)
+    return figure_text(value, digits) + limits

@@ -1,6 +1,7 @@
 """What each block of a prompt is worth: ``pcsuite ablate`` and the functions it is made of."""
 
-from pcsuite.ablation.ablate import AblationResult, ablate, preview
+from pcsuite.ablation.ablate import AblationResult, ablate
+from pcsuite.ablation.forecast import preview
 from pcsuite.ablation.study import AblationRequest
 
 __all__ = ["AblationRequest", "AblationResult", "ablate", "preview"]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, shared_prefix, without
-from pcsuite.ablation.forecast import FLIPS, Forecast, forecast
-from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
+from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, without
+from pcsuite.ablation.study import AblationRequest, Study, prepare
 from pcsuite.ablation.trim import Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -33,7 +31,6 @@ from pcsuite.analysis.alarms import CONSTANT_ITEMS, CONSTANT_SHARE, SHARES
 from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
-from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import BudgetExceededError, ConfigError
 from pcsuite.logging.log import RunLog, iter_newest_rows, iter_rows
 from pcsuite.logging.looks import Look, read_looks
@@ -41,7 +38,6 @@ from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
 from pcsuite.runners.edits import registered_perturbation
-from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
@@ -61,27 +57,6 @@ MEASURES = {
     "cost_usd": "cost (USD per 1,000 calls)",
 }
 """What else is compared beside the score."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What ``--show`` says: the blocks, the arms and their reach, before anything is called."""
-
-    study: Study
-    tokens: Mapping[str, int]
-    """Tokens of each block, about four characters a token."""
-    rows: int
-    done: int
-    """Rows that the log has already."""
-    max_tokens: int
-    """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
-    max_cost_usd: float | None
-    forecast: Forecast
-    flips_from: str
-    prefix: float
-    """Share of the characters sent that stand at the beginning of the prompt before, in the order of calls."""
-    prefix_as_listed: float
-    """The same for the arms in the order in which the design lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,73 +104,15 @@ class AblationResult:
     """Why the run ended before all calls were made."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
-    tally: Mapping[str, float] = field(default_factory=dict)
+    asked: int = 0
+    """Rows that this call of :func:`ablate` made: none of what the log had before."""
+    failed: int = 0
+    """Those of them that failed."""
 
     @property
     def log(self) -> Path:
         """The log of the run."""
         return self.study.log
-
-
-def preview(request: AblationRequest) -> Preview:
-    """Read everything, choose the arms and say what they take and what they can find; nothing is called.
-
-    Raises what :func:`pcsuite.ablation.study.prepare` raises.
-    """
-    study = prepare(request)
-    note = study.folder / FINGERPRINT
-    if note.is_file() and note.read_text(encoding="utf-8").strip() == study.fingerprint():
-        return _preview(study)  # it has begun: what its log has counts
-    with tempfile.TemporaryDirectory(prefix="pcsuite-ablate-") as folder:
-        shown = _preview(replace(study, folder=Path(folder)))
-        return replace(shown, study=study)
-
-
-def _preview(study: Study) -> Preview:
-    suite = study.write(study.design.first)
-    plan = build_plan(suite)
-    sizes = estimate_plan(plan)
-    flips, basis = _expected_flips(study, plan)
-    listed = list(study.design.first)
-    ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
-    return Preview(
-        study,
-        {block.name: math.ceil(len(block.text) / 4) for block in study.prompt.blocks},
-        plan.calls,
-        sum(size.done for size in sizes),
-        sum(size.max_tokens for size in sizes),
-        total_cost(sizes),
-        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
-        basis,
-        shared_prefix(ordered, study.prompt),
-        shared_prefix(listed, study.prompt),
-    )
-
-
-def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
-    """Share of answers that a change without effect flips, and where the number comes from."""
-    request = study.request
-    if request.assume_flips is not None:
-        return request.assume_flips, "as --assume-flips says"
-    if study.log.is_file():
-        scores = _scores(_rows(plan, study.log), plan)
-        if FULL in scores and AGAIN in scores and np.isfinite(scores[FULL] - scores[AGAIN]).sum() >= 20:
-            return flip_rate(scores[FULL], scores[AGAIN]), "measured by the A/A arm so far"
-    if study.model.provider == SIMULATED:
-        options = SimulatedOptions.model_validate(study.model.provider_options())
-        return simulated_flips(options, study.task.id, study.free), "by the simulated model's own settings"
-    return FLIPS, "assumed; the A/A arm will measure it"
-
-
-def simulated_flips(options: SimulatedOptions, task_id: str, operators: Iterable[str]) -> float:
-    """Share of 0/1 answers that differ between two conditions of a simulated model with the same true accuracy.
-
-    2·E[p(1-p)] over items, by quadrature over their difficulty and the noise of calls.
-    """
-    centre = accuracy_logit(options, task_id, operators)
-    points, weights = np.polynomial.hermite_e.hermegauss(64)
-    chance = 1 / (1 + np.exp(-(centre + options.item_difficulty_sd * points)))
-    return float((2 * chance * (1 - chance) * weights).sum() / weights.sum())
 
 
 def ablate(
@@ -247,14 +164,7 @@ class _AblationRun:
         """By block: the last look at the prompt without it, where the ablation runs until decided."""
         self.visited = 0
         """Items that were asked until then."""
-        self.tally = {
-            "rows": 0.0,
-            "tokens": 0.0,
-            "cost_usd": 0.0,
-            "cache_hits": 0.0,
-            "skipped": 0.0,
-            "failed": 0.0,
-        }
+        self.asked = self.failed = 0
 
     async def run(self, executor: Executor) -> AblationResult:
         request = self.study.request
@@ -312,15 +222,10 @@ class _AblationRun:
             except BudgetExceededError as error:
                 self.stopped = str(error)
             else:
-                tally = summary.tally
-                self.tally["rows"] += tally.done
-                self.tally["tokens"] += tally.tokens
-                self.tally["cost_usd"] += tally.cost_usd
-                self.tally["cache_hits"] += tally.cache_hits
-                self.tally["skipped"] += summary.skipped
-                self.tally["failed"] += tally.failed
+                self.asked += summary.tally.done
+                self.failed += summary.tally.failed
         log.sync()
-        self.rows |= _rows(plan, log.paths.log)
+        self.rows |= rows_of(plan, log.paths.log)
 
     def _plan_of(
         self, arms: Iterable[PromptArm], block: str, *, skip: int = 0, most: int | None = None
@@ -342,9 +247,9 @@ class _AblationRun:
         )
         return build_plan(suite, scope=scope)
 
-    def scores(self, plan: Plan | None = None) -> dict[str, Scores]:
+    def scores(self) -> dict[str, Scores]:
         """Item scores by arm over all items of the study."""
-        return _scores(self.rows, plan or self.plan, self.arms)
+        return measured_by_arm(self.rows, self.plan, self.arms)["score"]
 
     async def _pairs(self, log: RunLog, executor: Executor) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""
@@ -417,7 +322,7 @@ class _AblationRun:
         """Everything that is said, from the rows alone."""
         study, request, free = self.study, self.study.request, self.study.free
         rng = named_rng("ablation", request.run_name, study.model_id)
-        table = _table(self.rows, self.plan, self.arms)
+        table = measured_by_arm(self.rows, self.plan, self.arms)
         scores = table["score"]
         single = {name: scores[without(name, free).id] for name in free}
         shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
@@ -484,7 +389,8 @@ class _AblationRun:
             alarms=_alarms([row for row in self.rows.values() if row.condition.id == FULL]),
             stopped=self.stopped,
             judge=judge_status([study.log], judges_of(plan_manifest(self.plan))).note(),
-            tally=self.tally,
+            asked=self.asked,
+            failed=self.failed,
         )
 
 
@@ -530,17 +436,13 @@ def _without_both(pair: tuple[str, str], free: Sequence[str]) -> PromptArm:
     return arm_of([name for name in free if name not in pair], free)
 
 
-def _rows(plan: Plan, log: Path) -> dict[str, RunRow]:
+def rows_of(plan: Plan, log: Path) -> dict[str, RunRow]:
     """Rows of the log that are this plan's, by id: rows of an earlier wording of an arm are left out."""
     wanted = {unit.run_id for model in plan.scope.models for unit in plan.units(model)}
     return {row.run_id: row for row in iter_newest_rows(log) if row.run_id in wanted}
 
 
-def _scores(rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None) -> dict[str, Scores]:
-    return _table(rows, plan, arms)["score"]
-
-
-def _table(
+def measured_by_arm(
     rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None
 ) -> dict[str, dict[str, Scores]]:
     """Score and measures by arm, one value an item in the plan's order, replicates averaged; ``nan`` for none."""

@@ -124,13 +124,16 @@ def controls(free: Sequence[str]) -> list[PromptArm]:
     ]
 
 
+_ORDERS_SEED = 1337
+"""Of the orders that a Shapley design samples: the same blocks always have the same arms."""
+
+
 def make_design(
     free: Sequence[str],
     name: DesignName = "auto",
     *,
     most_arms: int | None = None,
     with_controls: bool = True,
-    seed: int = 1337,
 ) -> Design:
     """The arms for these blocks.
 
@@ -148,7 +151,7 @@ def make_design(
         )
     negative = controls(free) if with_controls else []
     if name != "auto":
-        arms = _ARMS[name](free, Random(seed))
+        arms = _ARMS[name](free, Random(_ORDERS_SEED))
         return Design(name, (*arms, *negative), f"{name}: {_describe(name, free)}, as asked for")
     fitting = ARMS_WITHOUT_BUDGET if most_arms is None else most_arms - len(negative)
     limit = "without a budget" if most_arms is None else f"with a budget of {most_arms} arms"
@@ -157,7 +160,7 @@ def make_design(
         candidates += ["fractional"] if len(free) <= MOST_FRACTIONAL else ["shapley"]
     candidates += ["one-at-a-time", "leave-one-out"]
     for candidate in candidates:
-        arms = _ARMS[candidate](free, Random(seed))
+        arms = _ARMS[candidate](free, Random(_ORDERS_SEED))
         if len(arms) <= fitting:
             why = f"{candidate}: {_describe(candidate, free)}, the richest that fits {limit}"
             return Design(candidate, (*arms, *negative), why)

@@ -1,4 +1,4 @@
-"""What an ablation will be able to say, before anything is called.
+"""What an ablation will take and be able to say, before anything is called.
 
 All of it rests on one number: the share of answers that flip when a change without effect is made to the prompt. The
 A/A arm measures it; until then it is assumed, and the assumption is printed.
@@ -7,13 +7,21 @@ A/A arm measures it; until then it is assumed, and the assumption is printed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from pcsuite.ablation.verdicts import ALPHA, POWER
+from pcsuite.ablation.ablate import FINGERPRINT, measured_by_arm, rows_of
+from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
+from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
+from pcsuite.ablation.verdicts import ALPHA, POWER, flip_rate
+from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import ConfigError, require
+from pcsuite.runners.estimate import estimate_plan, total_cost
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.stats.equivalence import noninferior_paired
 
 FLIPS = 0.1
@@ -38,9 +46,28 @@ class Forecast:
     """Items below which "no worse without it" cannot be said of a block that changes no answer."""
 
 
-def forecast(
-    items: int, blocks: int, *, margin: float, flips: float = FLIPS, alpha: float = ALPHA
-) -> Forecast:
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What ``--show`` says: the blocks, the arms and their reach, before anything is called."""
+
+    study: Study
+    tokens: Mapping[str, int]
+    """Tokens of each block, about four characters a token."""
+    rows: int
+    done: int
+    """Rows that the log has already."""
+    max_tokens: int
+    """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
+    max_cost_usd: float | None
+    forecast: Forecast
+    flips_from: str
+    prefix: float
+    """Share of the characters sent that stand at the beginning of the prompt before, in the order of calls."""
+    prefix_as_listed: float
+    """The same for the arms in the order in which the design lists them."""
+
+
+def forecast(items: int, blocks: int, *, margin: float, flips: float = FLIPS) -> Forecast:
     """What so many items can show of so many blocks if ``flips`` of the answers flip by chance.
 
     The chance of finding a block without effect is that of the test itself on flips that go either way. Raises
@@ -50,10 +77,10 @@ def forecast(
         raise ConfigError(f"--assume-flips {flips}: a share between 0 and 1 is needed")
     special = require("scipy.special", "stats")
     # Two-sided, Bonferroni over blocks; of 0/1 scores without an effect the share that flips is the variance.
-    reach = float(special.ndtri(1 - alpha / 2 / blocks) + special.ndtri(POWER))
+    reach = float(special.ndtri(1 - ALPHA / 2 / blocks) + special.ndtri(POWER))
 
     def enough(count: int) -> bool:
-        return _holds(count, 0, 0, margin, alpha)
+        return _holds(count, 0, 0, margin)
 
     most = 2
     while not enough(most) and most <= 10**6:
@@ -64,12 +91,12 @@ def forecast(
         margin,
         flips,
         detectable=min(1.0, reach * math.sqrt(max(flips, 1 / items) / items)),
-        finds_nulls=_chance_to_find_a_null(items, margin, flips, alpha),
+        finds_nulls=_chance_to_find_a_null(items, margin, flips),
         least_for_no_worse=_least(enough, most // 2, most),
     )
 
 
-def _chance_to_find_a_null(items: int, margin: float, flips: float, alpha: float) -> float:
+def _chance_to_find_a_null(items: int, margin: float, flips: float) -> float:
     """Chance that the test itself says "no worse" of a block whose flips go either way alike.
 
     The number of flips is taken at a few quantiles of its distribution; for each, the least gain that passes is found
@@ -83,7 +110,7 @@ def _chance_to_find_a_null(items: int, margin: float, flips: float, alpha: float
         moved = int(np.searchsorted(at_most, (stratum + 0.5) / _STRATA))
 
         def passes(gains: int, moved: int = moved) -> bool:
-            return _holds(items, gains, moved - gains, margin, alpha)
+            return _holds(items, gains, moved - gains, margin)
 
         if not passes(moved):
             chances.append(0.0)
@@ -100,6 +127,67 @@ def _least(passes: Callable[[int], bool], low: int, high: int) -> int:
     return high
 
 
-def _holds(items: int, gains: int, losses: int, margin: float, alpha: float) -> bool:
+def _holds(items: int, gains: int, losses: int, margin: float) -> bool:
     deltas = np.concatenate([np.ones(gains), -np.ones(losses), np.zeros(items - gains - losses)])
-    return noninferior_paired(deltas, margin=margin, alpha=alpha).verdict == "noninferior"
+    return noninferior_paired(deltas, margin=margin, alpha=ALPHA).verdict == "noninferior"
+
+
+def preview(request: AblationRequest) -> Preview:
+    """Read everything, choose the arms and say what they take and what they can find; nothing is called.
+
+    Raises what :func:`pcsuite.ablation.study.prepare` raises.
+    """
+    study = prepare(request)
+    note = study.folder / FINGERPRINT
+    if note.is_file() and note.read_text(encoding="utf-8").strip() == study.fingerprint():
+        return _preview(study)  # it has begun: what its log has counts
+    with tempfile.TemporaryDirectory(prefix="pcsuite-ablate-") as folder:
+        shown = _preview(replace(study, folder=Path(folder)))
+        return replace(shown, study=study)
+
+
+def _preview(study: Study) -> Preview:
+    suite = study.write(study.design.first)
+    plan = build_plan(suite)
+    sizes = estimate_plan(plan)
+    flips, basis = _expected_flips(study, plan)
+    listed = list(study.design.first)
+    ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
+    return Preview(
+        study,
+        {block.name: math.ceil(len(block.text) / 4) for block in study.prompt.blocks},
+        plan.calls,
+        sum(size.done for size in sizes),
+        sum(size.max_tokens for size in sizes),
+        total_cost(sizes),
+        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
+        basis,
+        shared_prefix(ordered, study.prompt),
+        shared_prefix(listed, study.prompt),
+    )
+
+
+def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
+    """Share of answers that a change without effect flips, and where the number comes from."""
+    request = study.request
+    if request.assume_flips is not None:
+        return request.assume_flips, "as --assume-flips says"
+    if study.log.is_file():
+        scores = measured_by_arm(rows_of(plan, study.log), plan)["score"]
+        if FULL in scores and AGAIN in scores and np.isfinite(scores[FULL] - scores[AGAIN]).sum() >= 20:
+            return flip_rate(scores[FULL], scores[AGAIN]), "measured by the A/A arm so far"
+    if study.model.provider == SIMULATED:
+        options = SimulatedOptions.model_validate(study.model.provider_options())
+        return simulated_flips(options, study.task.id, study.free), "by the simulated model's own settings"
+    return FLIPS, "assumed; the A/A arm will measure it"
+
+
+def simulated_flips(options: SimulatedOptions, task_id: str, operators: Iterable[str]) -> float:
+    """Share of 0/1 answers that differ between two conditions of a simulated model with the same true accuracy.
+
+    2·E[p(1-p)] over items, by quadrature over their difficulty and the noise of calls.
+    """
+    centre = accuracy_logit(options, task_id, operators)
+    points, weights = np.polynomial.hermite_e.hermegauss(64)
+    chance = 1 / (1 + np.exp(-(centre + options.item_difficulty_sd * points)))
+    return float((2 * chance * (1 - chance) * weights).sum() / weights.sum())

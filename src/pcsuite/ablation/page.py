@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import textwrap
 from importlib.resources import files
 from pathlib import Path
@@ -12,12 +10,13 @@ from typing import Any
 from markupsafe import Markup
 
 from pcsuite import __version__
+from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import figure_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.errors import require
 from pcsuite.report import drawing
-from pcsuite.report.page import page_template, shared_style
+from pcsuite.report.page import shared_assets
 from pcsuite.report.wording import p_text
 
 _LINES_DRAWN = 4
@@ -29,10 +28,9 @@ def render_ablation(result: AblationResult) -> str:
 
     Everything is escaped except the suite's own style and script, and no request leaves the page.
     """
-    shared, own = files("pcsuite.report") / "templates", files("pcsuite.ablation") / "templates"
-    template = page_template("pcsuite.ablation", "ablation.html.j2")
-    script = (shared / "report.js").read_text(encoding="utf-8")
-    css = shared_style("base.css", "report.css") + (own / "ablation.css").read_text(encoding="utf-8")
+    template = page_templates("pcsuite.ablation").get_template("ablation.html.j2")
+    own = (files("pcsuite.ablation") / "templates" / "ablation.css").read_text(encoding="utf-8")
+    css, script = shared_assets("base.css", "report.css") + own, shared_assets("report.js")
     study = result.study
     return template.render(
         title=f"What each part of {study.request.prompt.name} is worth",
@@ -66,8 +64,7 @@ def render_ablation(result: AblationResult) -> str:
         footer=f"Written by pcsuite {__version__} from {result.log.name}.",
         css=Markup(css),
         js=Markup(script),
-        # The page's content security policy lets a script run by its hash alone.
-        script_hash=Markup(base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")),
+        script_hash=Markup(script_hash(script)),
     )
 
 

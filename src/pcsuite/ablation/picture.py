@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.text import signed
-from pcsuite.ablation.ablate import MEASURES, AblationResult, Preview
+from pcsuite._util.files import write_errors
+from pcsuite._util.text import counted, signed
+from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.ablation.arms import AGAIN
+from pcsuite.ablation.forecast import Preview
 from pcsuite.ablation.verdicts import BlockVerdict
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.errors import AnalysisError
 from pcsuite.prompts.verbatim import decode_chat
-from pcsuite.report.wording import counted, join_words, p_text
+from pcsuite.report.wording import join_words, p_text
 from pcsuite.stats import Estimate
 
 if TYPE_CHECKING:
@@ -548,10 +550,8 @@ def write_result(result: AblationResult) -> list[Path]:
     written = []
     for name, text in texts.items():
         path = folder / name
-        try:
+        with write_errors(AnalysisError, path):
             path.write_bytes(text.encode("utf-8", "backslashreplace"))
-        except OSError as error:
-            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         written.append(path)
     written.append(Table.of(BLOCKS, verdict_records(result)).write_csv(folder / "blocks.csv"))
     written.append(write_png(result, folder / "ablation.png"))

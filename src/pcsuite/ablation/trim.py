@@ -76,9 +76,7 @@ def choose_drops(
     return tuple(chosen)
 
 
-def confirm_drops(
-    chosen: Sequence[str], full: Scores, *, margin: float, alpha: float = ALPHA
-) -> Generator[Asked, Scores, Trim]:
+def confirm_drops(chosen: Sequence[str], full: Scores, *, margin: float) -> Generator[Asked, Scores, Trim]:
     """Test the chosen blocks on the other part of the items: the first of them, half of them, all of them.
 
     Each set is measured and tested only where the one before was confirmed.
@@ -91,9 +89,9 @@ def confirm_drops(
         difference = finite(scores - full)
         if len(difference) < 2:
             break
-        test = noninferior_paired(difference, margin=margin, alpha=alpha)
+        test = noninferior_paired(difference, margin=margin, alpha=ALPHA)
         confirmed = test.verdict == "noninferior"
-        limits = (test.low, test.high, 1 - 2 * alpha, len(difference))
+        limits = (test.low, test.high, 1 - 2 * ALPHA, len(difference))
         steps.append(TrimStep(dropped, Estimate(test.estimate, *limits), confirmed))
         if not confirmed:
             break

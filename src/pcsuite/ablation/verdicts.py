@@ -31,6 +31,7 @@ Scores = npt.NDArray[np.float64]
 Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided", "not tested"]
 ALPHA = 0.05
 POWER = 0.8
+MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
 MOST_ITEMS = 1_000_000
 RAN_OUT = "the items ran out before it was decided"
 
@@ -74,7 +75,6 @@ def judge_blocks(
     *,
     margin: float,
     rng: np.random.Generator,
-    alpha: float = ALPHA,
     resamples: int = 10_000,
     powered: Mapping[str, PredictionPowered] | None = None,
 ) -> list[BlockVerdict]:
@@ -83,8 +83,8 @@ def judge_blocks(
     ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
     and non-inferiority are its own, and nothing is said of fillers.
 
-    Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most ``alpha`` of studies; each "no worse
-    without it" is wrong in at most ``alpha`` of studies in which the block's true worth exceeds the margin.
+    Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most 5 % of studies; each "no worse
+    without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
     """
     floor = at_floor(full, margin)
     deltas = {block: finite(full - scores) for block, scores in without.items()}
@@ -98,7 +98,7 @@ def judge_blocks(
     found = []
     for (block, delta), p_value in zip(deltas.items(), corrected, strict=True):
         effect = paired_bootstrap(delta, rng=rng, resamples=resamples) if len(delta) > 1 else undefined("", 0)
-        no_worse = _no_worse(-delta, margin, alpha)
+        no_worse = _no_worse(-delta, margin)
         sham = finite(full - shams[block]) if block in shams else None
         gold = (powered or {}).get(block)
         if gold is not None:
@@ -110,20 +110,20 @@ def judge_blocks(
         )
         verdict: Verdict = "undecided"
         note, more = "", None
-        if floor and not (p_value <= alpha and effect.value < 0):
+        if floor and not (p_value <= ALPHA and effect.value < 0):
             verdict, note, no_worse = "not tested", floor, False
-        elif p_value <= alpha and effect.value > 0:
+        elif p_value <= ALPHA and effect.value > 0:
             verdict = "helps"
-            if sham is not None and _no_worse(-sham, margin, alpha):
+            if sham is not None and _no_worse(-sham, margin):
                 verdict = "helps only as filler"
             elif no_worse:
                 note = "by less than the margin"
-        elif p_value <= alpha and effect.value < 0:
+        elif p_value <= ALPHA and effect.value < 0:
             verdict = "hurts"
         elif no_worse:
             verdict = "no worse without it"
         else:
-            more = more_items(delta, margin, comparisons=len(deltas), alpha=alpha)
+            more = more_items(delta, margin, comparisons=len(deltas))
         found.append(BlockVerdict(block, verdict, effect, float(p_value), against, no_worse, more, note))
     return found
 
@@ -188,17 +188,14 @@ def finite(values: Scores) -> Scores:
     return values[np.isfinite(values)]
 
 
-def _no_worse(difference: Scores, margin: float, alpha: float) -> bool:
-    return (
-        len(difference) > 1
-        and noninferior_paired(difference, margin=margin, alpha=alpha).verdict == "noninferior"
-    )
+def _no_worse(difference: Scores, margin: float) -> bool:
+    if len(difference) < 2:
+        return False
+    return noninferior_paired(difference, margin=margin, alpha=ALPHA).verdict == "noninferior"
 
 
-def more_items(
-    delta: Scores, margin: float, *, comparisons: int, alpha: float = ALPHA, power: float = POWER
-) -> int | None:
-    """Further items that would decide with this power whether the block helps, hurts or can go, were it as seen.
+def more_items(delta: Scores, margin: float, *, comparisons: int) -> int | None:
+    """Further items that would decide with 80 % power whether the block helps, hurts or can go, were it as seen.
 
     ``None`` where more than a million would be needed: the effect seen is about the margin itself.
     """
@@ -208,12 +205,12 @@ def more_items(
     # A pair in favour of each side is added, as in the interval: no difference so far is not a spread of 0.
     spread = float(np.concatenate([delta, [1.0, -1.0]]).std())
     effect = float(delta.mean())
-    reach = float(special.ndtri(power))
+    reach = float(special.ndtri(POWER))
     needed = math.inf
     if effect:
-        needed = ((float(special.ndtri(1 - alpha / 2 / comparisons)) + reach) * spread / effect) ** 2
+        needed = ((float(special.ndtri(1 - ALPHA / 2 / comparisons)) + reach) * spread / effect) ** 2
     if effect < margin:
-        needed = min(needed, ((float(special.ndtri(1 - alpha)) + reach) * spread / (margin - effect)) ** 2)
+        needed = min(needed, ((float(special.ndtri(1 - ALPHA)) + reach) * spread / (margin - effect)) ** 2)
     return max(1, math.ceil(needed) - len(delta)) if needed < MOST_ITEMS else None
 
 
@@ -278,7 +275,6 @@ def suspect_pairs(
     none: Scores | None,
     without: Mapping[str, Scores],
     alone: Mapping[str, Scores],
-    most: int = 6,
 ) -> list[tuple[str, str]]:
     """Pairs worth measuring together: blocks that do more alone than beside all others, the largest gaps first.
 
@@ -291,23 +287,22 @@ def suspect_pairs(
         for block in without
         if block in alone
     }
-    suspects = [block for block, gap in sorted(gaps.items(), key=lambda entry: -entry[1]) if gap > 0][:4]
+    suspects = [block for block, gap in sorted(gaps.items(), key=lambda entry: -entry[1]) if gap > 0]
     order = list(without)
-    pairs = [
+    return [
         (first, second) if order.index(first) < order.index(second) else (second, first)
-        for first, second in itertools.combinations(suspects, 2)
+        for first, second in itertools.combinations(suspects[:MOST_SUSPECTS], 2)
     ]
-    return pairs[:most]
 
 
-def least_items(blocks: int, alpha: float = ALPHA) -> int:
+def least_items(blocks: int) -> int:
     """Items below which no test could reject after the correction, in either part of the items.
 
     >>> least_items(6)
     16
     """
     # The least p-value of n items is 2^(1-n), and Holm multiplies it by the blocks; each part needs so many.
-    return 2 * math.ceil(1 + math.log2(max(blocks, 2) / alpha))
+    return 2 * math.ceil(1 + math.log2(max(blocks, 2) / ALPHA))
 
 
 def flip_rate(first: Scores, second: Scores) -> float:

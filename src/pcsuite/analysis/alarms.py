@@ -32,6 +32,7 @@ SHARES = {
 CONSTANT_SHARE = 0.9
 CONSTANT_ITEMS = 8
 """Answers of a cell that are nearly constant: at least this share of at least so many readable ones."""
+# At the floor nothing can be shown to hurt, at the ceiling nothing to help: the items decide, not the conditions.
 FLOOR, CEILING = 0.05, 0.98
 _MOST_NAMED = 4
 _ROWS_COUNTED = 500_000
@@ -146,6 +147,7 @@ def _shares(cells: Sequence[_Cell]) -> list[Alarm]:
 def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
     """Cells that give nearly the same answer whatever the item, unless that is what is true."""
     (rows,) = tables.query("SELECT count(*) FROM runs WHERE kind = 'main'")[0]
+    # A constant answer shows in any part of the items; counting all answers of a large log is what would cost.
     part = f" AND hash(item_id) % {math.ceil(rows / _ROWS_COUNTED)} = 0" if rows > _ROWS_COUNTED else ""
     counts = (
         f"SELECT {CELL_KEY}, answer, count(*) AS times FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
@@ -189,7 +191,7 @@ def _levels(scores: ItemScores, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
     alarms = []
     for (task, model, decoding), keys in scores.groups().items():
         means = [float(values.mean()) for key in keys if len(values := scores.cells[key].metric(SCORE)[1])]
-        if not means or task in scores.pooled:
+        if not means or scores.is_pooled(task):
             continue
         where, best = f"{task} × {model} × {decoding}", max(means)
         note = tasks.get(task, TaskNote())
@@ -214,6 +216,7 @@ def _undecidable(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     The sign-flip test of n items has no p-value below 2^(1−n); the correction multiplies that of a single effect by the
     number of comparisons.
     """
+    # A family is a task's, as in effects.csv: the more is compared there, the less a single effect can hold.
     families: dict[str, list[int]] = {}
     for record in effects:
         if record["metric"] == SCORE and record["p_value"] is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
+from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.judging import read_gold
-from pcsuite.analysis.load.item_scores import ItemScores, item_scores
+from pcsuite.analysis.load.item_scores import CLEAN, ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import Table, TableSpec
@@ -76,6 +78,17 @@ class Analysis:
     """What is wrong with the run, the gravest first."""
     judges: JudgeStatus = field(default_factory=JudgeStatus)
     """What is known of the judges of judged tasks."""
+
+    @property
+    def levels(self) -> list[dict[str, Any]]:
+        """Records of ``summary_by_condition.csv``, clean prompts only."""
+        records = self.tables[summary.SUMMARY.name].records()
+        return [record for record in records if record["perturbation"] == CLEAN]
+
+    @property
+    def effects(self) -> list[dict[str, Any]]:
+        """Records of ``effects.csv`` against the control of each group; twins and factorials are not among them."""
+        return [record for record in self.tables[effects.EFFECTS.name].records() if record["kind"] == CONTROL]
 
     def write(self, folder: Path) -> list[Path]:
         """Write every table as CSV into a folder; returns the files."""
@@ -150,16 +163,10 @@ def analyse(
             *attacked.result(),
             status.table(),
         ]
-    named = {table.name: table for table in made}
-    for table in registration.registration_tables(registered, named[effects.EFFECTS.name].records()):
-        named[table.name] = table
     judged = verdicts(evidence, retries)
-    named |= {table.name: table for table in (judged.hypotheses, judged.structure, judged.scale)}
-    total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
-    health = summary.run_health(tables, scores)
-    alarms = find_alarms(tables, scores, manifest, named[effects.EFFECTS.name].records())
+    made += (judged.hypotheses, judged.structure, judged.scale)
     notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
-    return Analysis(scores, health, manifest, known, named, total_tokens, notes, registered, alarms, status)
+    return _analysis(tables, scores, manifest, known, made, notes, registered, status)
 
 
 @one_blas_thread()
@@ -175,21 +182,24 @@ def analyse_scores(tables: RunTables) -> Analysis:
     status = judge_status(tables.logs, gold.judges)
     levels = summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks)
     compared = effects.effects(scores, metrics, registered, gold, status)
-    made = (
-        summary.with_gold(levels, gold, status),
-        compared,
-        *registration.registration_tables(registered, compared.records()),
-    )
+    made = [summary.with_gold(levels, gold, status), compared]
+    return _analysis(tables, scores, manifest, metrics, made, [], registered, status)
+
+
+def _analysis(
+    tables: RunTables,
+    scores: ItemScores,
+    manifest: MergedManifest,
+    metrics: Metrics,
+    made: Iterable[Table],
+    notes: list[str],
+    registered: registration.Registered,
+    status: JudgeStatus,
+) -> Analysis:
+    """What was made, with what every analysis has: planned contrasts, tokens, the run's health and its alarms."""
+    named = {table.name: table for table in made}
+    compared = list(named[effects.EFFECTS.name].records())
+    named |= {table.name: table for table in registration.registration_tables(registered, compared)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
-    return Analysis(
-        scores,
-        summary.run_health(tables, scores),
-        manifest,
-        metrics,
-        {table.name: table for table in made},
-        total_tokens,
-        [],
-        registered,
-        find_alarms(tables, scores, manifest, compared.records()),
-        status,
-    )
+    health, alarms = summary.run_health(tables, scores), find_alarms(tables, scores, manifest, compared)
+    return Analysis(scores, health, manifest, metrics, named, total_tokens, notes, registered, alarms, status)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite import __version__
-from pcsuite._util.files import replacing
+from pcsuite._util.files import replacing, write_errors
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.errors import AnalysisError
@@ -41,6 +41,7 @@ class Baseline:
 
         Kept are the metrics that ``metrics`` compares between runs, of clean and of perturbed prompts.
         """
+        # Counts too: micro-F1 cannot be compared again from the items' own scores.
         wanted = [*metrics.compared_in("compare"), *_COUNTS]
         cells = []
         for key, cell in self.scores.cells.items():
@@ -67,12 +68,10 @@ class Baseline:
         )
         opened = json.dumps(head, ensure_ascii=False, indent=1)[:-2]
         text = f'{opened},\n "cells": [\n{lines}\n ]\n}}\n'
-        try:
+        with write_errors(AnalysisError, path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as partial:
                 partial.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         return path
 
     @classmethod

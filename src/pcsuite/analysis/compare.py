@@ -15,7 +15,7 @@ from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import adjusted_p, paired_change, stars
+from pcsuite.analysis.tables.effects import add_corrected_p, paired_change
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.equivalence import noninferior_paired
@@ -104,6 +104,7 @@ class Comparison:
         interval), else ``undecided``: too few items to say.
         """
         scores = [record for record in self.table.records() if record["metric"] == SCORE]
+        # A reliable loss anywhere decides: the other cells cannot make up for it.
         if any(record["outcome"] == "worse" for record in scores):
             return "worse"
         shown = [
@@ -155,6 +156,7 @@ def compare_runs(
     renamed = {}
     for index, name in enumerate(CellKey._fields):
         before, after = ({key[index] for key in run.cells} for run in (first, second))
+        # Items belong to their task: two tasks of different names are not about the same things.
         if name != "task" and len(before) == len(after) == 1 and before != after:
             renamed[name] = (before.pop(), after.pop())
     matched, other = (
@@ -175,13 +177,14 @@ def compare_runs(
     records = [record for record in compared if record is not None]
     if not records:
         raise AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    for record, p_bh in zip(records, adjusted_p(records, "metric"), strict=True):
-        delta = record["delta"] or 0.0
+    add_corrected_p(records, [record["metric"] for record in records], ("p_bh", "stars"))
+    for record in records:
+        delta, p_bh = record["delta"] or 0.0, record["p_bh"]
         outcome: Outcome = "no reliable change"
         if p_bh is not None and p_bh < alpha and abs(delta) > margin:
             improved = metrics.improved(record["metric"], delta)
             outcome = "changed" if improved is None else "better" if improved else "worse"
-        record |= {"p_bh": p_bh, "stars": stars(p_bh), "outcome": outcome}
+        record["outcome"] = outcome
     changes: list[ItemChange] = []
     for key in common:
         changes += _item_changes(
@@ -214,7 +217,7 @@ def _item_changes(
     if paired is None or record is None:
         return []
     before, after = left.values[SCORE][paired[0]], right.values[SCORE][paired[1]]
-    pooled = right.key.task in first.pooled and right.key.task in second.pooled
+    pooled = first.is_pooled(right.key.task) and second.is_pooled(right.key.task)
     if margin > 0 and not pooled:  # an item's share of micro-F1 is not bounded as a score is
         record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
     names = second.item_names[right.key.task]
@@ -243,6 +246,7 @@ def _paired(
         for row, item in enumerate(right.items.tolist())
         if others[item] in row_of and np.isfinite(right.values[metric][row])
     ]
+    # One difference has no spread, so there is nothing to test it by.
     if len(pairs) < 2:
         return None
     rows_left, rows_right = np.array(pairs, dtype=np.int64).T
@@ -262,7 +266,7 @@ def _compare(
     if paired is None:
         return None
     rows_left, rows_right = paired
-    pooled = metric == SCORE and left.key.task in first.pooled and right.key.task in second.pooled
+    pooled = first.is_pooled(left.key.task, metric) and second.is_pooled(right.key.task, metric)
     before, after = (
         (cell.counts() if pooled else cell.values[metric])[rows]
         for cell, rows in ((left, rows_left), (right, rows_right))

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores, on_common_items
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.f1 import linearised_f1
@@ -68,6 +68,7 @@ def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = Non
     return list(_contrasts(tuple((name, tuple(own)) for name, own in bundles.items()), control))
 
 
+# Every metric and several tables ask for the contrasts of the same bundles.
 @lru_cache(maxsize=256)
 def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> tuple[ConditionContrast, ...]:
     found: list[ConditionContrast] = []
@@ -119,6 +120,7 @@ def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str],
     candidates = [
         (low, high)
         for low, high in itertools.product(sets, reversed(sets))
+        # Two members are a pair of twins; an interaction takes four.
         if low < high and 4 <= 2 ** len(high - low) <= len(sets)
     ]
     found: list[tuple[frozenset[str], frozenset[str]]] = []
@@ -177,14 +179,7 @@ def item_matrix(scores: ItemScores, keys: Sequence[CellKey], metric: str) -> Flo
     Of a task whose score is micro-F1 the values are linearised: their means are the cells' micro-F1
     (:func:`~pcsuite.stats.f1.linearised_f1`), so that sums of conditions can be formed item by item.
     """
-    pooled = metric == SCORE and keys[0].task in scores.pooled
-    cells = [scores.cells[key] for key in keys]
-    kept = [cell.items if pooled else cell.metric(metric)[0] for cell in cells]
-    common = kept[0]
-    for items in kept[1:]:
-        common = np.intersect1d(common, items, assume_unique=True)
-    columns = []
-    for cell, items in zip(cells, kept, strict=True):
-        rows = np.searchsorted(items, common)
-        columns.append(linearised_f1(cell.counts()[rows]) if pooled else cell.metric(metric)[1][rows])
-    return np.column_stack(columns)
+    _, columns = on_common_items(*(scores.measured(key, metric) for key in keys))
+    # An item's share in micro-F1 depends on the totals: it is that among the common items.
+    pooled = scores.is_pooled(keys[0].task, metric)
+    return np.column_stack([linearised_f1(counts) for counts in columns] if pooled else columns)

@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.text import aligned
 from pcsuite.errors import require
 
 SHOWN_ROWS = 20
@@ -67,12 +68,7 @@ class Frame(ABC):
     def __repr__(self) -> str:
         """The first rows as aligned text."""
         rows = [tuple(_shown(value) for value in row) for row in self.head(10)]
-        widths = [max(map(len, column)) for column in zip(self.columns, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (self.columns, *rows)
-        ]
-        return "\n".join([*lines, _size(self, 10)])
+        return "\n".join([*aligned([self.columns, *rows]), _size(self, 10)])
 
     def _repr_html_(self) -> str:
         """The first rows as a table, for notebooks; everything in it is escaped."""
@@ -126,6 +122,7 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
         {name: plain(value, kind) for name, value, kind in zip(columns, row, kinds, strict=True)}
         for row in rows
     ]
+    # Types are given, not guessed: a column of a few whole numbers would else differ from run to run.
     structure = json.dumps([dict(zip(columns, kinds, strict=True))])
     connection = duckdb.connect()
     connection.execute(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pcsuite._util.hashing import named_rng, sha256_hex
-from pcsuite.analysis.load.item_scores import CLEAN, CellKey, natural_key
+from pcsuite.analysis.load.item_scores import CLEAN, LOGGED_SCORE, CellKey, natural_key
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.evaluation.base import clean_text
 from pcsuite.evaluation.judged import VALUES
@@ -74,7 +74,7 @@ def judged_rows(log: Path, judges: Collection[str]) -> Iterator[JudgedRow]:
             continue
         if row.perturbation.kind != CLEAN:
             continue
-        score = row.metrics.get("task_score")
+        score = row.metrics.get(LOGGED_SCORE)
         answer = clean_text(row.generation.text).strip()
         calls = [call for call in row.judge or () if not call.rule]
         other = calls[0].other if calls else ""
@@ -158,6 +158,7 @@ def draw_sample(
     return sample
 
 
+# By hash, not by a generator: an item or an answer that comes later changes nobody else's turn.
 def _draw_order(*names: str) -> str:
     return sha256_hex("\x1f".join(names))
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
 
-from pcsuite.analysis.load.item_scores import SCORE
-from pcsuite.config.definitions import MetricsFile, MetricSpec
-from pcsuite.config.load import bundled_configs
-from pcsuite.config.yaml_source import YamlSource
+from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
+from pcsuite.config.bundled import bundled_metric_specs
+from pcsuite.config.definitions import MetricSpec
 
-LOGGED_SCORE = "task_score"
-"""The primary metric's name in the log and in metrics files; in tables it is :data:`SCORE`."""
 LENIENT = "lenient_score"
 """The score under the lenient rules: what only these read is right in substance and wrong in form."""
 
@@ -54,6 +50,7 @@ class Metrics(dict[str, MetricSpec]):
 
         ``None`` where the metric has no good end, is not declared, or nothing changed.
         """
+        # A change of 0 is neither, and of some metrics nobody can say which end is good.
         better = self[name].higher_is_better
         return None if better is None or not delta else (delta > 0) == better
 
@@ -64,7 +61,7 @@ def metrics_of(*layers: Mapping[str, MetricSpec | Mapping[str, Any]] | None) -> 
     A layer is a metrics file's content (``suite.metrics``) or what a manifest wrote down of one; entries of a
     manifest that another version wrote and this one cannot read are passed over.
     """
-    merged = dict(_bundled_file())
+    merged = dict(bundled_metric_specs())
     for layer in layers:
         for name, given in (layer or {}).items():
             try:
@@ -84,14 +81,9 @@ def declared_by(metrics: Mapping[str, MetricSpec]) -> dict[str, Any]:
 
     ``metrics`` is ``suite.metrics``; a report on the log alone then names and compares them the same way.
     """
-    bundled = _bundled_file()
+    bundled = bundled_metric_specs()
     return {
         name: spec.model_dump(mode="json", exclude_unset=True)
         for name, spec in metrics.items()
         if bundled.get(name) != spec
     }
-
-
-@cache
-def _bundled_file() -> Mapping[str, MetricSpec]:
-    return YamlSource.read(bundled_configs() / "metrics_v1.yaml").parse(MetricsFile).metrics

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+from pcsuite._util.files import write_errors
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.estimate import Estimate
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _QUOTED = re.compile('[,"\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]')
@@ -82,6 +82,10 @@ class TableSpec:
         ``drop_low`` is where there is a column ``drop``; a column that merely ends so is not.
         """
         return name.endswith(("_low", "_high")) and name.rpartition("_")[0] in self.names
+
+    def without(self, name: str) -> TableSpec:
+        """The spec without a column, for a page that shows one value of it alone."""
+        return replace(self, columns=tuple(column for column in self.columns if column.name != name))
 
     def extended(self, columns: Iterable[Column]) -> TableSpec:
         """The spec with further columns at the end, for tables whose columns depend on the run.
@@ -159,13 +163,11 @@ class Table(Frame):
         Numbers have ten digits, undefined ones are empty, and text that a spreadsheet would evaluate begins with an
         apostrophe. Raises :class:`AnalysisError` where the file cannot be written.
         """
-        try:
+        with write_errors(AnalysisError, path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8", newline="") as stream:
                 for row in (self.columns, *self.rows):
                     stream.write(",".join(map(_csv_cell, row)) + "\n")
-        except OSError as error:
-            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
         return path
 
 
@@ -202,7 +204,20 @@ def number(value: Any) -> float | None:
     return converted if math.isfinite(converted) else None
 
 
-def estimate_columns(name: str, estimate: Estimate) -> dict[str, float | None]:
+class WithLimits(Protocol):
+    """A value with the limits of its interval: an estimate, or a pooled effect."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+
+def estimate_columns(name: str, estimate: WithLimits) -> dict[str, float | None]:
     """An estimate as the columns ``name``, ``name_low`` and ``name_high``.
 
     What is undefined (not a number, infinite) is ``None``, an empty cell.

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
-from pcsuite.config.load import operator_type
+from pcsuite.config.bundled import operator_type
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 
 LOOP = "REACT_LOOP"
@@ -123,5 +123,6 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
     numbered = [bundle for bundle in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[bundle])]
     if len(numbered) == length > 1 and all(one < other for one, other in pairwise(numbered)):
         return tuple(steps[bundle] for bundle in numbered)
+    # Two ladders of the same length are none: nothing says which of them was meant.
     found = [(chain, count) for chain, count in longest.values() if len(chain) == length]
     return found[0][0] if len(found) == 1 and found[0][1] == 1 and length > 1 else ()

@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.files import write_errors
 from pcsuite.ablation import AblationRequest, AblationResult
 from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation.page import render_ablation
@@ -184,11 +185,9 @@ _SEVERAL = ("inputs", "labels", "choices", "fields", "into", "keep")
 
 
 def _written(path: Path, text: str) -> Path:
-    try:
+    with write_errors(ConfigError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from error
     return path
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcsuite._util.text import limits_text, signed
+from pcsuite._util.text import counted, limits_text, signed
 from pcsuite.analysis.baseline import Baseline
 from pcsuite.analysis.compare import Comparison, Standing
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.api.runs import Run, compare
 from pcsuite.errors import AnalysisError
 from pcsuite.report.markdown import comparison_text
-from pcsuite.report.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

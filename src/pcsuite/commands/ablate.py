@@ -214,4 +214,4 @@ def execute_ablate(args: argparse.Namespace) -> int:
     print(f"next: {shlex.join(['pcsuite', 'report', str(result.log)])}")
     if result.stopped:
         return Exit.STOPPED
-    return Exit.FAILED_ROWS if result.tally["failed"] else Exit.DONE
+    return Exit.FAILED_ROWS if result.failed else Exit.DONE

@@ -245,7 +245,7 @@ def _values(action: argparse.Action, current: str, line: list[str]) -> list[Comp
         )
         return found or [Completion(FILES)]
     if action.dest in ("config", "file"):
-        from pcsuite.config.load import bundled_profiles
+        from pcsuite.config.bundled import bundled_profiles
 
         known = [Completion(name, "bundled profile") for name in bundled_profiles()]
         known += [Completion(name) for name in sorted(path.name for path in Path().glob("*.yaml"))]

@@ -8,7 +8,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pcsuite._util.text import one_line, underlying_stream
 from pcsuite.commands import DIR, FILE
@@ -19,9 +18,6 @@ from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.retrieval.base import DEFAULT_K
 from pcsuite.retrieval.bm25_local import Bm25Index, assign_index, ensure_index, find_pages, index_root
-
-if TYPE_CHECKING:
-    pass
 
 
 def configure_export_datasets(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.commands import FILE, options
 from pcsuite.errors import ConfigError, Exit, LogError
 from pcsuite.logging.labels import Labels, labels_path, read_sample, sheet_csv, write_sample
@@ -90,10 +90,8 @@ def _sample(args: argparse.Namespace) -> int:
             loaded = load_items(spec.dataset, spec.split, Path(suite.profile.run.cache_dir))
             inputs |= {(task, item.item_id): item.input_text for item in loaded.items}
     table = args.out or Beside.TO_LABEL.of(log)
-    try:
+    with write_errors(LogError, table):
         replace_atomically(table, sheet_csv(sample, inputs, labels).encode("utf-8"))
-    except OSError as error:
-        raise LogError(f"{table}: cannot be written ({error.strerror or error})") from error
     done = sum(unit.id in labels for unit in sample.units)
     for task, items in sample.items.items():
         units = sum(unit.task == task for unit in sample.units)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.text import counted
 from pcsuite.commands import DIR, options
 from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
@@ -21,7 +22,6 @@ from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
-from pcsuite.report.wording import counted
 from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
 from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import check_contrast_names, registered_plan

@@ -52,12 +52,12 @@ def execute_report(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
     """
+    from pcsuite._util.text import counted
     from pcsuite.api.runs import Run, report
     from pcsuite.commands.options import output_console, print_json, suite_from
     from pcsuite.logging.log import RunPaths
     from pcsuite.logging.segments import find_log
     from pcsuite.report.results import Result, print_result
-    from pcsuite.report.wording import counted
 
     suite = suite_from(args) if args.config else None
     logs = [find_log(given, args.output_dir or "outputs") for given in args.runs]

@@ -1,4 +1,4 @@
-"""``pcsuite verify``, ``verify-all``, ``verify-diff``, ``verify-history`` and ``improve``: extraction against truth."""
+"""``pcsuite verify``, ``verify-all``, ``verify-diff`` and ``verify-history``: extraction against truth."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.text import limits_text, signed
+from pcsuite._util.text import signed, text_table
 from pcsuite.commands import DIR, FILE
 from pcsuite.errors import DataError, Exit
 
 if TYPE_CHECKING:
     from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.evals import ScoredEval
-    from pcsuite.verifier.improve.engine import ImproveOutcome
     from pcsuite.verifier.scores import PooledScores
 
 _ERRORS = {
@@ -70,7 +69,7 @@ def _ci_files(
     args: argparse.Namespace, checked: Sequence[CheckedEval], problems: Sequence[str]
 ) -> Iterator[None]:
     """Write what CI asked for; the files appear when the block ends well, and an error leaves none."""
-    from pcsuite._util.files import replacing
+    from pcsuite._util.files import replacing, write_errors
     from pcsuite.verifier.ci import junit_xml, sarif_json
 
     with ExitStack() as stack:
@@ -80,10 +79,8 @@ def _ci_files(
             if not path.parent.is_dir():
                 raise DataError(f"{path}: cannot be written (no folder {path.parent})")
             content = junit_xml(checked, problems) if is_junit else sarif_json(checked)
-            try:
+            with write_errors(DataError, path):
                 stack.enter_context(replacing(path)).write_bytes(content)
-            except OSError as error:
-                raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
         yield
 
 
@@ -177,7 +174,7 @@ def _summary(document: dict[str, Any]) -> str:
         [name, _score(part["f1"]), str(part["total_fields_gt"]), *_error_cells(part["errors_by_type"])]
         for name, part in document["by_section"].items()
     ]
-    lines = [heading, "", _table(["section", "F1", "fields", *_ERRORS.values()], sections)]
+    lines = [heading, "", text_table(["section", "F1", "fields", *_ERRORS.values()], sections)]
     ceiling = document["ceiling"]
     if ceiling["values_outside"]:
         outside, inside = ceiling["values_outside"], ceiling["values_in_mapping"]
@@ -200,7 +197,7 @@ def _summary(document: dict[str, Any]) -> str:
             ]
             for entry in found[:_SHOWN_DISCREPANCIES]
         ]
-        lines += ["", _table(["error", "field", "expected", "actual"], rows)]
+        lines += ["", text_table(["error", "field", "expected", "actual"], rows)]
         if len(found) > _SHOWN_DISCREPANCIES:
             lines.append(f"… and {len(found) - _SHOWN_DISCREPANCIES} more in the report")
     return "\n".join(lines)
@@ -237,7 +234,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     Returns 1 where a gate fails: macro-F1 below ``--fail-under``, or with ``--no-regress`` an eval below its best
     iteration so far. All evals are scored before anything is written.
     """
-    from pcsuite._util.files import replacing
+    from pcsuite._util.files import replacing, write_errors
     from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, score_evals, skipped_folders
     from pcsuite.verifier.mapping import load_mapping
@@ -269,43 +266,24 @@ def execute_verify_all(args: argparse.Namespace) -> int:
             entries = [
                 PendingIteration(e.eval.folder, e.scored, e.rules, e.eval.eval_id, version) for e in scored
             ]
-            try:
-                with replacing(overview) as partial:
-                    partial.touch()  # a folder that cannot be written is found before an iteration is
-                    saved = save_together(args.evals_dir, entries)
-                    fields = [entry.scored.comparison.by_field for entry in scored]
-                    rows = [
-                        EvalRow(one.document, by_field, best[one.document["eval_id"]], one.report)
-                        for one, by_field in zip(saved, fields, strict=True)
-                    ]
-                    html = render_overview(args.evals_dir, rows, pooled)
-                    partial.write_text(html, encoding="utf-8", errors="backslashreplace")
-            except OSError as error:
-                raise DataError(f"{overview}: cannot be written ({error.strerror or error})") from error
+            with write_errors(DataError, overview), replacing(overview) as partial:
+                partial.touch()  # a folder that cannot be written is found before an iteration is
+                saved = save_together(args.evals_dir, entries)
+                fields = [entry.scored.comparison.by_field for entry in scored]
+                rows = [
+                    EvalRow(one.document, by_field, best[one.document["eval_id"]], one.report)
+                    for one, by_field in zip(saved, fields, strict=True)
+                ]
+                html = render_overview(args.evals_dir, rows, pooled)
+                partial.write_text(html, encoding="utf-8", errors="backslashreplace")
     for note in skipped_folders(args.evals_dir):
         print(f"pcsuite: note: {note}", file=sys.stderr)
     for entry in scored:
         for note in (*entry.scored.notes, *entry.rules.truth.warnings):
             print(f"pcsuite: note: {entry.eval.eval_id}: {note}", file=sys.stderr)
     if args.json:
-        first = documents[0]
-        document = {
-            "macro_f1": pooled.macro_f1,
-            "macro_f1_interval": pooled.macro_interval,
-            "micro_f1": pooled.micro_f1,
-            "micro_f1_interval": pooled.micro_interval,
-            **{key: first[key] for key in ("rules_hash", "mapping_version", "instructions_version")},
-            "evals": {
-                entry.eval.eval_id: {
-                    **entry.scored.comparison.counts.as_dict(),
-                    "best_f1_before": best[entry.eval.eval_id],
-                    "parse_error": entry.scored.parse_error,
-                    "ceiling": entry.rules.ceiling,
-                }
-                for entry in scored
-            },
-        }
-        print(json.dumps(document, indent=1))
+        shared = {key: documents[0][key] for key in ("rules_hash", "mapping_version", "instructions_version")}
+        print(json.dumps(_evals_document(scored, pooled, best, shared), indent=1))
     else:
         print(_evals_table(scored, pooled, best))
         if not args.no_save:
@@ -331,6 +309,31 @@ def _missed_gates(
     return problems
 
 
+def _evals_document(
+    scored: Sequence[ScoredEval],
+    pooled: PooledScores,
+    best: dict[str, float | None],
+    shared: dict[str, Any],
+) -> dict[str, Any]:
+    """All evals together, for ``--json``; ``shared`` is what their results have in common."""
+    return {
+        "macro_f1": pooled.macro_f1,
+        "macro_f1_interval": pooled.macro_interval,
+        "micro_f1": pooled.micro_f1,
+        "micro_f1_interval": pooled.micro_interval,
+        **shared,
+        "evals": {
+            entry.eval.eval_id: {
+                **entry.scored.comparison.counts.as_dict(),
+                "best_f1_before": best[entry.eval.eval_id],
+                "parse_error": entry.scored.parse_error,
+                "ceiling": entry.rules.ceiling,
+            }
+            for entry in scored
+        },
+    }
+
+
 def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[str, float | None]) -> str:
     rows = []
     for entry in scored:
@@ -345,7 +348,7 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[
             ]
         )
     headings = ["eval", "F1", "precision", "recall", *_ERRORS.values(), "best before", ""]
-    lines = [_table(headings, rows), ""]
+    lines = [text_table(headings, rows), ""]
     noun = "eval" if pooled.evals == 1 else "evals"
     for name, value, interval in (
         ("macro-F1", pooled.macro_f1, pooled.macro_interval),
@@ -392,7 +395,7 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
             print(f"{name}: {len(changes)}")
             if changes:
                 rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
-                print(_table(["", "field", "before", "after"], rows))
+                print(text_table(["", "field", "before", "after"], rows))
         print(f"unchanged errors: {difference.unchanged}")
     return Exit.BELOW_GATE if args.fail_on_broken and difference.broken else Exit.DONE
 
@@ -449,148 +452,17 @@ def execute_verify_history(args: argparse.Namespace) -> int:
             ]
         )
     headings = ["iteration", "F1", "precision", "recall", *_ERRORS.values(), "trend", "time", ""]
-    print(f"{aggregate['eval_id']}\n\n{_table(headings, rows)}")
+    print(f"{aggregate['eval_id']}\n\n{text_table(headings, rows)}")
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
     moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
     shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
     rows = [
         [one.field, _score(one.scores[0]), _score(one.scores[-1]), signed(one.change, 3)] for one in shown
     ]
-    print(_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
+    print(text_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
     if len(moved) > len(shown):
         print(f"… and {len(moved) - len(shown)} more (--all-fields)")
     return 0
-
-
-def configure_improve(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``pcsuite improve``.
-
-    The same command goes on where a killed or stopped loop ended; nothing is asked twice.
-
-    examples:
-      pcsuite verify-all evals --copy-samples
-      pcsuite improve evals --model simulated --iterations 3         # a rehearsal
-      pcsuite improve evals --model smollm2-135m --condition C6
-      pcsuite improve evals --model qwen3-8b --method model --held-out copper-hill,otter-barn
-      pcsuite improve evals --propose-only                           # then edit the draft and run again
-      pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
-    """
-    from pcsuite.commands.options import add_call_arguments, add_one, add_profile_arguments
-
-    add = parser.add_argument
-    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
-    add_profile_arguments(parser, run=False, selection=False)
-    add_one(parser, "model", "model of the profile's models file", default="smollm2-135m")
-    add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
-    add_one(parser, "task", "task (default buildingspec_json)", default="buildingspec_json")
-    add("--regime", default="D0", metavar="ID", help="decoding regime (default D0)")
-    add("--seed", type=int, default=0, help="seed of the extractions")
-    add("--start", **FILE, help="instruction to start from (default: the task's)")
-    about = "who drafts a change: a catalogue of rules (default), or the model itself"
-    add("--method", choices=("rules", "model"), default="rules", help=about)
-    add("--rules", **FILE, help="catalogue of rules (default: the bundled one)")
-    add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
-    add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
-    add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
-    add("--patience", type=int, default=3, metavar="N", help="rejected changes in a row (default 3)")
-    about = "how far the held-out interval may reach below no change (default 0.02)"
-    add("--margin", type=float, default=0.02, metavar="F1", help=about)
-    about = "training gain a change must exceed (default 0)"
-    add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
-    add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
-    add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
-    about = "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'"
-    add("--extractor", metavar="CMD", help=about)
-    about = "seconds one call of the extractor may take (default 600)"
-    add("--extractor-timeout", type=float, default=600.0, metavar="S", help=about)
-    add_call_arguments(parser)
-    add("--json", action="store_true", help="print the summary as JSON instead of a table")
-
-
-def execute_improve(args: argparse.Namespace) -> int:
-    """Run the improvement loop, or go on with it, and print its steps and the best prompt.
-
-    Raises ``DataError`` for a number below its least, an empty instruction to start from, or evals that cannot be used.
-    """
-    from pcsuite.commands.options import listed, settings_from, suite_from
-    from pcsuite.verifier.cells import read_text
-    from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
-
-    for flag, least in (("iterations", 1), ("patience", 1), ("margin", 0), ("min_gain", 0)):
-        value = getattr(args, flag)
-        if value < least:
-            raise DataError(f"--{flag.replace('_', '-')} {value:g}: it must be at least {least:g}")
-    instruction = None
-    if args.start is not None:
-        instruction = read_text(args.start).strip()
-        if not instruction:
-            raise DataError(f"{args.start}: the instruction to start from is empty")
-    settings = settings_from(
-        ImproveSettings,
-        args,
-        folder=args.out,
-        held_out=tuple(listed(args.held_out)),
-        instruction=instruction,
-        use_cache=not args.no_cache,
-    )
-    outcome = run_improvement(suite_from(args, check_selection=False), settings, quiet=args.quiet)
-    if args.json:
-        print(json.dumps(json.loads((outcome.folder / SUMMARY).read_text(encoding="utf-8")), indent=1))
-    else:
-        _print_improvement(outcome)
-    return 0
-
-
-def _print_improvement(outcome: ImproveOutcome) -> None:
-    from pcsuite.verifier.improve.engine import BEST_PROMPT
-
-    result, best = outcome.result, outcome.result.best
-    rows = []
-    for step in result.steps:
-        change = "" if step.decision == "baseline" else signed(step.held_out_change, 3)
-        if change and step.held_out_low is not None and step.held_out_high is not None:
-            change += limits_text(step.held_out_low, step.held_out_high, 3)
-        gap = signed(step.train_f1 - step.held_out_f1, 3)
-        scores = (f"{step.train_f1:.3f}", f"{step.held_out_f1:.3f}", gap, change)
-        rows.append([str(step.iteration), f"v{step.prompt_version:03d}", *scores, step.decision, step.reason])
-    headings = ("training F1", "held-out F1", "gap", "held-out change", "decision", "why")
-    print(_table(["iteration", "prompt", *headings], rows))
-    print(f"\nheld out: {', '.join(outcome.held_out)}")
-    if result.stopped == "proposed":
-        print(f"draft: {outcome.folder / 'prompts' / f'v{result.prompt.version:03d}.txt'}")
-        print("edit it if you like; the same command without --propose-only tries it")
-        return
-    why = {
-        "plateau": "no change helped any more",
-        "max_iterations": "all iterations are done",
-        "perfect": "the training evals are perfect",
-    }[result.stopped]
-    print(f"stopped: {why}")
-    print(
-        f"best: iteration {best.iteration}, prompt v{best.prompt_version:03d}, training F1 {best.train_f1:.3f},"
-        f" held-out F1 {best.held_out_f1:.3f}, gap {signed(result.gap, 3)}"
-    )
-    print(f"prompt: {outcome.folder / BEST_PROMPT}")
-    cost = f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else ""
-    print(f"spent now: {outcome.spent_tokens:,} tokens{cost}")
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their content; numbers to the right."""
-    columns = list(zip(headings, *rows, strict=True)) if rows else [(heading,) for heading in headings]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    numeric = [
-        bool(rows) and all(c in ("", "-") or c.replace(".", "", 1).lstrip("+-").isdigit() for c in column[1:])
-        for column in columns
-    ]
-    lines = []
-    for row in (headings, *rows):
-        cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def _score(value: float | None) -> str:

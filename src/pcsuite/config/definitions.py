@@ -66,8 +66,6 @@ class Definition(BaseModel):
         frozen=True,
         extra="forbid",
         use_attribute_docstrings=True,
-        # Built when first used: a model inside another would be built for each of them, a third of a command's start.
-        defer_build=True,
         protected_namespaces=(),
         populate_by_name=True,
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from pcsuite._util.files import unreadable_text
-from pcsuite._util.text import read_json, shorten, table_delimiter
+from pcsuite._util.text import counted, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off, text_key
@@ -372,7 +372,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
                 hint = did_you_mean(name, list(rows[0].values))
                 raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < least:
-        few = f"{request.data} has {len(rows)} row{'s' if len(rows) != 1 else ''}: too few to part"
+        few = f"{request.data} has {counted(len(rows), 'row')}: too few to part"
         raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
     seen: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}

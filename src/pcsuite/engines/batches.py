@@ -25,7 +25,7 @@ from uuid import uuid4
 import msgspec
 
 from pcsuite._util.append import append_durably, read_lines
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, shorten
@@ -148,11 +148,9 @@ class BatchStore:
         ``lines`` are the requests by their ids. Raises :class:`LogError` where the folder cannot be written.
         """
         batch = Batch(uuid4().hex[:16], model, datetime.now(timezone.utc), ids=frozenset(lines))
-        try:
+        with write_errors(LogError, self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_atomically(self.path(batch, "requests"), b"".join(lines.values()))
-        except OSError as error:
-            raise LogError(f"{self.folder}: cannot be written ({error.strerror or error})") from error
         self.batches[batch.token] = batch
         self.note(batch, PLANNED)
         return batch
@@ -172,10 +170,8 @@ class BatchStore:
 
         ``content`` is empty for a batch that was refused. Raises :class:`LogError` where the folder cannot be written.
         """
-        try:
+        with write_errors(LogError, self.folder):
             replace_atomically(self.path(batch, "results"), content)
-        except OSError as error:
-            raise LogError(f"{self.folder}: cannot be written ({error.strerror or error})") from error
         self.note(batch, COLLECTED, batch_id=batch.batch_id)
         self._load(batch)
 

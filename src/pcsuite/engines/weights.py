@@ -178,9 +178,7 @@ def cached_sha256(path: Path, cache_dir: Path | None = None) -> str:
     return digest
 
 
-def verify_weights(
-    entry: WeightsEntry, cache_dir: Path | None = None, progress: ByteProgress | None = None
-) -> Path:
+def verify_weights(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
     """Read the whole file again and compare its hash; returns its path.
 
     A file that is missing or differs is an ``EngineError`` that names it and the command that fetches it.
@@ -188,7 +186,7 @@ def verify_weights(
     path = weights_path(entry, cache_dir)
     if not path.is_file():
         raise missing_weights(entry)
-    digest = sha256_file(path, progress)
+    digest = sha256_file(path)
     if digest != entry.sha256:
         raise EngineError(
             f"{path}: sha256 is {digest[:12]}…, expected {entry.sha256[:12]}…",

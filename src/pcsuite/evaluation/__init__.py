@@ -27,7 +27,7 @@ EVALUATORS: Registry[type[Evaluator]] = Registry(
         "ner": "pcsuite.evaluation.ner:NerEvaluator",
         "number": "pcsuite.evaluation.number:NumberEvaluator",
         "relations": "pcsuite.evaluation.relations:RelationEvaluator",
-        "short_answer": "pcsuite.evaluation.single_answer:ShortAnswerEvaluator",
+        "short_answer": "pcsuite.evaluation.short_answer:ShortAnswerEvaluator",
         "sql": "pcsuite.evaluation.sql:SqlEvaluator",
         "truthfulqa": "pcsuite.evaluation.truthfulqa:TruthfulQaEvaluator",
     },

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import table_delimiter
 from pcsuite.errors import DataError, LogError, did_you_mean
@@ -96,10 +96,8 @@ def unit_id(task: str, item: str, answer: str, other: str = "") -> str:
 def write_sample(log: Path, sample: JudgeSample) -> Path:
     """Write the sample of a log, whole or not at all; raises :class:`LogError` where it cannot be written."""
     path = sample_path(log)
-    try:
+    with write_errors(LogError, path):
         replace_atomically(path, msgspec.json.format(msgspec.json.encode(sample), indent=1) + b"\n")
-    except OSError as error:
-        raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
     return path
 
 

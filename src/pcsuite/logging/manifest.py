@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
 from pcsuite.logging.segments import Beside
@@ -253,13 +253,10 @@ def write_manifest(log: Path, manifest: RunManifest) -> None:
     Readers see the old or the new manifest and nothing between. Raises :class:`LogError` where it cannot be written.
     """
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    try:
+    with write_errors(
+        LogError, manifest_path(log), "see to space and permissions, and run the same command again"
+    ):
         replace_atomically(manifest_path(log), text + b"\n")
-    except OSError as error:
-        raise LogError(
-            f"{manifest_path(log)}: cannot be written ({error.strerror or error})",
-            hint="see to space and permissions, and run the same command again",
-        ) from error
 
 
 def read_manifest(log: Path) -> RunManifest | None:

@@ -238,7 +238,7 @@ def _refuse_old_parts(log: Path) -> None:
     old = re.compile(rf"{re.escape(log.stem)}\.\d{{4,}}{re.escape(log.suffix + COMPRESSED)}")
     for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}{COMPRESSED}") if log.suffix else ():
         number = path.name.removesuffix(log.suffix + COMPRESSED).rpartition(".")[2]
-        other = log.with_name(f"{log.stem}.{number}.manifest.json").exists()
+        other = Beside.MANIFEST.of(log.with_name(f"{log.stem}.{number}{log.suffix}")).exists()
         if old.fullmatch(path.name) and not other and _begins_with_a_row(path):
             new = f"{log.stem}{PART_MARK}{number}{log.suffix}{COMPRESSED}"
             raise LogError(

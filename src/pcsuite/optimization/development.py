@@ -16,7 +16,7 @@ from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, closed_answers, task_items, text_key
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
-from pcsuite.engines.limits import Budget, RetryPolicy, check_error_rate
+from pcsuite.engines.limits import Budget, check_error_rate
 from pcsuite.engines.session import LoopThread, ModelClient, check_model
 from pcsuite.errors import DataError, EngineError, ErrorRateError, PromptError, UnansweredError
 from pcsuite.optimization.journal import CandidateLog, Journal
@@ -124,7 +124,6 @@ class DevProblem:
         thread: LoopThread,
         *,
         seed: int,
-        policy: RetryPolicy | None,
         progress: Progress,
         use_cache: bool = True,
         executor: ExecutorChoice = LOCAL,
@@ -145,7 +144,7 @@ class DevProblem:
         """Told of every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._journal, self._thread = log, journal, thread
-        self._seed, self._policy, self._progress = seed, policy, progress
+        self._seed, self._progress = seed, progress
         self._use_cache, self._choice = use_cache, executor
         self._commit = git_commit(dev.suite.path.resolve().parent)
         self._cluster: Executor | None = None
@@ -307,7 +306,7 @@ class DevProblem:
         plan = self._plan(cell, items)
         if all(unit.run_id in self._log.index for unit in plan.units(self.model_id)):
             return None
-        work = Work(plan, self._policy, registered_perturbation, self._use_cache, self._commit)
+        work = Work(plan, None, registered_perturbation, self._use_cache, self._commit)
         try:
             if self._choice.name == LOCAL.name:
                 local = LocalExecutor(work, LOCAL, quiet=True, session=self._client.session)

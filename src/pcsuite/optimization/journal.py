@@ -30,8 +30,7 @@ def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunP
     The names are those of the compiled prompt's file, so ids with slashes are no folders.
     """
     stem = compiled_path(output_dir, task_id, model_id).stem
-    folder = Path(output_dir) / FOLDER
-    return RunPaths(folder / f"{stem}.jsonl", folder / f"{stem}.prompts.z")
+    return RunPaths.beside(Path(output_dir) / FOLDER / f"{stem}.jsonl")
 
 
 def replicate_of(row: RunRow) -> Replicate | None:

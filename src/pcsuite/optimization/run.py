@@ -13,7 +13,7 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
-from pcsuite.engines.limits import Budget, RetryPolicy
+from pcsuite.engines.limits import Budget
 from pcsuite.engines.session import LoopThread, open_models
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
@@ -120,7 +120,6 @@ def optimize(
     settings: OptimizeSettings,
     *,
     on_score: OnScore = lambda problem, score, seconds: None,
-    policy: RetryPolicy | None = None,
     quiet: bool = True,
 ) -> OptimizeOutcome:
     """Search, or go on with a search, and freeze its winner where condition C8 finds it.
@@ -135,7 +134,7 @@ def optimize(
     task_id, model_id = settings.task_id, settings.model_id
     seed = suite.profile.repro.global_seed if settings.seed is None else settings.seed
     dev = _planned(suite, settings)
-    opened = open_problem(suite, settings, dev, seed=seed, on_score=on_score, policy=policy, quiet=quiet)
+    opened = open_problem(suite, settings, dev, seed=seed, on_score=on_score, quiet=quiet)
     with opened as problem:
         METHODS.get(settings.method).search(problem, seed=seed, candidates=settings.candidates)
         rng: np.random.Generator = named_rng("optimize", task_id, model_id, str(seed))
@@ -181,7 +180,6 @@ def open_problem(
     *,
     seed: int,
     on_score: OnScore = lambda problem, score, seconds: None,
-    policy: RetryPolicy | None = None,
     quiet: bool = True,
 ) -> Iterator[DevProblem]:
     """A problem with its model, log, journal and caches open; everything is closed when the block ends.
@@ -198,9 +196,7 @@ def open_problem(
                 wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
                 limits = suite.profile.limits
                 budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-                opened = open_models(
-                    suite, wanted, policy=policy, use_cache=settings.use_cache, budget=budget
-                )
+                opened = open_models(suite, wanted, use_cache=settings.use_cache, budget=budget)
                 with thread.entered(opened) as session, Progress(None, quiet=quiet) as progress:
                     problem = DevProblem(
                         dev,
@@ -210,7 +206,6 @@ def open_problem(
                         journal,
                         thread,
                         seed=seed,
-                        policy=policy,
                         progress=progress,
                         use_cache=settings.use_cache,
                         executor=settings.executor,

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from pcsuite import __version__
-from pcsuite._util.files import next_free, replace_atomically
+from pcsuite._util.files import next_free, replace_atomically, write_errors
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.optimization.problem import CandidateScore, Problem
 from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
+from pcsuite.stats.attribution import solved_design
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences, paired_bootstrap
 from pcsuite.stats.estimate import Estimate
 
@@ -101,9 +102,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
         return []
     has = [{block.name for block in s.candidate.prompt.blocks} for s in usable]
     design = np.array([[1.0, *(float(name in held) for name in names)] for held in has])
-    solve = np.linalg.pinv(design)
-    # An effect can be estimated where its row of X⁺X is that of the identity.
-    told_apart = np.abs(solve @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
+    solve, told_apart = solved_design(design)
     on_task, on_entropy, on_cost = (
         (solve @ np.stack([getattr(s.item_parts, part) for s in usable])).mean(axis=1)
         for part in ("task", "entropy", "token_cost")
@@ -227,7 +226,7 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
     """
     content = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     aside: Path | None = None
-    try:
+    with write_errors(LogError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             try:
@@ -238,6 +237,4 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
                 aside = next_free(lambda number: path.with_suffix(f".old-{number}.json"))
                 path.rename(aside)
         replace_atomically(path, content)
-    except OSError as error:
-        raise LogError(f"{path}: cannot be written ({error.strerror})") from error
     return aside

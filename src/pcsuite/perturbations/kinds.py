@@ -21,7 +21,7 @@ from pcsuite.data.items import DEFAULT_HASH_SEED, rank_of
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Slot
-from pcsuite.prompts.prompt import Block, PromptTree
+from pcsuite.prompts.prompt import OperatorBlock, PromptTree
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ def distract(tree: PromptTree, target: PerturbationTarget, number: int) -> Promp
     """Add two irrelevant sentences, chosen by item."""
     slot, form = _DISTRACTOR_FORMS[number - 1]
     ranked = sorted(_PASSAGES, key=lambda passage: target.rank("distractor", number, passage))
-    block = Block(DISTRACTOR_BLOCK, slot, form.format(first=ranked[0], second=ranked[1]))
+    block = OperatorBlock(DISTRACTOR_BLOCK, slot, form.format(first=ranked[0], second=ranked[1]))
     return replace(tree, blocks=(*tree.blocks, block))
 
 
@@ -201,7 +201,7 @@ def confuse(tree: PromptTree, target: PerturbationTarget, number: int) -> Prompt
     wrong = target.pick(_WRONG_ROLES, "role_confusion", number)
     stated = any(block.operator == "ROLE" for block in tree.blocks)
     text = (against_role if stated else without_role).format(role=target.ctx.role, wrong=wrong)
-    return replace(tree, blocks=(*tree.blocks, Block(ROLE_BLOCK, slot, text)))
+    return replace(tree, blocks=(*tree.blocks, OperatorBlock(ROLE_BLOCK, slot, text)))
 
 
 ROLE_CONFUSION = Kind(
@@ -219,7 +219,7 @@ _SCOPES = (
 
 def rescope(tree: PromptTree, target: PerturbationTarget, number: int) -> PromptTree:
     """Add the line that says how far the instructions reach, after the last block of them."""
-    return replace(tree, blocks=(*tree.blocks, Block(SCOPE_BLOCK, "block", _SCOPES[number - 1])))
+    return replace(tree, blocks=(*tree.blocks, OperatorBlock(SCOPE_BLOCK, "block", _SCOPES[number - 1])))
 
 
 SCOPE = Kind("scope", "says how far the instructions reach, asks nothing else", len(_SCOPES), rescope)

@@ -13,8 +13,9 @@ from importlib.resources import files
 
 from pydantic import Field
 
+from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import WORDINGS, Definition, OperatorSpec, TasksFile
-from pcsuite.config.load import bundled_configs, bundled_operators
+from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource, load_yaml
 from pcsuite.perturbations.kinds import Kind, PerturbationTarget
 from pcsuite.prompts.operators import Operator, render_text

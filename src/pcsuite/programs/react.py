@@ -81,6 +81,11 @@ class Turn:
     cut: int = 0
     """Characters after it that were not read."""
 
+    def ending(self, finish_reason: str) -> tuple[bool, str]:
+        """Whether the turn was cut off, and how it ended: what was cut off after the part that counts ended well."""
+        cut_off = finish_reason == "length" and self.cut == 0
+        return cut_off, "stop" if finish_reason == "length" and not cut_off else finish_reason
+
 
 def read_turn(text: str, tools: frozenset[str]) -> Turn:
     """Read a turn's text; never raises.
@@ -331,8 +336,7 @@ class ReactLoop(Program):
             reply = await ask(job.request.then(f"react-{number}", loop.prompt(last=last), tools=(SEARCH,)))
             turn = read_turn(reply["text"], TOOLS)
             loop.record_reply(reply, turn)
-            cut_off = reply["finish_reason"] == "length" and turn.cut == 0
-            reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
+            cut_off, reason = turn.ending(reply["finish_reason"])
             if turn.final:
                 return loop.end(turn.final, reason, marked=True)
             if cut_off and all(made.problem is not None for made in turn.calls):
@@ -380,8 +384,7 @@ class ReviseLoop(Program):
             reply = await ask(job.request.then(f"revise-{number}", loop.prompt(last=last)))
             turn = read_turn(reply["text"], frozenset())
             loop.record_reply(reply, turn)
-            cut_off = reply["finish_reason"] == "length" and turn.cut == 0
-            reason = "stop" if reply["finish_reason"] == "length" and not cut_off else reply["finish_reason"]
+            cut_off, reason = turn.ending(reply["finish_reason"])
             if turn.final:
                 return loop.end(turn.final, reason, marked=True)
             if cut_off:

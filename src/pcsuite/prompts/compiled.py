@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
+from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import OperatorSpec
-from pcsuite.config.load import bundled_operators
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import Exemplar, PromptContext
 from pcsuite.prompts.operators import Bundle, Operator

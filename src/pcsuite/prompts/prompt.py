@@ -26,7 +26,7 @@ FILLER_LINE = "This line is filler; it says nothing about the task."
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class OperatorBlock:
     """A piece of prompt text that one operator put there."""
 
     operator: str
@@ -44,7 +44,7 @@ class PromptTree:
     instruction: str
     input_label: str
     input_text: str
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[OperatorBlock, ...] = ()
     filler: int = 0
     """Content-free lines in front."""
     order: tuple[int, ...] = ()
@@ -77,7 +77,7 @@ class PromptTree:
         return [*self.texts("prefix"), self.instruction, *middle, shown_input, *self.texts("post")]
 
     @property
-    def spoken(self) -> tuple[Block, ...]:
+    def spoken(self) -> tuple[OperatorBlock, ...]:
         """Blocks of the user's message, without roles; the system's stand apart and are neither moved nor counted.
 
         Of a verbatim prompt they are all pieces: there every message is one of its parts.
@@ -165,7 +165,8 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
             hint="use either verbatim operators or others in a condition",
         )
     rendered = [
-        Block(operator.name, operator.slot, operator.render(ctx), operator.spec.role) for operator in bundle
+        OperatorBlock(operator.name, operator.slot, operator.render(ctx), operator.spec.role)
+        for operator in bundle
     ]
     return PromptTree(
         template=BASE_TEMPLATE[ctx.task_kind],

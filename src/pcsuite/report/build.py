@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
+from pcsuite._util.files import write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import Analysis, analyse
@@ -26,9 +27,7 @@ from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
-from pcsuite.logging.labels import check_path, labels_path, sample_path
-from pcsuite.logging.looks import looks_path
-from pcsuite.logging.segments import log_segments
+from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.registry import Registry
 from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.report.grid import ExtraSection
@@ -79,6 +78,17 @@ class _ReportRecord(msgspec.Struct):
     stamps: dict[str, str]
 
 
+_READ_BESIDE = (
+    Beside.PROMPTS,
+    Beside.MANIFEST,
+    Beside.LOOKS,
+    Beside.JUDGE_SAMPLE,
+    Beside.LABELS,
+    Beside.JUDGE_CHECK,
+)
+"""What a report reads beside its logs; a mark made in the view, say, changes nothing of it."""
+
+
 class _ReportCache:
     """Knows the last report of a folder, so that asking again for the same one costs nothing.
 
@@ -90,8 +100,7 @@ class _ReportCache:
     def __init__(self, note: Path, logs: Sequence[Path], options: Any, also: Sequence[Path] = ()) -> None:
         self._note = note
         read = [segment.path for log in logs for segment in log_segments(log)]
-        read += [log.with_suffix(suffix) for log in logs for suffix in (".manifest.json", ".prompts.z")]
-        read += [beside(log) for log in logs for beside in (looks_path, sample_path, labels_path, check_path)]
+        read += [beside.of(log) for log in logs for beside in _READ_BESIDE]
         read.append(bundled_configs() / "metrics_v1.yaml")
         described = {
             "files": [f"{path.resolve()}:{_stamp(path)}" for path in (*read, *also)],
@@ -207,6 +216,7 @@ def build_report(
     folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
     """
     folders = report_folders(logs, output_dir)
+    # Other tools leave their tables beside the run, which may be another folder than the report's.
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
@@ -258,6 +268,7 @@ def build_report(
     texts[RESULT_FILE] = json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
     reports = [_write_text(folders.reports / name, text) for name, text in texts.items()]
     report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
+    # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)
     return _published(report, folders)
 
@@ -282,10 +293,8 @@ def _published(report: ReportFiles, folders: ReportFolders) -> ReportFiles:
 
 
 def _write_text(path: Path, text: str) -> Path:
-    try:
+    with write_errors(AnalysisError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # Lone surrogates, which a model may have written, are made readable.
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
     return path

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.text import figure_text, limits_text
+from pcsuite._util.text import interval_text
 from pcsuite.errors import require
 
 if TYPE_CHECKING:
@@ -218,6 +218,7 @@ def _place_panels(figure: Any, renderer: DualRenderer) -> None:
                 right[column] = max(right[column], box.x1 - own.x1)
                 below[row] = max(below[row], own.y0 - box.y0)
                 above[row] = max(above[row], box.y1 - own.y1)
+    # Legends of the whole figure stand below all panels; those of a panel were counted with it.
     foot = gap + sum(legend.get_window_extent(renderer).height + gap for legend in figure.legends)
     free_width = figure.bbox.width - sum(left) - sum(right) - gap * (grid.ncols + 1)
     free_height = figure.bbox.height - sum(above) - sum(below) - foot - gap * grid.nrows
@@ -227,6 +228,7 @@ def _place_panels(figure: Any, renderer: DualRenderer) -> None:
         column, row = spec.colspan.start, spec.rowspan.start
         x = gap + column * (width + gap) + sum(left[: column + 1]) + sum(right[:column])
         top = gap + row * (height + gap) + sum(above[: row + 1]) + sum(below[:row])
+        # A label keeps its distance in points, which as a share of the panel changes with the panel.
         old = axes.bbox.frozen()
         y = figure.bbox.height - top - height
         under = axes.xaxis.label.get_position()[1] - old.y0
@@ -268,6 +270,7 @@ def _page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
+    # All figures of a page share one space of ids: each has its own prefix in it.
     prefix = f"{file_slug(name)}--"
     body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', body)
     body = re.sub(r'(xlink:href="#|url\(#)([^")]+)', rf"\1{prefix}\2", body)
@@ -311,12 +314,6 @@ def errorbar(
             tip = tips.mark(f"{label}: {interval_text(value, low, high, digits)}")
             axes.plot([position], [value], **look, label=shown_name, gid=tip)
             shown_name = None
-
-
-def interval_text(value: float | None, low: float | None, high: float | None, digits: int = 2) -> str:
-    """``0.62 [0.55, 0.69]``, or ``n/a``."""
-    limits = "" if value is None or low is None or high is None else limits_text(low, high, digits)
-    return figure_text(value, digits) + limits
 
 
 def reference_line(axes: Any, level: float, name: str) -> None:

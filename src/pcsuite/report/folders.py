@@ -18,10 +18,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pcsuite._util.files import PARTIAL, replacing
+from pcsuite._util.files import PARTIAL, replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.pages import page_templates
 from pcsuite.errors import AnalysisError
-from pcsuite.report.page import page_template, shared_style
+from pcsuite.report.page import shared_assets
 
 RESULT_FILE = "result.json"
 """What the report says, for programs; it also tells whose folder this is."""
@@ -89,6 +90,7 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
     except (OSError, ValueError):
         found = []
     owners = [str(path) for path in found] if isinstance(found, list) else []
+    # Two runs of one name from different folders: the later one gets a mark, and neither loses its tables.
     if owners and owners != paths and any(Path(path).exists() for path in owners):
         folders = ReportFolders(output_dir, f"{name}-{mark}")
     return folders
@@ -97,11 +99,9 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
 def record_owner(folders: ReportFolders, logs: Sequence[Path]) -> None:
     """Note whose tables these are, for :func:`report_folders`; raises ``AnalysisError`` where it cannot be written."""
     note = folders.tables / ".parts" / OWNER_FILE
-    try:
+    with write_errors(AnalysisError, folders.tables):
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(json.dumps([str(log.resolve()) for log in logs]), encoding="utf-8")
-    except OSError as error:
-        raise AnalysisError(f"{folders.tables}: cannot be written ({error.strerror})") from error
 
 
 def _link(link: Path, target: Path) -> None:
@@ -124,8 +124,8 @@ def write_index(output_dir: Path, newest: str) -> Path:
         key=lambda entry: (entry["name"] == newest, entry["last"]),
         reverse=True,
     )
-    template = page_template("pcsuite.report", "runs.html.j2")
-    page = template.render(runs=runs, css=Markup(shared_style("base.css", "report.css")))
+    template = page_templates("pcsuite.report").get_template("runs.html.j2")
+    page = template.render(runs=runs, css=Markup(shared_assets("base.css", "report.css")))
     target = folder / INDEX_FILE
     with replacing(target) as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")

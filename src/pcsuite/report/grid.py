@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite._util.text import figure_text, limits_text, signed
+from pcsuite._util.text import figure_text, interval_text, limits_text, signed
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.table import Column, Table, TableSpec
 from pcsuite.report.wording import p_text
@@ -126,6 +126,7 @@ def table_grid(
     """
     columns = [
         column
+        # Sorting is stable: within both groups columns stay in the order of the file.
         for column in sorted(spec.columns, key=lambda column: column.late)
         if column.shown
         and not spec.is_limit(column.name)
@@ -196,9 +197,7 @@ def interval_column(label: str, key: str, digits: int = 2) -> GridColumn:
     """A column of ``value [low, high]``, the limits being the record's ``key_low`` and ``key_high``."""
 
     def text(record: Record) -> str:
-        figures = [record.get(name) for name in (key, f"{key}_low", f"{key}_high")]
-        value, low, high = (figure_text(figure, digits) for figure in figures)
-        return value if None in figures else f"{value} [{low}, {high}]"
+        return interval_text(record.get(key), record.get(f"{key}_low"), record.get(f"{key}_high"), digits)
 
     return _numeric(label, key, text)
 
@@ -229,4 +228,5 @@ def _is_whole(value: Any) -> bool:
 def _sortable(value: Any) -> float | str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
+    # Six digits: enough to sort by, and the page is not longer for them.
     return value if _is_whole(value) else float(f"{value:.6g}")

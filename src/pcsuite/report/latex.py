@@ -8,8 +8,7 @@ from typing import Any
 
 from pcsuite._util.text import figure_text, signed
 from pcsuite.analysis.analyse import Analysis
-from pcsuite.analysis.contrasts import CONTROL
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
+from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.registration import REGISTRATION
@@ -96,12 +95,11 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
     The columns are those whose specs have a heading for LaTeX.
     """
     tables = analysis.tables
-    levels = [row for row in tables["summary_by_condition"].records() if row["perturbation"] == CLEAN]
-    scores = [row for row in tables["effects"].records() if row["metric"] == SCORE and row["kind"] == CONTROL]
+    scores = [row for row in analysis.effects if row["metric"] == SCORE]
     conditions = sorted({row["condition"] for row in scores}, key=natural_key)
     wide = len(conditions) <= WIDEST_MATRIX
     made = {
-        "levels": _record_table(SUMMARY, levels, "levels"),
+        "levels": _record_table(SUMMARY, analysis.levels, "levels"),
         "effects": _matrix(scores, conditions) if wide else _record_table(EFFECTS, scores, "effects"),
         "hypotheses": _record_table(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
     }
@@ -159,6 +157,7 @@ def _table(
     head = f"\\toprule\n{' & '.join(headings)} \\\\\n\\midrule\n"
     body = "".join(f"{' & '.join(row)} \\\\\n" for row in rows)
     titled = f"\\caption{{{caption}}}\n\\label{{tab:{label}}}"
+    # A float cannot be broken: what does not fit on a page must be a longtable.
     if len(rows) > LONGEST_FLOAT:
         return (
             f"% needs \\usepackage{{booktabs,longtable}}\n{OTHER_CHARACTER}\\begingroup\n\\small\n"

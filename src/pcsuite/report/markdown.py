@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from pcsuite._util.text import figure_text, limits_text, signed
+from pcsuite._util.text import aligned, counted, figure_text, limits_text, signed
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import ReportPage
 from pcsuite.report.verdicts import VerdictSentence
-from pcsuite.report.wording import counted, p_text
+from pcsuite.report.wording import p_text
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -51,11 +51,8 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
     ``first`` and ``second`` are the names of the runs.
     """
     rows = [[str(cell) for cell in row] for row in _rows(comparison)]
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     lines = [*_head(comparison, first, second), *_standing(comparison, first, second), ""]
-    for row in [list(_HEADINGS), *rows]:
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    return "\n".join(lines)
+    return "\n".join(lines + aligned([_HEADINGS, *rows]))
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
@@ -107,6 +104,7 @@ def comparison_github(
         folded = table(_HEADINGS, others, (5, 6, 8, 9))
         parts.append(f"<details><summary>{len(others)} further metrics</summary>\n\n{folded}\n\n</details>")
     text = "\n\n".join(parts)
+    # GitHub refuses longer comments altogether, so the least needed part goes first.
     if len(text) > _LONGEST_COMMENT:
         text = "\n\n".join([*parts[:-1], f"{len(others)} further metrics are left out: the comment is full."])
     return text if len(text) <= _LONGEST_COMMENT else text[:_LONGEST_COMMENT].rpartition("\n")[0]

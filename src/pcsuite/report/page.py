@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from pcsuite import __version__
+from pcsuite._util.pages import page_templates, script_hash
+from pcsuite._util.text import counted
 from pcsuite.analysis.analyse import Analysis
-from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.tables.registration import registration_notices
 from pcsuite.analysis.twins import constraints
@@ -25,7 +22,7 @@ from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
-from pcsuite.report.wording import MOST_ALARMS, counted, join_words, planned_lines
+from pcsuite.report.wording import MOST_ALARMS, join_words, planned_lines
 
 _MOST_SETTINGS = 6
 """Settings named where rows were written under several configurations."""
@@ -100,7 +97,7 @@ def build_page(
     that looks into the run.
     """
     health, scores = analysis.health, analysis.scores
-    effects = [row for row in analysis.tables["effects"].records() if row["kind"] == CONTROL]
+    effects = analysis.effects
     tasks = scores.tasks
     models = sorted(scores.models)
     conditions = sorted({key.condition for key in scores.cell_keys()}, key=natural_key)
@@ -246,6 +243,7 @@ def _excluded(analysis: Analysis) -> list[str]:
     lines += analysis.notes
     for note in analysis.manifest.not_applicable:
         lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
+    # A gap that has its reason above is not listed a second time.
     explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}
     for task, model, gap in health.gaps:
         if missing := [name for name in gap if (task, model, name) not in explained]:
@@ -260,30 +258,18 @@ def render_page(page: ReportPage) -> str:
 
     Everything is escaped except the suite's own style, script and figures.
     """
-    templates = files("pcsuite.report") / "templates"
-    template = page_template("pcsuite.report", "report.html.j2")
-    script = (templates / "report.js").read_text(encoding="utf-8")
-    # The page may run this script and no other, whatever the texts in it contain.
-    script_hash = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    template = page_templates("pcsuite.report").get_template("report.html.j2")
+    script = shared_assets("report.js")
     return template.render(
         page=page,
-        css=Markup(shared_style("base.css", "report.css")),
+        css=Markup(shared_assets("base.css", "report.css")),
         js=Markup(script),
-        script_hash=Markup(script_hash),
+        script_hash=Markup(script_hash(script)),
     )
 
 
-@lru_cache(maxsize=8)
-def page_template(package: str, name: str) -> Template:
-    """A template of a package's pages, compiled once a process: escaped, and strict about undefined names."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string((files(package) / "templates" / name).read_text(encoding="utf-8"))
-
-
-def shared_style(*names: str) -> str:
-    """Style sheets of the report, one after the other, for pages that look like it.
+def shared_assets(*names: str) -> str:
+    """Style sheets and scripts of the report, one after the other, for pages that look and behave like it.
 
     ``base.css`` has colours, type and controls and serves every page; ``report.css`` builds on it.
     """

@@ -183,6 +183,7 @@ def _stack_shares(axes: Any, tips: Tips, rows: Records) -> None:
     name_ticks(axes, conditions)
     floor = dict.fromkeys(conditions, 0.0)
     for index, (source, label) in enumerate(_SOURCES.items()):
+        # Only the first bar carries the name, else the legend would repeat it for every condition.
         named: str | None = label
         for row in rows:
             if row["component"] != source:

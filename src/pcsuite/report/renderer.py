@@ -17,6 +17,7 @@ from matplotlib.path import Path as Shape
 from matplotlib.transforms import Affine2D, TransformedBbox, TransformedPath
 from PIL import Image
 
+from pcsuite._util.files import write_errors
 from pcsuite.errors import AnalysisError
 
 SVG_DPI = 72
@@ -57,11 +58,9 @@ class DualRenderer(RendererSVG):  # type: ignore[misc]
         """Write the bitmap, its folder made; raises :class:`AnalysisError` where it cannot be written."""
         size = (int(self.bitmap.width), int(self.bitmap.height))
         image = Image.frombuffer("RGBA", size, self.bitmap.buffer_rgba(), "raw", "RGBA", 0, 1)
-        try:
+        with write_errors(AnalysisError, path):
             path.parent.mkdir(parents=True, exist_ok=True)
             image.convert("RGB").save(path, format="png", dpi=(BITMAP_DPI, BITMAP_DPI), compress_level=3)
-        except OSError as error:
-            raise AnalysisError(f"{path}: cannot be written ({error.strerror})") from error
 
     def draw_path(self, gc: Any, path: Any, transform: Any, rgbFace: Any = None) -> None:
         super().draw_path(gc, path, transform, rgbFace)

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite import __version__
-from pcsuite._util.text import figure_text, signed
+from pcsuite._util.text import counted, figure_text, signed
 from pcsuite.analysis.alarms import Alarm
 from pcsuite.analysis.analyse import Analysis, analyse_scores
-from pcsuite.analysis.contrasts import CONTROL
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE
+from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import number
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.folders import record_owner, report_folders
 from pcsuite.report.verdicts import TOKENS, headline, is_significant
-from pcsuite.report.wording import MOST_ALARMS, counted, planned_lines
+from pcsuite.report.wording import MOST_ALARMS, planned_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +77,7 @@ class Result:
 
 def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
     """The answer of an analysis that has the tables ``summary_by_condition``, ``effects`` and ``registration``."""
-    effects = [record for record in analysis.tables["effects"].records() if record["kind"] == CONTROL]
+    effects = analysis.effects
     by_cell: dict[tuple[str, ...], dict[str, Row]] = {}
     for record in effects:
         by_cell.setdefault(_cell(record), {})[record["metric"]] = record
@@ -91,8 +90,7 @@ def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
         alarms=analysis.alarms,
         rows=[
             _row(record, by_cell.get(_cell(record), {}), _cell(record) in baselines, analysis)
-            for record in analysis.tables["summary_by_condition"].records()
-            if record["perturbation"] == CLEAN
+            for record in analysis.levels
         ],
         facts={
             "answers": health.rows,
@@ -177,6 +175,7 @@ def print_result(result: Result, console: Console) -> None:
         uneven = len({row["n_items"] for row in rows}) > 1
         if uneven:
             table.add_column("items", justify="right")
+        # The control first: all other lines are read against it.
         for row in sorted(rows, key=lambda row: row["verdict"] != "control"):
             interval = f"{signed(row['effect_low'])} to {signed(row['effect_high'])}"
             table.add_row(

@@ -15,6 +15,7 @@ from pcsuite.analysis.load.schema import METRIC_PREFIX, sql_text
 from pcsuite.data.items import Item
 from pcsuite.errors import LogError
 from pcsuite.logging.log import read_prompts
+from pcsuite.logging.segments import Beside
 from pcsuite.prompts.verbatim import readable
 
 MAX_ROWS = 240
@@ -92,19 +93,18 @@ Items = Mapping[str, Mapping[str, Item]]
 """Items by task and id."""
 
 
-def sample_rows(
-    tables: RunTables, logs: Sequence[Path], most: int = MAX_ROWS, items: Items | None = None
-) -> list[SampleRow]:
+def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = None) -> list[SampleRow]:
     """Rows to read: a few items of each task under all conditions, chosen by hash, and the first failed calls.
 
-    At most ``most`` rows besides the failed ones; texts are clipped to ``CLIP`` characters. Prompts are missing where
+    At most ``MAX_ROWS`` besides the failed ones; texts are clipped to ``CLIP`` characters. Prompts are missing where
     the log's prompt file is absent or damaged. ``items`` are those of the tasks, as far as they are at hand: a row says
     what was expected where its prompt holds the item's input, so that another item of that id is not taken for it.
     """
     cells = tables.query(
         "SELECT count(DISTINCT (task_id, model_id, condition_id, decoding_id)) FROM runs WHERE kind = 'main'"
     )[0][0]
-    each = max(1, min(4, most // max(1, cells)))
+    # The more cells there are, the fewer items: the page has to stay one that opens.
+    each = max(1, min(4, MAX_ROWS // max(1, cells)))
     columns = (
         "task_id, model_id, condition_id, decoding_id, seed, item_id,"
         f" {tables.metric_column('task_score') or 'NULL'}, json_valid, schema_valid, coalesce(finish_reason, ''),"
@@ -122,7 +122,7 @@ def sample_rows(
         " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS row_rank FROM runs WHERE kind = 'main'"
         f" AND (task_id, item_id) IN ({named})) WHERE row_rank = 1"
         " ORDER BY md5(concat(task_id, model_id, condition_id, decoding_id)), md5(item_id) LIMIT ?",
-        [most],
+        [MAX_ROWS],
     )
     chosen = [SampleRow(*row) for row in found]
     chosen.sort(key=lambda r: (r.task, r.model, r.item, natural_key(r.condition), r.decoding, r.seed))
@@ -134,7 +134,7 @@ def sample_rows(
         shown.setdefault(row.run_id, row)
     wanted = {row.prompt_hash for row in shown.values() if row.prompt_hash}
     prompts: dict[str, str] = {}
-    for store in (log.with_suffix(".prompts.z") for log in logs):
+    for store in map(Beside.PROMPTS.of, logs):
         # A damaged prompt file costs the page its prompts, not the report.
         with suppress(LogError):
             prompts |= read_prompts(store, wanted - prompts.keys()) if store.is_file() else {}
@@ -144,6 +144,7 @@ def sample_rows(
         item = (items or {}).get(row.task, {}).get(row.item)
         if prompt is not None:
             row.prompt = _clip(readable(prompt))
+            # The items may have been exported anew since: an id alone does not say that it is the same item.
             if item is not None and item.input_text in prompt:
                 row.expected = _clip(expected_text(item))
     if tables.metrics and shown:

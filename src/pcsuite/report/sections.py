@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pcsuite._util.text import figure_text
 from pcsuite.analysis.analyse import ALL_TABLES, Analysis
-from pcsuite.analysis.contrasts import CONTROL
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, natural_key
+from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, TableSpec
 from pcsuite.analysis.tables.attribution import ATTRIBUTION, NOT_IDENTIFIED
@@ -50,11 +48,7 @@ def hypotheses_of(analysis: Analysis) -> list[dict[str, Any]]:
 
 def matrix_section(analysis: Analysis) -> Section:
     """Score of every condition against its control at a glance: a row per task, model and regime."""
-    records = [
-        row
-        for row in analysis.tables["effects"].records()
-        if row["metric"] == SCORE and row["kind"] == CONTROL
-    ]
+    records = [row for row in analysis.effects if row["metric"] == SCORE]
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for record in records:
         group = {name: record[name] for name in ("task", "model", "decoding")}
@@ -129,12 +123,11 @@ def attribution_section(analysis: Analysis) -> Section:
     unidentified = dict.fromkeys(row["note"] for row in records if row["method"] == NOT_IDENTIFIED)
     filters = {**{name: CELL_FILTERS[name] for name in ("task", "model", "decoding")}}
     filters |= {"design": "Conditions", "operator": "Operator", "method": "Method"}
-    shown = replace(ATTRIBUTION, columns=tuple(c for c in ATTRIBUTION.columns if c.name != "metric"))
     return Section(
         "attribution",
         ATTRIBUTION.title,
         " ".join([_lead(ATTRIBUTION, identified), *unidentified]),
-        table_grid(shown, identified[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        table_grid(ATTRIBUTION.without("metric"), identified[:MOST_SHOWN], tuple(filters), drop_empty=True),
         filters_for(identified, filters),
         empty="No operator's effect can be told: that needs three conditions whose operators differ.",
     )
@@ -148,12 +141,11 @@ def pooled_section(analysis: Analysis) -> Section:
         if row["metric"] == SCORE
     ]
     filters = {"over": "Over", "decoding": "Regime", "condition": "Condition", "kind": "Kind"}
-    shown = replace(POOLED, columns=tuple(c for c in POOLED.columns if c.name != "metric"))
     return Section(
         "pooled",
         POOLED.title,
         _lead(POOLED, records),
-        table_grid(shown, records[:MOST_SHOWN], tuple(filters), drop_empty=True),
+        table_grid(POOLED.without("metric"), records[:MOST_SHOWN], tuple(filters), drop_empty=True),
         filters_for(records, filters),
         empty="Nothing to pool: that needs two tasks or two models with the same conditions.",
     )
@@ -165,7 +157,7 @@ def levels_section(analysis: Analysis) -> Section:
     Metrics have the labels of their specs.
     """
     table = analysis.tables["summary_by_condition"]
-    records = [record for record in table.records() if record["perturbation"] == CLEAN]
+    records = analysis.levels
     extras = []
     gaps = list(analysis.tables["format_gap"].records())
     if gaps:
@@ -227,6 +219,7 @@ def with_judges(analysis: Analysis, made: list[Section]) -> list[Section]:
         table_grid(JUDGES, records[:MOST_SHOWN], ("task", "condition"), drop_empty=True) if records else None,
         empty=f"{note} pcsuite judge sample draws answers to label, pcsuite judge check holds the judge against them.",
     )
+    # After matrix, levels and effects, whose scores it is about.
     return [*made[:3], own, *made[3:]]
 
 
@@ -251,7 +244,7 @@ def conditions_section(analysis: Analysis) -> Section:
     columns.append(text_column("operators", "operators", keep=False))
     tasks = []
     for task in scores.tasks:
-        measure = "micro-F1" if task in scores.pooled else "mean score"
+        measure = "micro-F1" if scores.is_pooled(task) else "mean score"
         about = notes.tasks.get(task) or TaskNote(primary_metric=measure, source="unknown")
         items = len(scores.item_names.get(task, []))
         described = {

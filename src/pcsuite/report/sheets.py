@@ -94,6 +94,7 @@ def legend(axes: Any, *, below: int = 0) -> None:
     Names that would reach the title are put below in any case.
     """
     handles, labels = axes.get_legend_handles_labels()
+    # So many characters fit above a panel; more would run out of the figure.
     if sum(len(label) + 4 for label in labels) > 48:
         below = below or 5
     if len(labels) > 1 and below:

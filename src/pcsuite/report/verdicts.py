@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from pcsuite._util.text import figure_text, signed
+from pcsuite._util.text import counted, figure_text, signed
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
-from pcsuite.report.wording import counted, join_words, p_text
+from pcsuite.report.wording import join_words, p_text
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]
@@ -76,6 +76,7 @@ def overall_verdicts(
         return []
     rows = [row for group in groups.values() for row in group]
     found = [_across(_of(rows, metric), metric, metrics) for metric in _verdict_metrics(metrics)]
+    # Tokens are read off, not tested: their ratio says more than a p-value.
     ratios: dict[str, list[float]] = {}
     for row in _of(rows, TOKENS):
         if row["control"] > 0:
@@ -195,6 +196,7 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> VerdictSen
         pairs = tallies[0].pairs
         words = f"No condition moved the {name} beyond chance on any of {pairs} task–model pairs"
         return VerdictSentence(words) if metric == SCORE else None
+    # By the share of pairs first: a large gain on one of ten is not what a reader should take home.
     best = max(moving, key=lambda tally: (tally.better / tally.pairs, tally.gain))
     if not best.better:
         worst = max(moving, key=lambda tally: tally.worse / tally.pairs)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pcsuite._util.text import signed
+from pcsuite._util.text import counted, signed
 
 MOST_ALARMS = 6
 """Alarms that stand before the results; those of a large study are many, and the rest comes after or folded."""
@@ -27,11 +27,6 @@ def join_words(words: Sequence[str]) -> str:
     ('a, b and c', 'a')
     """
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 task``, ``2 tasks``."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 MOST_PLANNED = 8

@@ -49,7 +49,7 @@ ENCYCLOPEDIAS = ("wiki", "fever")
 """Pages in the cache that any dataset may search where it has none of its own."""
 
 
-def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> ItemSource:
+def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
     """The pages file of a dataset: its own in the cache, any encyclopedia there, else the bundled sample.
 
     The file has one ``{"page", "sentences": [...]}`` a line. An encyclopedia is ``wiki_pages.jsonl`` or the pages
@@ -60,7 +60,7 @@ def find_pages(dataset: str, cache_dir: Path, *, samples: Path = SAMPLES) -> Ite
     cached_pages = next((path for path in shared if path.is_file()), None)
     if cached_pages is not None:
         return ItemSource("cache", cached_pages)
-    found = find_file(name, cache_dir, samples)
+    found = find_file(name, cache_dir, SAMPLES)
     if found is not None:
         return found
     cached = datasets_dir(cache_dir) / name

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import Generation, Request
 from pcsuite.engines.batches import AnswerFile, export_line, read_answer_file, request_id
@@ -76,10 +76,8 @@ async def _export(plan: Plan, path: Path) -> FileSummary:
                 question = await offline.next_question(unit)
                 if question is not None:
                     lines.append(export_line(session.clients[unit.cell.model_id].adapter, question))
-            try:
+            with write_errors(LogError, path):
                 replace_atomically(path, b"".join(lines))
-            except OSError as error:
-                raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
             return FileSummary(path, len(lines), log.paths.log, Tally(0), len(lines), 0, plan.not_applicable)
 
 

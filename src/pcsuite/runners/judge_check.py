@@ -47,7 +47,6 @@ def check_judge(
     *,
     labels: Path | None = None,
     again: int = 30,
-    log: Path | None = None,
     use_cache: bool = True,
     quiet: bool = True,
 ) -> CheckResult:
@@ -60,7 +59,7 @@ def check_judge(
     too many errors. Single questions that fail are left out of self-consistency.
     """
     run = suite.profile.run
-    log = log or RunPaths.of(run.output_dir, run.name).log
+    log = RunPaths.of(run.output_dir, run.name).log
     manifest = read_manifest(log)
     if manifest is None:
         raise LogError(f"{log}: no run to check", hint="pcsuite run --config PROFILE")

@@ -12,8 +12,9 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite._util.loops import run_blocking, run_in_thread
 from pcsuite.analysis.metrics import declared_by
+from pcsuite.config.bundled import operator_type
 from pcsuite.config.definitions import ModelSpec
-from pcsuite.config.load import Suite, operator_type
+from pcsuite.config.load import Suite
 from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.items import closed_answers, majority_class

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
@@ -232,14 +232,23 @@ def _names_in_words(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def solved_design(design: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The pseudo-inverse of a design (rows by coefficients), and which coefficients the rows determine.
+
+    >>> solved_design(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))[1].tolist()
+    [True, False, False]
+    """
+    inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
+    # A coefficient is determined where its row of (X⁺X) is that of the identity.
+    return inverse, np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
+
+
 def _least_squares(
     sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
 ) -> list[OperatorWeights]:
     """Rows of the pseudo-inverse, for the coefficients that the conditions determine, and the pairs beside them."""
     design = np.array([[1.0, *(float(name in own) for name in varied)] for own in sets])
-    inverse = np.linalg.pinv(design)
-    # A coefficient is determined where its row of (X⁺X) is that of the identity.
-    determined = np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
+    inverse, determined = solved_design(design)
     found = []
     for column, name in enumerate(varied, start=1):
         if not determined[column]:

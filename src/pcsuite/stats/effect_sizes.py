@@ -16,6 +16,7 @@ from pcsuite.stats.estimate import (
     as_vector,
     check_level,
     normal_quantile,
+    t_interval,
     undefined,
 )
 from pcsuite.stats.proportions import clopper_pearson
@@ -174,13 +175,9 @@ def paired_t_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
     -0.048
     """
     values = as_vector(deltas, "deltas", minimum=2)
-    check_level(level)
-    special = require("scipy.special", "stats")
     n = len(values)
     se = float(values.std(ddof=1) / np.sqrt(n))
-    half = float(special.stdtrit(n - 1, (1 + level) / 2)) * se
-    mean = float(values.mean())
-    return Estimate(mean, mean - half, mean + half, level, n, "paired t", se)
+    return t_interval(float(values.mean()), se, n - 1, level=level, n=n, method="paired t")
 
 
 def _d_se(d: float, n: int) -> float:

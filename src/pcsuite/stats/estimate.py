@@ -151,6 +151,20 @@ def check_level(level: float) -> None:
         raise AnalysisError(f"level is {level}, it must lie between 0 and 1", hint="0.95 for a 95 % interval")
 
 
+def t_interval(
+    value: float, se: float, df: float, *, level: float = 0.95, n: int = 0, method: str = ""
+) -> Estimate:
+    """A value with the interval that its standard error and Student's t with ``df`` degrees of freedom give.
+
+    >>> found = t_interval(0.2, 0.05, df=10)
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.089, 0.311)
+    """
+    check_level(level)
+    half = float(require("scipy.special", "stats").stdtrit(df, (1 + level) / 2)) * se
+    return Estimate(value, value - half, value + half, level, n, method, se)
+
+
 def normal_quantile(level: float) -> float:
     """How many standard errors a normal interval of this level reaches to either side (1.96 for 0.95)."""
     check_level(level)

@@ -15,6 +15,7 @@ from pcsuite.stats.estimate import (
     as_vector,
     check_level,
     normal_quantile,
+    t_interval,
     undefined,
 )
 
@@ -184,11 +185,8 @@ def clustered_mean(scores: ArrayLike, clusters: ArrayLike, *, level: float = 0.9
     groups = len(np.unique(np.asarray(clusters)))
     if groups < 2:
         return undefined("one cluster", groups, level)
-    special = require("scipy.special", "stats")
     se = clustered_se(values, clusters) * float(np.sqrt(groups / (groups - 1)))
-    half = float(special.stdtrit(groups - 1, (1 + level) / 2)) * se
-    mean = float(values.mean())
-    return Estimate(mean, mean - half, mean + half, level, groups, "clustered t", se)
+    return t_interval(float(values.mean()), se, groups - 1, level=level, n=groups, method="clustered t")
 
 
 def _check_counts(successes: float, n: float) -> None:

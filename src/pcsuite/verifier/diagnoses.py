@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
+from pcsuite._util.text import counted
 from pcsuite.verifier.compare import ComparedItem, RecordComparison
 from pcsuite.verifier.tree import Leaf, ObjectNode
 from pcsuite.verifier.values import as_float, is_blank, is_number, judge_value, normalise_text, parse_number
@@ -190,7 +191,7 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     for unit, entries in known.items():
         if len(entries) >= 2 or not entries[0].item.pair:
             fields = tuple(dict.fromkeys(one.pattern for one in entries))
-            message = f"{unit}: {_counted(len(entries), 'value')} of {', '.join(fields[:4])}"
+            message = f"{unit}: {counted(len(entries), 'value')} of {', '.join(fields[:4])}"
             yield Diagnosis("unit factor", message, _paths(entries), fields, len(entries))
     for pattern, pairs in others.items():
         middle = sorted(ratio for ratio, _ in pairs)[len(pairs) // 2]
@@ -315,7 +316,7 @@ def _abbreviations(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
         if one.leaf.type == "text" and isinstance(one.actual, str) and _abbreviates(one.actual, one.expected):
             found[one.pattern, one.expected, one.actual].append(one)
     for (pattern, expected, actual), entries in found.items():
-        message = f"{pattern}: '{actual}' for '{expected}' in {_counted(len(entries), 'item')}"
+        message = f"{pattern}: '{actual}' for '{expected}' in {counted(len(entries), 'item')}"
         yield Diagnosis("abbreviation", message, _paths(entries), (pattern,), len(entries))
 
 
@@ -353,15 +354,9 @@ def _numbers_as_text(comparison: RecordComparison) -> Iterator[Diagnosis]:
         except ValueError:
             continue
     for pattern, entries in found.items():
-        message = (
-            f"{pattern}: {_counted(len(entries), 'number')} written as text (“{entries[0].actual[:30]}”)"
-        )
+        message = f"{pattern}: {counted(len(entries), 'number')} written as text (“{entries[0].actual[:30]}”)"
         yield Diagnosis("numbers as text", message, _paths(entries), (pattern,), len(entries))
 
 
 def _paths(entries: Iterable[_Wrong]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.item.path for one in entries))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -20,7 +20,7 @@ Layers = Annotated[list[Text], Field(max_length=30)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", defer_build=True)  # once, within the record, when one is read
+    model_config = ConfigDict(extra="forbid")
 
 
 class Project(_Part):

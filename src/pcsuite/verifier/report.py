@@ -11,9 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 from markupsafe import Markup, escape
 
+from pcsuite._util.pages import page_templates
 from pcsuite.verifier.compare import RecordComparison, right_fields
 from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.results import ResultsDifference
@@ -225,13 +226,7 @@ def mark_differences(expected: Any, actual: Any) -> tuple[Markup, Markup]:
 @lru_cache(maxsize=4)
 def load_template(name: str) -> Template:
     """A template of the verifier, autoescaped, with the filters its pages use."""
-    environment = Environment(
-        loader=PackageLoader("pcsuite.verifier", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_templates("pcsuite.verifier")
     environment.filters["shown"] = value_text
     # A path may wrap after a dot or an underscore, and not within a word.
     environment.filters["breakable"] = lambda path: Markup(

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from pcsuite._util.hashing import digest
+from pcsuite._util.text import counted
 from pcsuite.config.yaml_source import plain_problem
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.cells import (
@@ -261,7 +262,7 @@ class _DetailedReport:
             hint = "it must be a Detailed Report, a field,value CSV, or a header row and one value row"
             raise DataError(f"{self._source}: row 1: no label of the mapping occurs in this file", hint=hint)
         for (where, label), (number, count) in self._unknown.items():
-            passed = f"{count} value{'s' if count != 1 else ''} passed over"
+            passed = f"{counted(count, 'value')} passed over"
             self.warnings.append(f"row {number}: {where}{label} is not in the mapping ({passed})")
         last = rows[-1]
         if _BANNER in headings and not headings.intersection(_CLOSING):

@@ -15,8 +15,8 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import figure_text, limits_text
-from pcsuite.errors import require
 from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.estimate import Estimate, t_interval
 from pcsuite.stats.rates import pareto_front
 from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import AXES, Filter, state_of
@@ -37,20 +37,12 @@ COLOURS = 8
 """Colours of the style sheet; series beyond them begin anew."""
 
 
-class Level(NamedTuple):
-    """A mean over items with its limits, which are ``nan`` where there are none."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-
 class FigurePoint(NamedTuple):
     """A point of a figure in its own units, its text, and the parameters of the matrix behind it."""
 
     x: float
-    level: Level
+    level: Estimate
+    """A mean over items; its limits are ``nan`` where there are none."""
     text: str
     state: Mapping[str, str]
 
@@ -98,7 +90,8 @@ class ViewFigure:
         for series in self.series:
             points = []
             for point in series.points:
-                low, high = (y(limit) if limit == limit else math.nan for limit in point.level[1:3])
+                limits = (point.level.low, point.level.high)
+                low, high = (math.nan if math.isnan(limit) else y(limit) for limit in limits)
                 points.append(
                     PlacedPoint(x(point.x), y(point.level.value), low, high, point.text, point.state)
                 )
@@ -142,8 +135,9 @@ class ViewFigure:
         return _padded_range(point.x for series in self.series for point in series.points)
 
     def _y_range(self) -> tuple[float, float]:
-        seen = [v for series in self.series for point in series.points for v in point.level[:3] if v == v]
-        low, high = _padded_range(seen)
+        levels = [point.level for series in self.series for point in series.points]
+        seen = [value for level in levels for value in (level.value, level.low, level.high)]
+        low, high = _padded_range(value for value in seen if not math.isnan(value))
         return low if self.floor is None else self.floor, high if self.ceiling is None else self.ceiling
 
 
@@ -178,7 +172,7 @@ class _FigureBuilder:
         self._chosen = f"item_id IN ({items})" if wanted.is_slice else "TRUE"
         self._parameters = parameters if wanted.is_slice else []
         self._conditions = run.values[wanted.task]["condition"][:MOST_CONDITIONS]
-        self._levels: dict[tuple[str, ...], tuple[Level, float]] = {}
+        self._levels: dict[tuple[str, ...], tuple[Estimate, float]] = {}
         inside, given = (
             f"task_id = ? AND score IS NOT NULL AND {self._chosen}",
             [wanted.task, *self._parameters],
@@ -350,7 +344,7 @@ class _FigureBuilder:
             return None
         return ViewFigure(kind, title, note, "condition", y_label, self._conditions, found, **limits)
 
-    def _level(self, condition: str, **axes: str) -> Level | None:
+    def _level(self, condition: str, **axes: str) -> Estimate | None:
         key = {**self._wanted.fixed, **axes}
         found = self._levels.get((key["model"], key["decoding"], key["perturbation"], condition))
         return found[0] if found is not None else None
@@ -369,21 +363,19 @@ class _FigureBuilder:
 
 def _level(
     n: int, mean: float, spread: float | None, values: Sequence[float] | None, *, paired: bool = False
-) -> Level:
+) -> Estimate:
     """A mean with the limits that the pages use: resampled where items are few, Student's t where they are many."""
     if n < 2:
-        return Level(mean, math.nan, math.nan, n)
+        return Estimate(mean, math.nan, math.nan, n=n)
     if values is not None:
         rng = named_rng("view", "figure", n)
         few = paired_bootstrap if paired else bootstrap_mean
-        found = few(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
-        return Level(found.value, found.low, found.high, n)
-    reach = float(require("scipy.special", "stats").stdtrit(n - 1, 0.975)) * (spread or 0.0) / math.sqrt(n)
-    return Level(mean, mean - reach, mean + reach, n)
+        return few(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
+    return t_interval(mean, (spread or 0.0) / math.sqrt(n), n - 1, n=n)
 
 
-def _words(level: Level) -> str:
-    limits = "" if level.low != level.low else limits_text(level.low, level.high, 3)
+def _words(level: Estimate) -> str:
+    limits = "" if math.isnan(level.low) else limits_text(level.low, level.high, 3)
     return f"{figure_text(level.value, 3)}{limits} on {level.n:,} item{'' if level.n == 1 else 's'}"
 
 

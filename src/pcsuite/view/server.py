@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, PcsuiteError
-from pcsuite.report.page import shared_style
+from pcsuite.report.page import shared_assets
 from pcsuite.view.filters import address, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
@@ -180,16 +180,13 @@ _FOLDER = Path(__file__).parent
 def asset(name: str) -> bytes:
     """A file that the pages ask for: ``view.js``, or ``view.css`` after the style that all our pages share."""
     own = (_FOLDER / "static" / name).read_bytes()
-    return shared_style("base.css").encode() + own if name == "view.css" else own
+    return shared_assets("base.css").encode() + own if name == "view.css" else own
 
 
 def _renderer() -> Callable[[str, dict[str, Any]], str]:
-    import jinja2
+    from pcsuite._util.pages import page_templates
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER / "templates"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    environment = page_templates("pcsuite.view")
     environment.filters["visible"] = page_text
     environment.globals["state_of"] = state_of
     environment.globals["address"] = address

@@ -151,13 +151,13 @@ class Span(NamedTuple):
     text: str
 
 
-def word_diff(old: str, new: str, most: int = LONGEST_DIFF) -> list[Span]:
-    """The words of two texts set against each other, white space kept; texts beyond ``most`` characters are cut.
+def word_diff(old: str, new: str) -> list[Span]:
+    """The words of two texts set against each other, white space kept; long texts are cut.
 
     >>> [tuple(span) for span in word_diff("a red fox", "a grey fox")]
     [('same', 'a '), ('gone', 'red'), ('new', 'grey'), ('same', ' fox')]
     """
-    first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:most]) for text in (old, new))
+    first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:LONGEST_DIFF]) for text in (old, new))
     found = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     spans: list[Span] = []
     gone = new_words = ""

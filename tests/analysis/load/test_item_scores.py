@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, item_scores
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, item_scores, on_common_items
 from pcsuite.analysis.load.runs import RunTables
 from support.synthetic_log import make_row, write_log
 
@@ -66,7 +66,7 @@ def test_counts_are_paired_where_every_row_has_them(tmp_path):
     ]
     scores = scores_of(tmp_path, rows)
     assert scores.pooled == {"agnews_json"}
-    treated, control = scores.paired_counts(key("C2"), key("C0"))
+    _, (treated, control) = on_common_items(*(scores.measured(key(name), SCORE) for name in ("C2", "C0")))
     assert np.array_equal(treated, [[0, 1, 0], [1, 1, 0]])
     assert np.array_equal(control, [[0, 1, 2], [1, 1, 2]])
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,11 @@ from pcsuite.config.profile import AnalysisSection
 from pcsuite.data.items import LABEL_KEYS, Item, task_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
-from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.estimate import FloatArray, IntArray
 
 CLEAN = "none"
-SCORE = "score"
+LOGGED_SCORE, SCORE = "task_score", "score"
+"""The primary metric's name in the log and in metrics files, and its name in tables."""
 UNREADABLE = "judge_unreadable"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
@@ -103,6 +104,7 @@ def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
     leave-one-out design).
     """
     sets = {name: frozenset(own) for name, own in bundles.items()}
+    # What a study calls its control goes first; then what can be one by its operators, the barest before the fullest.
     rules = (
         lambda name, own: name == "C0",
         lambda name, own: not own,
@@ -126,45 +128,64 @@ class CellKey(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name != "perturbation"}
 
 
+class ItemValues(NamedTuple):
+    """Values of some items: their codes, sorted, and a value or a row of values for each."""
+
+    items: IntArray
+    values: FloatArray
+
+
+def on_common_items(*sides: ItemValues) -> tuple[IntArray, list[FloatArray]]:
+    """Codes of the items that all sides have, sorted, and the values of each side there.
+
+    >>> first = ItemValues(np.array([1, 2, 5]), np.array([0.1, 0.2, 0.5]))
+    >>> items, (left, right) = on_common_items(first, ItemValues(np.array([2, 5, 7]), np.array([1.0, 0.0, 1.0])))
+    >>> items.tolist(), left.tolist(), right.tolist()
+    ([2, 5], [0.2, 0.5], [1.0, 0.0])
+    """
+    common = reduce(
+        lambda one, other: np.intersect1d(one, other, assume_unique=True), (side.items for side in sides)
+    )
+    return common, [side.values[np.searchsorted(side.items, common)] for side in sides]
+
+
 @dataclass(slots=True)
 class CellScores:
     """The scores of one cell: a value per item and metric, sorted by item."""
 
     key: CellKey
-    items: npt.NDArray[np.int64]
+    items: IntArray
     """Codes of the items that have at least one row without error; equal codes are equal items."""
     values: dict[str, FloatArray]
     n_rows: int
     n_errors: int
     replicates: float
     """Rows without error per item, on average."""
-    asked: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    asked: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Codes of all items that were asked, those included whose every row failed."""
     failed: FloatArray = field(default_factory=lambda: np.empty(0))
     """Share of the rows of each item of ``asked`` that failed, 0..1."""
     unscored: FloatArray = field(default_factory=lambda: np.empty(0))
     """Share of them that were answered and have no score: the judge's verdict could not be read."""
 
-    def metric(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
-        """Codes of the items for which the metric is defined, and its values there; both empty for an unknown one.
+    def metric(self, name: str) -> ItemValues:
+        """A metric of the items for which it is defined; empty for an unknown one.
 
         A metric is undefined for an item whose rows do not carry it.
         """
         values = self.values.get(name)
         if values is None:
-            return self.items[:0], np.empty(0)
+            return ItemValues(self.items[:0], np.empty(0))
         defined = np.isfinite(values)
-        return self.items[defined], values[defined]
+        return ItemValues(self.items[defined], values[defined])
 
     def both(self, first: str, second: str) -> tuple[FloatArray, FloatArray]:
         """Values of two metrics on the items that have both, in the order of ``items``.
 
         Both are empty where the cell lacks one of the metrics.
         """
-        if first not in self.values or second not in self.values:
-            return np.empty(0), np.empty(0)
-        known = np.isfinite(self.values[first]) & np.isfinite(self.values[second])
-        return self.values[first][known], self.values[second][known]
+        _, (one, other) = on_common_items(self.metric(first), self.metric(second))
+        return one, other
 
     def counts(self, prefix: str = "") -> FloatArray:
         """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``.
@@ -240,21 +261,28 @@ class ItemScores:
         """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""
         return self.operators.get((key.task, key.condition), ())
 
+    def is_pooled(self, task: str, metric: str = SCORE) -> bool:
+        """Whether a metric's figure is micro-F1 of pooled counts, not a mean over items: the score of some tasks."""
+        return metric == SCORE and task in self.pooled
+
+    def codes(self, task: str) -> dict[str, int]:
+        """The codes of a task's items, by id."""
+        return {name: code for code, name in enumerate(self.item_names[task])}
+
+    def measured(self, key: CellKey, metric: str) -> ItemValues:
+        """What a cell's figure is made of: the metric item by item, or ``(tp, fp, fn)`` where counts are pooled."""
+        cell = self.cells[key]
+        return (
+            ItemValues(cell.items, cell.counts()) if self.is_pooled(key.task, metric) else cell.metric(metric)
+        )
+
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have, in the same order: treated, then control.
 
         Items that only one of them has, or where the metric is undefined in one, are left out.
         """
-        first_items, first = self.cells[treated].metric(metric)
-        second_items, second = self.cells[control].metric(metric)
-        _, left, right = np.intersect1d(first_items, second_items, assume_unique=True, return_indices=True)
-        return first[left], second[right]
-
-    def paired_counts(self, treated: CellKey, control: CellKey) -> tuple[FloatArray, FloatArray]:
-        """``(tp, fp, fn)`` per item that both cells have: treated, then control."""
-        first, second = self.cells[treated], self.cells[control]
-        _, left, right = np.intersect1d(first.items, second.items, assume_unique=True, return_indices=True)
-        return first.counts()[left], second.counts()[right]
+        _, (first, second) = on_common_items(*(self.cells[key].metric(metric) for key in (treated, control)))
+        return first, second
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
@@ -277,10 +305,10 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     left out of it. The table ``item_scores`` stays in the database; of the metrics named in ``squares`` it also has how
     many rows have the metric and the sum of their squares, which tell replicates from items.
     """
-    metrics = {SCORE: tables.metric_column("task_score") or "NULL::DOUBLE", **DIRECT}
+    metrics = {SCORE: tables.metric_column(LOGGED_SCORE) or "NULL::DOUBLE", **DIRECT}
     for name in tables.metrics:
         column = tables.metric_column(name)
-        if column is not None and name != "task_score":
+        if column is not None and name != LOGGED_SCORE:
             metrics.setdefault(name, column)
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
@@ -313,6 +341,7 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     )
     cells = {cell.key: cell for cell in _fetch_cells(tables, tuple(metrics))}
     order = sorted(cells, key=lambda key: tuple(natural_key(part) for part in key))
+    # An entry that was edited in the middle of a run gives its model two of each: any of them stands for it.
     described = tables.query(
         "SELECT model_id, any_value(family), any_value(size), any_value(provider) FROM runs"
         " WHERE kind = 'main' GROUP BY model_id ORDER BY model_id"
@@ -342,36 +371,42 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     )
 
 
-def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScores]:
-    keys = tables.query(
-        f"SELECT {CELL_KEY}, sum(n_rows), sum(n_errors) FROM item_scores GROUP BY ALL ORDER BY {CELL_KEY}"
-    )
-    selected = ", ".join(sql_name(name) for name in metrics)
-    # Items are coded by their rank within the task, so that equal codes mean equal items in all its cells.
+def fetch_by_cell(
+    tables: RunTables, source: str, columns: Sequence[str], *, rows_in: str = "", then: str = ""
+) -> Iterator[tuple[CellKey, dict[str, npt.NDArray[Any]]]]:
+    """The rows of a source, cell by cell: the code of each row's item as ``item``, and some columns as arrays.
+
+    ``source`` is a table or a query in brackets, with the columns of a cell's key and ``item_id``; ``rows_in`` is what
+    the query is over, in which the same cells are found without running it twice. Rows are sorted by item, and
+    by ``then`` within it. An item's code is its rank among the items of its task in the source, so that equal codes
+    mean equal items in all cells of the task.
+    """
+    keys = tables.query(f"SELECT DISTINCT {CELL_KEY} FROM {rows_in or source} ORDER BY {CELL_KEY}")
     fetched = tables.columns(
         f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
-        f" ORDER BY item_id) - 1 AS item, n_rows AS asked, n_rows - n_errors AS good, n_unscored AS unscored,"
-        f" {selected} FROM item_scores"
-        " ORDER BY cell, item"
+        f" ORDER BY item_id) - 1 AS item, {', '.join(columns)} FROM {source} ORDER BY cell, item{then}"
     )
-    starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
-    for index, (*names, n_rows, n_errors) in enumerate(keys):
+    fetched["item"] = fetched["item"].astype(np.int64)
+    starts = np.searchsorted(fetched.pop("cell"), np.arange(1, len(keys) + 2))
+    for index, names in enumerate(keys):
         rows = slice(int(starts[index]), int(starts[index + 1]))
-        usable = fetched["good"][rows] > 0
-        values = {}
-        for name in metrics:
-            column = np.asarray(fetched[name][rows], dtype=np.float64)[usable]
-            if np.isfinite(column).any():
-                values[name] = column
-        good = fetched["good"][rows][usable]
+        yield CellKey(*names), {name: values[rows] for name, values in fetched.items()}
+
+
+def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScores]:
+    columns = ["n_rows", "n_errors", "n_unscored", *(sql_name(name) for name in metrics)]
+    for key, found in fetch_by_cell(tables, "item_scores", columns):
+        asked, good = found["n_rows"], found["n_rows"] - found["n_errors"]
+        usable = good > 0
+        values = {name: np.asarray(found[name], dtype=np.float64)[usable] for name in metrics}
         yield CellScores(
-            key=CellKey(*names),
-            items=np.asarray(fetched["item"][rows][usable], dtype=np.int64),
-            values=values,
-            n_rows=int(n_rows),
-            n_errors=int(n_errors),
-            replicates=float(good.mean()) if good.size else 0.0,
-            asked=np.asarray(fetched["item"][rows], dtype=np.int64),
-            failed=1.0 - np.asarray(fetched["good"][rows] / fetched["asked"][rows], dtype=np.float64),
-            unscored=np.asarray(fetched["unscored"][rows] / fetched["asked"][rows], dtype=np.float64),
+            key=key,
+            items=found["item"][usable],
+            values={name: column for name, column in values.items() if np.isfinite(column).any()},
+            n_rows=int(asked.sum()),
+            n_errors=int(found["n_errors"].sum()),
+            replicates=float(good[usable].mean()) if usable.any() else 0.0,
+            asked=found["item"],
+            failed=1.0 - np.asarray(good / asked, dtype=np.float64),
+            unscored=np.asarray(found["n_unscored"] / asked, dtype=np.float64),
         )

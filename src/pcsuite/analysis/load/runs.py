@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite._util.files import replacing
+from pcsuite._util.files import replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.load.parts import PARQUET, LogParts, file_stamp
 from pcsuite.analysis.load.schema import (
@@ -85,10 +85,8 @@ class RunTables:
     def __enter__(self) -> RunTables:
         duckdb = require("duckdb", "stats")
         spill = self.folder / ".parts" / "spill"
-        try:
+        with write_errors(AnalysisError, self.folder):
             spill.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise AnalysisError(f"{self.folder}: cannot be written ({error.strerror})") from error
         threads = max(1, min(4, os.cpu_count() or 1))
         self._connection = duckdb.connect(
             config={"memory_limit": self._memory, "threads": threads, "temp_directory": str(spill)}

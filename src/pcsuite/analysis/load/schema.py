@@ -207,15 +207,15 @@ def well_formed_sql() -> str:
     return " AND ".join(f"{field} IS NOT NULL" for field in REQUIRED)
 
 
-def metric_select_sql(metrics: Mapping[str, str], source: str = "metrics") -> str:
-    """The select list of the metric columns, each beginning with a comma.
+def metric_select_sql(metrics: Mapping[str, str]) -> str:
+    """The select list of the metric columns of rows with a JSON column ``metrics``, each beginning with a comma.
 
-    ``metrics`` names each a ``number`` or ``text``; ``source`` is the column that holds their JSON.
+    ``metrics`` names each a ``number`` or ``text``.
     """
     shape = sql_text(json.dumps({name: _METRIC_TYPES[kind] for name, kind in metrics.items()}))
     # One transformation for all of them: DuckDB computes an expression that repeats once.
     return "".join(
-        f", json_transform({source}, {shape}).{sql_name(name)} AS {sql_name(METRIC_PREFIX + name)}"
+        f", json_transform(metrics, {shape}).{sql_name(name)} AS {sql_name(METRIC_PREFIX + name)}"
         for name in metrics
     )
 

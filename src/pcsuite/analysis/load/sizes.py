@@ -60,6 +60,7 @@ def model_levels(
     Where all models fall into one class but differ in size, the levels are the sizes as the models file names them.
     """
     found = size_classes(models, parameters, classes)
+    # Within one class there is nothing to compare; where sizes differ all the same, they are the levels.
     sizes = {models[model].size for model in found}
     if len(set(found.values())) == 1 and len(sizes) > 1:
         known = _billions(models, parameters)
@@ -74,6 +75,7 @@ def _billions(
 ) -> dict[str, float | None]:
     known: dict[str, float | None] = {}
     for model, info in models.items():
+        # Of a name such as "8x7B" it reads the 7: the entry of such a model can say params_b.
         read = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
         unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[read[2].upper()] if read else 1.0
         known[model] = parameters.get(model) or (float(read[1]) * unit if read else None)

@@ -14,11 +14,10 @@ from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.contrasts import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import adjusted_p, stars
+from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, interval, number
+from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import attribute, unidentified
-from pcsuite.stats.permutation import holm
 
 ALL_CONDITIONS = "all conditions"
 NOT_IDENTIFIED = "not identified"
@@ -86,10 +85,7 @@ def attribution(scores: ItemScores, metrics: Metrics) -> Table:
                 records += [
                     common | record for record in _attributed(scores, members, bundles, metric, design)
                 ]
-    family = ("task", "metric", "method")
-    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
-    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
+    add_corrected_p(records, [(record["task"], record["metric"], record["method"]) for record in records])
     return Table.of(ATTRIBUTION, records)
 
 
@@ -111,6 +107,7 @@ def _designs(scores: ItemScores, keys: Sequence[CellKey]) -> dict[str, list[Cell
             bundle = frozenset(scores.operators_in(key))
             if bundle not in {frozenset(scores.operators_in(member)) for member in sets.get(name, [])}:
                 sets.setdefault(name, []).append(key)
+    # Two conditions are one contrast, which effects.csv has; a design that is all of the group would say it twice.
     whole = len(sets[ALL_CONDITIONS])
     return {
         name: members
@@ -128,7 +125,7 @@ def _attributed(
     if len(values) < 2:
         return []
     rng = named_rng("attribution", *keys[0][:3], design, metric)
-    pooled = metric == SCORE and keys[0].task in scores.pooled
+    pooled = scores.is_pooled(keys[0].task, metric)
     records = []
     for found in attribute(values, bundles, rng=rng):
         notes = ["micro-F1, linearised"] if pooled else []
@@ -143,10 +140,7 @@ def _attributed(
                 "operator": found.operator,
                 "method": found.method,
                 "n_items": len(values),
-                **estimate_columns("effect", found.effect),
-                "interval_method": found.effect.method,
-                "p_value": number(found.test.p_value),
-                "p_method": found.test.method,
+                **tested_columns("effect", found.effect, found.test),
                 "orders": number(found.orders),
                 "note": "; ".join(notes) or None,
             }

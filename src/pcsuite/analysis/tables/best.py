@@ -48,6 +48,7 @@ def best_conditions(scores: ItemScores) -> Table:
                 "baseline": control.condition,
                 "n_conditions": found.arms,
                 "n_items": len(values),
+                # Rounded, so that gains that are equal but for the order of a sum are equal in the file.
                 "observed": float(np.round(found.observed, 12)),
                 **estimate_columns("adjusted", found.adjusted),
             }

@@ -92,6 +92,7 @@ def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level:
         return {}
     values = item_matrix(scores, [key for pair in pairs for key in pair], SCORE)
     deltas = values[:, ::2].mean(axis=1) - values[:, 1::2].mean(axis=1)
+    # Means over models leave rounding errors, which the sign-flip test would count as differences.
     deltas[np.abs(deltas) < 1e-12] = 0.0
     if len(deltas) < 2:
         return {}

@@ -7,7 +7,7 @@ sizes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.judging import Gold
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, on_common_items
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
@@ -35,7 +35,6 @@ from pcsuite.stats.permutation import (
 from pcsuite.stats.random_weights import Bounds, mean_test, unit_of
 
 UNEQUAL_FAILURES = "unequal failures"
-Correction = Callable[[npt.ArrayLike], FloatArray]
 EFFECTS = TableSpec(
     "effects",
     "Every effect",
@@ -156,15 +155,9 @@ def effects(
                         "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
                     }  # fmt: skip
                     records.append(record | named | registered.by_looks(record))
-    families = [registered.family(record) for record in records]
-    p_values = np.array([np.nan if (p := record.get("p_value")) is None else p for record in records])
-    false_discovery, family_wise = (
-        adjust_within_families(p_values, families, correct) for correct in (benjamini_hochberg, holm)
-    )
-    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}
-        if registered.plan is not None:
-            record["planned"] = "yes" if registered.is_primary(record) else "no"
+    add_corrected_p(records, [registered.family(record) for record in records])
+    for record in records if registered.plan is not None else ():
+        record["planned"] = "yes" if registered.is_primary(record) else "no"
     return Table.of(EFFECTS, records)
 
 
@@ -192,7 +185,7 @@ def _judged(
     return {
         **dict.fromkeys([*cleared, "number_needed", "number_harmed"]),
         **({"control": base, "treated": base + found.estimate.value} if base is not None else {}),
-        **_tested_columns(found.estimate, found.test),
+        **tested_columns("delta", found.estimate, found.test),
         "judge": f"corrected by gold labels of {found.estimate.n} items",
         **{f"judge_{name}": value for name, value in kept.items()},
         "labelled_items": found.estimate.n,
@@ -207,12 +200,12 @@ def _compare_cells(
     if len(first) < 2:
         return None
     rng = named_rng("effects", *treated, control, metric)
-    pooled = metric == SCORE and treated.task in scores.pooled
-    both = scores.paired_counts(treated, control) if pooled else (first, second)
+    pooled = scores.is_pooled(treated.task, metric)
+    _, (after, before) = on_common_items(*(scores.measured(key, metric) for key in (treated, control)))
     replicates = (scores.cells[treated].replicates, scores.cells[control].replicates)
     bounds = metrics[metric].difference_bounds
     change = paired_change(
-        *both, rng, tested=not metrics.is_cost(metric), replicates=replicates, bounds=bounds
+        after, before, rng, tested=not metrics.is_cost(metric), replicates=replicates, bounds=bounds
     )
     record: dict[str, Any] = {
         **treated.names(),
@@ -222,7 +215,7 @@ def _compare_cells(
         "n_items": len(first),
         "control": change.control,
         "treated": change.treated,
-        **_tested_columns(change.delta, change.test),
+        **tested_columns("delta", change.delta, change.test),
     }
     if metrics.is_cost(metric):
         return record
@@ -236,6 +229,7 @@ def _compare_cells(
     if within:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
         is_failure = metrics[metric].higher_is_better is False
+        # A failure is a low value of what should be high, or a high value of what should be low.
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
         record |= estimate_columns("risk_reduction", risk.reduction)
         # Infinite in one direction or in both: ``number`` leaves those empty.
@@ -274,6 +268,7 @@ def _failures(
         "failed_treated": float(failed.mean()),
         "p_failures": number(p_value),
     }
+    # Not corrected: a caution that is given too often costs less than one that is missing.
     if p_value <= 0.05:
         record["caution"] = f"{UNEQUAL_FAILURES}: see delta_least and delta_most"
     if not bounded:
@@ -343,7 +338,7 @@ def _compare_factorial(
         )
     else:
         treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
-    pooled = metric == SCORE and keys[0].task in scores.pooled
+    pooled = scores.is_pooled(keys[0].task, metric)
     names = keys[0].names() | {"condition": contrast.condition}
     rng = named_rng("effects", *names.values(), contrast.name, metric)
     bounds = metrics[metric].difference_bounds
@@ -361,15 +356,15 @@ def _compare_factorial(
         "n_items": len(values),
         "control": control,
         "treated": treated,
-        **_tested_columns(change.delta, change.test),
+        **tested_columns("delta", change.delta, change.test),
     }
 
 
-def _tested_columns(delta: Estimate, test: TestResult) -> dict[str, Any]:
-    """A difference with its interval and p-value, and how each was made."""
+def tested_columns(name: str, effect: Estimate, test: TestResult) -> dict[str, Any]:
+    """An effect with its interval and p-value, and how each was made."""
     return {
-        **estimate_columns("delta", delta),
-        "interval_method": delta.method,
+        **estimate_columns(name, effect),
+        "interval_method": effect.method,
         "p_value": number(test.p_value),
         "p_method": test.method,
     }
@@ -402,6 +397,8 @@ def paired_change(
     ``bounds`` are the least and largest possible difference, as the metric declares them.
     """
     pooled = treated.ndim == 2
+    # Flipping a sign exchanges the sides of an item, which needs equally noisy sides: a mean over more answers is the
+    # steadier one. A tenth is let pass, since failed calls leave replicates a little unequal.
     unequal = min(replicates) < 0.9 * max(replicates)
     deltas = linearised_f1(treated) - linearised_f1(control) if pooled else treated - control
     bounds = (-1.0, 1.0) if pooled else bounds_of_differences(deltas, bounds)
@@ -428,17 +425,24 @@ def paired_change(
     )
 
 
-def adjusted_p(
-    records: Sequence[Mapping[str, Any]], *family: str, correct: Correction = benjamini_hochberg
-) -> list[float | None]:
-    """The records' ``p_value`` adjusted within families of the same values in the columns ``family``.
+def add_corrected_p(
+    records: Sequence[dict[str, Any]],
+    families: Sequence[Hashable],
+    columns: Sequence[str] = ("p_bh", "p_holm", "stars"),
+) -> None:
+    """Add to each record its ``p_value`` corrected within its family: after Benjamini–Hochberg, after Holm, as stars.
 
-    A record without a p-value counts for no family and has no adjusted one.
+    ``families`` names the family of each record, ``columns`` which of the three the table has. A record without a
+    p-value counts for no family and has no corrected one.
     """
     given = [record.get("p_value") for record in records]
-    families = [tuple(record[name] for name in family) for record in records]
     p_values = np.array([np.nan if value is None else value for value in given])
-    return [number(value) for value in adjust_within_families(p_values, families, correct)]
+    false_discovery, family_wise = (
+        adjust_within_families(p_values, families, correct) for correct in (benjamini_hochberg, holm)
+    )
+    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
+        corrected = {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}
+        record |= {name: corrected[name] for name in columns}
 
 
 def stars(p_adjusted: float | None) -> str:

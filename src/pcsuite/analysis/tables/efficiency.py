@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.load.item_scores import (
+    CLEAN,
+    SCORE,
+    CellKey,
+    CellScores,
+    ItemScores,
+    ItemValues,
+    on_common_items,
+)
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import LOOP, free_twin
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, bootstrap_mean, paired_bootstrap
@@ -163,23 +170,19 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
 
 def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> FloatArray | None:
     """How often each cell of a task is on the front over resamples of the items that all have; ``None`` below two."""
-    quality, price = [], []
+    sides = []
     for cell in cells:
         # Micro-F1 is a mean too, of each item's linearised share in it.
-        pooled = cell.key.task in scores.pooled
-        level = linearised_f1(cell.counts()) if pooled else cell.values[SCORE]
-        tokens = cell.values["total_tokens"]
-        known = np.isfinite(level) & np.isfinite(tokens)
-        quality.append((cell.items[known], level[known]))
-        price.append(tokens[known])
-    common = reduce(np.intersect1d, (items for items, _ in quality))
+        level = linearised_f1(cell.counts()) if scores.is_pooled(cell.key.task) else cell.values[SCORE]
+        both = np.column_stack([level, cell.values["total_tokens"]])
+        known = np.isfinite(both).all(axis=1)
+        sides.append(ItemValues(cell.items[known], both[known]))
+    common, figures = on_common_items(*sides)
     if len(common) < 2:
         return None
-    indices = [np.searchsorted(items, common) for items, _ in quality]
-    good = np.column_stack([values[index] for (_, values), index in zip(quality, indices, strict=True)])
-    dear = np.column_stack([values[index] for values, index in zip(price, indices, strict=True)])
+    quality, price = (np.column_stack([side[:, part] for side in figures]) for part in (0, 1))
     rng = named_rng("pareto front", cells[0].key.task)
-    return front_probability(good, dear, rng=rng, resamples=LEVEL_RESAMPLES)
+    return front_probability(quality, price, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
 def _mean(cell: CellScores, metric: str) -> float | None:

@@ -27,6 +27,7 @@ TEXT_LIMIT = 8_000
 SIMILARITY = 0.85
 """Cosine similarity from which two answers count as saying the same."""
 TEMPERATURES = (0.05, 0.1, 0.3, 1.0)
+# The least and the most items of a cell: fewer say nothing, and all cells share one budget of texts.
 _SEMANTIC_ITEMS = (20, 100)
 _INFONCE_ITEMS = (40, 200)
 
@@ -163,6 +164,7 @@ def _infonce(
 ) -> tuple[InfoNce | None, str]:
     outputs = np.array([output for output, _ in pairs])
     truths = np.array([truth for _, truth in pairs])
+    # Log N caps the bound: of fewer items it could not tell much from little.
     if len(pairs) < 20 or len(np.unique(truths, axis=0)) < 2:
         return None, "not computed: needs 20 answered items and two different true answers"
     rng, effort = named_rng("infonce", *key), {"rounds": 4, "shuffles": 3, "resamples": 1_000}

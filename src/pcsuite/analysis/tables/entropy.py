@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
-from pcsuite.analysis.load.item_scores import CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, fetch_by_cell, on_common_items
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import adjusted_p
+from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.analysis.tables.embeddings import semantic_meanings
 from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_means, paired_bootstrap
-from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.permutation import sign_flip_test
 
 FACT_ITEMS = 300
@@ -90,7 +89,7 @@ class AnswerCounts:
     """How often each answer was given, item by item, in one cell."""
 
     key: CellKey
-    items: npt.NDArray[np.int64]
+    items: IntArray
     counts: FloatArray
     """Items by answers, what could not be read counting as an answer of its own."""
     readable: FloatArray
@@ -122,41 +121,37 @@ def answer_counts_by_cell(
     """
     described = _answers_given(tables)
     facts = _fact_disagreements(tables, _free_text_tasks(tables))
-    keys = tables.query(f"SELECT DISTINCT {CELL_KEY} FROM cell_rows WHERE {USABLE_CLEAN} ORDER BY {CELL_KEY}")
-    fetched = tables.columns(
-        f"SELECT cell, item, n, missing FROM (SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, item_id, task_id,"
-        " dense_rank() OVER (PARTITION BY task_id ORDER BY item_id) - 1 AS item, n, answer IS NULL AS missing FROM ("
-        f" SELECT {CELL_KEY}, item_id, answer, count(*) AS n FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY ALL))"
-        " ORDER BY cell, item, n DESC"
-    )
     # Ranks of items among usable rows, translated into the codes of the item scores.
     codes = {}
     for task, ids in tables.query(
         f"SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY task_id"
     ):
-        code_of = {name: code for code, name in enumerate(scores.item_names[task])}
+        code_of = scores.codes(task)
         codes[task] = np.array([code_of[name] for name in ids], dtype=np.int64)
-    starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
     found = []
-    for index, key in enumerate(CellKey(*names) for names in keys):
-        rows = slice(int(starts[index]), int(starts[index + 1]))
+    usable = f"cell_rows WHERE {USABLE_CLEAN}"
+    counted = f"(SELECT {CELL_KEY}, item_id, answer, count(*) AS n FROM {usable} GROUP BY ALL)"
+    columns = ("n", "answer IS NULL AS missing")
+    for key, rows in fetch_by_cell(tables, counted, columns, rows_in=usable, then=", n DESC"):
         # Rows of counts from a flat list sorted by item, padded with zeros.
-        items, first, sizes = np.unique(fetched["item"][rows], return_index=True, return_counts=True)
+        items, first, sizes = np.unique(rows["item"], return_index=True, return_counts=True)
         counts = np.zeros((len(items), int(sizes.max())))
         column = np.arange(int(sizes.sum())) - np.repeat(first, sizes)
         position = np.repeat(np.arange(len(items)), sizes), column
-        counts[position] = fetched["n"][rows]
+        counts[position] = rows["n"]
         readable = np.zeros_like(counts)
-        readable[position] = np.where(fetched["missing"][rows], 0, fetched["n"][rows])
+        readable[position] = np.where(rows["missing"], 0, rows["n"])
+        # A single answer can neither agree nor disagree.
         repeated = counts.sum(axis=1) >= 2
         if not repeated.any():
             continue
         task = key.task
         distinct, _ = described[task]
         categories = distinct if 2 <= distinct <= CLOSED_UP_TO else None
+        # What the run declared counts; how many answers occur depends on how good the models are.
         if manifest is not None and task in manifest.tasks:
             categories = manifest.tasks[task].answers
-        items = codes[task][items.astype(np.int64)[repeated]]
+        items = codes[task][items[repeated]]
         found.append(
             AnswerCounts(key, items, counts[repeated], readable[repeated], categories, facts.get(key, {}))
         )
@@ -206,14 +201,14 @@ def entropy_tables(
     meanings = semantic_meanings(tables, scores, _free_text_tasks(tables), embedder)
     per_item: list[tuple[Any, ...]] = []
     records = []
-    values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]] = {}
+    values: dict[CellKey, ItemValues] = {}
     for cell in cells:
         key, names = cell.key, cell.key.names()
         nats = cell.nats()
         share, differing = cell.normalised(), disagreement(cell.counts)
         readable = disagreement(cell.readable)
         known = np.isfinite(readable)
-        values[key] = (cell.items[known], readable[known])
+        values[key] = ItemValues(cell.items[known], readable[known])
         legible = cell.readable.sum(axis=1)
         meant, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
@@ -274,22 +269,18 @@ def _numbers(values: FloatArray) -> list[float | None]:
 
 
 def _compare_with_control(
-    scores: ItemScores,
-    records: list[dict[str, Any]],
-    values: dict[CellKey, tuple[npt.NDArray[np.int64], FloatArray]],
+    scores: ItemScores, records: list[dict[str, Any]], values: dict[CellKey, ItemValues]
 ) -> None:
     """Add the paired difference in disagreement of readable answers against the control of the group."""
     for record, key in zip(records, values, strict=True):
         control = scores.baseline([other for other in values if other[:4] == key[:4]])
         if control is None or control == key:
             continue
-        first, second = values[key], values[control]
-        _, left, right = np.intersect1d(first[0], second[0], assume_unique=True, return_indices=True)
-        deltas = first[1][left] - second[1][right]
+        _, (own, controls) = on_common_items(values[key], values[control])
+        deltas = own - controls
         if len(deltas) > 1:
             rng = named_rng("entropy difference", *key)
             record["baseline"] = control.condition
             record |= estimate_columns("delta", paired_bootstrap(deltas, rng=rng))
             record["p_value"] = number(sign_flip_test(deltas, rng=rng).p_value)
-    for record, p_bh in zip(records, adjusted_p(records, "task"), strict=True):
-        record["p_bh"] = p_bh
+    add_corrected_p(records, [record["task"] for record in records], ("p_bh",))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, ItemValues, on_common_items
 from pcsuite.analysis.metrics import LENIENT
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_micro_f1_difference, paired_bootstrap
@@ -45,7 +43,7 @@ def format_gap(scores: ItemScores) -> Table:
             both = _both(scores, key)
             if both is None:
                 continue
-            strict, lenient = both
+            strict, lenient = both[0].values, both[1].values
             record: dict[str, Any] = {
                 **key.names(),
                 "n_items": len(strict),
@@ -66,27 +64,24 @@ def _from_control(scores: ItemScores, key: CellKey, control: CellKey) -> dict[st
     here, there = _both(scores, key), _both(scores, control)
     if here is None or there is None:
         return {}
-    items, others = _items(scores, key), _items(scores, control)
-    _, left, right = np.intersect1d(items, others, assume_unique=True, return_indices=True)
-    if not len(left):
+    items, (strict, strict_control) = on_common_items(here[0], there[0])
+    if not len(items):
         return {}
-    strict = _level(here[0][left]), _level(there[0][right])
-    lenient = _difference(here[1][left], there[1][right], "lenient_difference", key)
-    return {"difference": number(strict[0] - strict[1]), **estimate_columns("lenient_difference", lenient)}
+    _, (own, controls) = on_common_items(here[1], there[1])
+    lenient = _difference(own, controls, "lenient_difference", key)
+    difference = number(_level(strict) - _level(strict_control))
+    return {"difference": difference, **estimate_columns("lenient_difference", lenient)}
 
 
-def _items(scores: ItemScores, key: CellKey) -> Any:
-    cell = scores.cells[key]
-    return cell.items if key.task in scores.pooled else cell.metric(LENIENT)[0]
-
-
-def _both(scores: ItemScores, key: CellKey) -> tuple[FloatArray, FloatArray] | None:
+def _both(scores: ItemScores, key: CellKey) -> tuple[ItemValues, ItemValues] | None:
     """Strict and lenient values of a cell's items as columns: a score each, or counts where they are pooled."""
     cell = scores.cells[key]
-    if key.task in scores.pooled:
-        return (cell.counts(), cell.counts("lenient_")) if cell.has_counts("lenient_") else None
-    strict, lenient = cell.both(SCORE, LENIENT)
-    return (strict[:, None], lenient[:, None]) if len(lenient) else None
+    if scores.is_pooled(key.task):
+        if not cell.has_counts("lenient_"):
+            return None
+        return ItemValues(cell.items, cell.counts()), ItemValues(cell.items, cell.counts("lenient_"))
+    items, (strict, lenient) = on_common_items(cell.metric(SCORE), cell.metric(LENIENT))
+    return (ItemValues(items, strict[:, None]), ItemValues(items, lenient[:, None])) if len(items) else None
 
 
 def _level(values: FloatArray) -> float:

@@ -117,12 +117,15 @@ def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: A
 def _calibration(scores: ItemScores, key: CellKey, metric: str, of: str) -> list[dict[str, Any]]:
     """How well a confidence fits the score: the one that answers state, or the model's own of the label it chose."""
     stated, right = (np.clip(values, 0, 1) for values in scores.cells[key].both(metric, SCORE))
+    # Of so few answers a calibration error is mostly noise.
     if len(stated) < 10:
         return []
+    # Stated confidence is named without its metric: its numbers are the same whether there is another kind or not.
     rng = named_rng("calibration", *key, *([metric] if of else []))
     measured = (
         ("ECE", "probability", ece_interval(stated, right, rng=rng, resamples=1_000)),
         ("Brier score", "probability²", brier_interval(stated, right, rng=rng, resamples=1_000)),
+        # Every resample is sorted anew, so there are fewer of them.
         (AREA, "error rate", risk_coverage_interval(stated, right, rng=rng, resamples=200)),
     )
     return [_record(key, name + of, unit, value, note=NOTES[name + of]) for name, unit, value in measured]

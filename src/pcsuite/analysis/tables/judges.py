@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.text import figure_text, limits_text
 from pcsuite.analysis.judging import EVERY_CONDITION, JudgeAgreement
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
@@ -81,10 +81,8 @@ class JudgeCheck(msgspec.Struct):
 def write_check(log: Path, check: JudgeCheck) -> Path:
     """Save a check beside its run, whole or not at all."""
     path = check_path(log)
-    try:
+    with write_errors(LogError, path):
         replace_atomically(path, msgspec.json.format(msgspec.json.encode(check), indent=1) + b"\n")
-    except OSError as error:
-        raise LogError(f"{path}: cannot be written ({error.strerror or error})") from error
     return path
 
 
@@ -160,6 +158,7 @@ def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> Judge
         check = read_check(log)
         for task, about in check.tasks.items():
             judge = judges.get(task)
+            # A check is of one model and one wording of its question; after a change of either it says nothing.
             if judge is None or (about.model, about.prompt_hash) != (judge.model, judge.prompt_hash):
                 continue
             records = [record for record in check.records if record.get("task") == task]

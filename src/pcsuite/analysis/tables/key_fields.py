@@ -90,6 +90,7 @@ def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]
         varied = disagreement(answer_counts([[_canonical(value) for value in own] for own in several]))
         rng = named_rng("key fields", *key, field)
         record |= estimate_columns("disagreement", bootstrap_mean(varied, rng=rng, resamples=LEVEL_RESAMPLES))
+        # A variance over numbers and words would be of neither.
         numbers = [own for own in several if all(_kind(value) == "number" for value in own)]
         if record["kind"] == "number" and numbers:
             record["variance"] = number(np.mean([np.var(own, ddof=1) for own in numbers]))

@@ -233,6 +233,7 @@ def _fit(scores: ItemScores, cells: Sequence[tuple[str | None, ...]], totals: Ce
     count, total, squares = (
         np.bincount(totals.cell, weights=values) for values in (totals.count, totals.total, totals.squares)
     )
+    # A random intercept of values that never vary has no likelihood to climb.
     if (squares - total**2 / np.maximum(count, 1)).sum() / max(count.sum(), 1) < 1e-12:
         raise AnalysisError("the values do not vary within any condition")
     # A variance that the data leave open has an upper limit beyond any float: infinite, and shown as none.

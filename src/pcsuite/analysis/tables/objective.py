@@ -158,7 +158,7 @@ def _cell_parts(scores: ItemScores, counts: AnswerCounts, token_budget: int) -> 
         unsupported=column("unsupported_rate"),
         entropy=np.nan_to_num(counts.normalised()[right]),
         token_cost=column("total_tokens") / token_budget,
-        counts=cell.counts()[left] if counts.key.task in scores.pooled else None,
+        counts=cell.counts()[left] if scores.is_pooled(counts.key.task) else None,
     )
 
 
@@ -216,6 +216,7 @@ def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, floa
         _agreement([set(rng.permutation(LADDER_OPERATORS)[: len(held)]) for held in sets])
         for _ in range(MAKEUP_DRAWS)
     ]
+    # The observed make-ups count among the draws, so that no chance is 0 (Phipson & Smyth 2010).
     as_much = sum(value >= seen - 1e-12 for value in drawn)
     return seen, float(np.mean(drawn)), (as_much + 1) / (MAKEUP_DRAWS + 1)
 

@@ -16,10 +16,8 @@ from pcsuite.analysis.contrasts import ConditionContrast, group_contrasts, item_
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import adjusted_p, stars
-from pcsuite.errors import require
-from pcsuite.stats.estimate import Estimate, FloatArray
-from pcsuite.stats.permutation import holm
+from pcsuite.analysis.tables.effects import add_corrected_p
+from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
 from pcsuite.stats.pooling import Pooled, random_effects
 
 POOLED = TableSpec(
@@ -95,10 +93,7 @@ def pooled(scores: ItemScores, metrics: Metrics) -> Table:
         for metric in names:
             slices = _slices(scores, cells, metric)
             records += [said | {"metric": metric} | record for record in _pooled(slices)]
-    family = ("over", "metric", "kind")
-    false_discovery, family_wise = adjusted_p(records, *family), adjusted_p(records, *family, correct=holm)
-    for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
-        record |= {"p_bh": bh, "p_holm": strict, "stars": stars(bh)}
+    add_corrected_p(records, [(record["over"], record["metric"], record["kind"]) for record in records])
     return Table.of(POOLED, records)
 
 
@@ -142,8 +137,7 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
     these = Estimate(value, float("nan"), float("nan"), method="no spread")
     if variance > 0:
         df = variance**2 / float((parts**2 / (items - 1)).sum())
-        half = float(require("scipy.special", "stats").stdtrit(df, 0.975)) * float(np.sqrt(variance))
-        these = Estimate(value, value - half, value + half, n=int(items.sum()), method="t over items")
+        these = t_interval(value, float(np.sqrt(variance)), df, n=int(items.sum()), method="t over items")
     counts = {"tasks": len(tables), "models": len(models), **estimate_columns("these", these)}
     records = []
     over_tasks = random_effects(values, errors)
@@ -158,6 +152,7 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
         ]
         own_error = np.sqrt(np.sum(own, axis=0)) / len(common)
         shared = [table.mean(axis=1) for table in common]
+        # All models answered the same items: what their errors share does not average out over models.
         shared_error = float(np.sqrt(sum(column.var(ddof=1) / len(column) for column in shared))) / len(
             common
         )

@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite._util.text import counted
+from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.logging.looks import ArmKey, Look, last_looks, read_looks
 from pcsuite.logging.manifest import RegisteredPlan, RunManifest
@@ -122,6 +123,7 @@ class Registered:
 
     def family(self, record: Mapping[str, Any]) -> tuple[Any, ...]:
         """What a record is corrected together with: the registered family, else all of its kind."""
+        # What was planned does not pay for what was explored: each has a family of its own.
         if self.plan is not None and self.is_primary(record):
             return ("registered", record["task"] if self.plan.plan.get("family") == "task" else None)
         return ("explored", record["task"], record["metric"], record["kind"])
@@ -151,7 +153,7 @@ class Registered:
 
 def _in_tables(metric: str) -> str:
     """The name of a logged metric in the tables, where ``task_score`` is the score."""
-    return SCORE if metric == "task_score" else metric
+    return SCORE if metric == LOGGED_SCORE else metric
 
 
 def registration_tables(registered: Registered, effects: Iterable[Mapping[str, Any]]) -> list[Table]:
@@ -191,7 +193,7 @@ def registration_notices(registered: Registered) -> list[str]:
     if plan is None:
         return []
     if plan.hash:
-        many = f"{len(plan.contrasts)} primary contrast{'s' if len(plan.contrasts) != 1 else ''}"
+        many = counted(len(plan.contrasts), "primary contrast")
         notices.append(
             f"Planned: {many} on {plan.plan.get('metric')}, registered"
             f" {plan.registered_utc[:16].replace('T', ' ')} UTC before the first call (hash {plan.hash[:12]}). They are"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import CellKey, ItemScores, natural_key
+from pcsuite.analysis.load.item_scores import LOGGED_SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, CLEAN_KEY, IN_CELL, USABLE, USABLE_CLEAN, sql_text
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
@@ -104,14 +104,14 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
 
     Cells with at least three replicates of most items take part; votes are over items that have them all.
     """
-    score = tables.metric_column("task_score")
+    score = tables.metric_column(LOGGED_SCORE)
     if score is None:
         return Table(SELF_CONSISTENCY)
     tasks = tables.query(
         f"SELECT task_id FROM cell_rows WHERE {USABLE} GROUP BY task_id HAVING"
         f" avg(len(answer)) <= {SHORT_ANSWER} AND bool_and({score} IN (0, 1))"
     )
-    votable = ", ".join(sql_text(task) for (task,) in tasks if task not in scores.pooled) or "NULL"
+    votable = ", ".join(sql_text(task) for (task,) in tasks if not scores.is_pooled(task)) or "NULL"
     cells = tables.query(
         f"SELECT {CELL_KEY}, mode(n) AS usual FROM (SELECT {CELL_KEY}, item_id, count(*) AS n FROM cell_rows"
         f" WHERE {USABLE_CLEAN} AND task_id IN ({votable}) GROUP BY ALL) GROUP BY ALL HAVING usual >= 3"
@@ -130,6 +130,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         )
         if len(rows) < 2:
             continue
+        # Ties go to the answer that the verifier trusts most, where there was a verifier.
         trust = np.array([row[2] for row in rows], dtype=np.float64) if verifier else None
         if trust is not None and not np.isfinite(trust).any():
             trust = None
@@ -168,7 +169,7 @@ def variance_table(tables: RunTables) -> Table:
     By moments from the items that have the whole grid of perturbations and seeds; by REML where more than a fifth
     of the items have gaps.
     """
-    score = tables.metric_column("task_score")
+    score = tables.metric_column(LOGGED_SCORE)
     if score is None:
         return Table(VARIANCE)
     cells = tables.query(
@@ -191,6 +192,7 @@ def variance_table(tables: RunTables) -> Table:
         grid[items, kind, seed] = data["y"]
         whole = np.isfinite(grid).all(axis=(1, 2))
         try:
+            # A few gaps cost the items that have them; where most have some, REML takes the rows as they are.
             if whole.sum() >= max(2, 0.8 * len(whole)):
                 found = decompose_variance(grid[whole], rng=named_rng("variance", *key))
             else:
@@ -310,7 +312,7 @@ def _load_arms(
 
     An answer is known by its hash; one without unsupported content by 0.
     """
-    score = tables.metric_column("task_score")
+    score = tables.metric_column(LOGGED_SCORE)
     if score is None:
         raise AnalysisError("no row has a score")
     unsupported = tables.metric_column("unsupported_rate") or "NULL"
@@ -330,7 +332,7 @@ def _load_arms(
         f" {score}::DOUBLE AS score FROM runs WHERE {where}",
         [arms.free.condition, arms.retry.condition, *names],
     )
-    codes = {name: code for code, name in enumerate(scores.item_names[key.task])}
+    codes = scores.codes(key.task)
     listed = tables.query(f"SELECT DISTINCT item_id FROM runs WHERE {where} ORDER BY item_id", names)
     shape = (int(data["item"].max()) + 1, int(data["seed"].max()) + 1)
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores, natural_key
+from pcsuite.analysis.load.item_scores import (
+    CLEAN,
+    LOGGED_SCORE,
+    SCORE,
+    CellKey,
+    ItemScores,
+    ItemValues,
+    natural_key,
+    on_common_items,
+)
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import USABLE, sql_text
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
@@ -134,10 +142,9 @@ def _attacked_cells(scores: ItemScores) -> Iterator[_AttackedCell]:
     for key in scores.cell_keys():
         if key not in siblings:
             continue
-        columns = [scores.cells[cell].metric(SCORE) for cell in (key, *siblings[key])]
-        common = reduce(np.intersect1d, (items for items, _ in columns))
+        cells = (key, *siblings[key])
+        common, (clean, *hit) = on_common_items(*(scores.cells[cell].metric(SCORE) for cell in cells))
         if len(common) > 1:
-            clean, *hit = [values[np.searchsorted(items, common)] for items, values in columns]
             attacks = [cell.perturbation for cell in siblings[key]]
             yield _AttackedCell(key, common, clean, np.column_stack(hit), attacks)
 
@@ -197,10 +204,11 @@ def _worst_record(cell: _AttackedCell, reference: _AttackedCell) -> dict[str, An
         "q90": number(spread.quantiles[0.9]),
     }
     if reference is not cell:
-        _, left, right = np.intersect1d(cell.items, reference.items, return_indices=True)
-        if len(left) >= 2:
+        sides = (ItemValues(side.items, side.attacked) for side in (cell, reference))
+        common, (attacked, others) = on_common_items(*sides)
+        if len(common) >= 2:
             record["baseline"] = reference.key.condition
-            difference = worst_case_difference(cell.attacked[left], reference.attacked[right], rng=rng)
+            difference = worst_case_difference(attacked, others, rng=rng)
             record |= estimate_columns("worst_delta", difference)
     return record
 
@@ -280,7 +288,7 @@ def interventions_table(tables: RunTables) -> Table:
     One record for each condition of which one was varied: the variance and spread of its score over
     formats that should not matter, beside its own effect on the same items.
     """
-    score = tables.metric_column("task_score")
+    score = tables.metric_column(LOGGED_SCORE)
     if score is None:
         return Table(INTERVENTIONS)
     kinds = ", ".join(sql_text(kind) for kind in (CLEAN, *VARIED.values()))

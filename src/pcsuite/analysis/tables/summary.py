@@ -12,7 +12,14 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.judging import Gold
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, natural_key
+from pcsuite.analysis.load.item_scores import (
+    LOGGED_SCORE,
+    SCORE,
+    CellKey,
+    CellScores,
+    ItemScores,
+    natural_key,
+)
 from pcsuite.analysis.load.runs import LoadReport, RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE
 from pcsuite.analysis.metrics import LENIENT, Metrics
@@ -209,9 +216,9 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metrics: Metrics, metri
     if len(items) == 0:
         return undefined("no item")
     rng = named_rng("summary", *key, metric)
-    if metric == SCORE and key.task in scores.pooled:
+    if scores.is_pooled(key.task, metric):
         return bootstrap_micro_f1(cell.counts(), rng=rng, resamples=LEVEL_RESAMPLES)
-    if metric == LENIENT and key.task in scores.pooled:
+    if metric == LENIENT and scores.is_pooled(key.task):
         if not cell.has_counts("lenient_"):
             return undefined("rows without lenient counts")
         return bootstrap_micro_f1(cell.counts("lenient_"), rng=rng, resamples=LEVEL_RESAMPLES)
@@ -252,9 +259,10 @@ def summary_by_condition(
     records = []
     for key in scores.cell_keys(perturbation=None):
         cell, model = scores.cells[key], scores.models[key.model]
-        is_pooled = key.task in scores.pooled
+        is_pooled = scores.is_pooled(key.task)
         estimate = _cell_estimate(scores, cell, metrics)
         _, values = cell.metric(SCORE)
+        # Quartiles are of the items' scores, also where the score itself is micro-F1.
         low, middle, high = np.percentile(values, [25, 50, 75]) if len(values) else (np.nan,) * 3
         record: dict[str, Any] = {
             **key._asdict(),
@@ -295,7 +303,7 @@ def _row_figures(tables: RunTables) -> dict[str, dict[CellKey, float | None]]:
     # An answer from the cache has no latency of its own.
     really_made = f"SELECT * FROM cell_rows WHERE {USABLE} AND NOT coalesce(cache_hit, false)"
     wanted = {"latency_ms_median": ("approx_quantile(latency_ms, 0.5)", really_made)}
-    if (score := tables.metric_column("task_score")) is not None:
+    if (score := tables.metric_column(LOGGED_SCORE)) is not None:
         by_seed = f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL"
         # How much the failures could hide: the mean if every failed call had been a wrong answer.
         pessimistic = (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import limits_text, signed
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey
+from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemValues, on_common_items
 from pcsuite.analysis.twins import CONSTRAINT, LOOP, CellPair, constraints
 from pcsuite.analysis.verdicts.evidence import (
     ALPHA,
@@ -29,7 +28,7 @@ from pcsuite.errors import require
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import AttributionMethod, attribution_weights, varied_operators
 from pcsuite.stats.equivalence import noninferior_paired
-from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.estimate import FloatArray
 
 DOMAINS, SCALES = 3, 3
 """Domains and model sizes on which an effect must show to count as replicated."""
@@ -41,8 +40,6 @@ MULTIPLIERS = 999
 """Draws of the multiplier bootstrap: with the observed value a thousand, so that p is a whole number of thousandths."""
 Gains = Mapping[str, FloatArray]
 """Gains by task, one per item."""
-ItemShares = tuple[IntArray, FloatArray]
-"""Codes of a task's items, and a table of items by blocks."""
 
 
 def replicated(evidence: Evidence, operators: Mapping[str, Sequence[CellPair]]) -> Finding:
@@ -118,6 +115,7 @@ def _pooled_by(
 
 def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) -> float:
     """P-value of "at least ``needed`` of these effects have this sign"; 1 where so many were not tested."""
+    # Partial conjunction (Benjamini & Heller 2008): the one-sided p-values, the needed-th smallest after Bonferroni.
     tails = sorted(
         1.0 if effect.untested else effect.p_value / 2 if sign * effect.value > 0 else 1 - effect.p_value / 2
         for effect in effects.values()
@@ -144,6 +142,7 @@ def constraint_tradeoff(
     parts = [judge(steadier, -1), judge(readable, 1)]
     strict = [judge(steadier, -1, ALPHA / 2), judge(readable, 1, ALPHA / 2)]
     verdict: Verdict = "not tested" if "not tested" in parts else combine(parts, strict)
+    # Either part alone contradicts the claim that both hold, so each is asked at half of the level.
     if "contradicted" in strict:
         verdict = "contradicted"
     score, tokens = (
@@ -182,6 +181,7 @@ def loop_tradeoff(evidence: Evidence, pairs: Sequence[CellPair], grounded: Effec
     score = pool_deltas(deltas, LOOP, SCORE, reason="no item has a score on both sides")
     if score.untested:
         return Finding(statement, f"score: {score.untested}.", cells=len(pairs))
+    # A 90 % interval above the margin is the one-sided test at 5 %.
     kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
     if score.tasks == 1:
         (values,) = (measured.values for measured in deltas.by_task.values())
@@ -207,8 +207,9 @@ class _Shares:
     blocks: tuple[frozenset[str], ...]
     """Operators that only come together count as one block."""
     method: AttributionMethod
-    by_task: Mapping[str, ItemShares]
-    by_level: Mapping[str, Mapping[str, ItemShares]]
+    by_task: Mapping[str, ItemValues]
+    """By task: items by blocks."""
+    by_level: Mapping[str, Mapping[str, ItemValues]]
     """The same at each model size."""
 
     @property
@@ -301,12 +302,10 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
     if len(blocks) > MOST_BLOCKS:
         return f"{len(blocks)} operators are varied, and sets of more than {MOST_BLOCKS} are not gone through"
     weights = np.column_stack([entry.weights for entry in chosen])
-    parts: list[tuple[CellKey, IntArray, FloatArray]] = []
+    parts: list[tuple[CellKey, ItemValues]] = []
     for group in groups:
-        measured = [evidence.measured(group[bundle], SCORE) for bundle in common]
-        items = reduce(np.intersect1d, (one.items for one in measured))
-        table = np.column_stack([one.values[np.isin(one.items, items)] for one in measured])
-        parts.append((group[common[0]], items, table @ weights))
+        items, columns = on_common_items(*(evidence.measured(group[bundle], SCORE) for bundle in common))
+        parts.append((group[common[0]], ItemValues(items, np.column_stack(columns) @ weights)))
     by_level = {
         level: _by_task([part for part in parts if evidence.sizes.of[part[0].model] == level])
         for level in evidence.sizes.order
@@ -317,11 +316,11 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
     return _Shares(blocks, chosen[0].method, by_task, by_level)
 
 
-def _by_task(parts: Sequence[tuple[CellKey, IntArray, FloatArray]]) -> dict[str, ItemShares]:
+def _by_task(parts: Sequence[tuple[CellKey, ItemValues]]) -> dict[str, ItemValues]:
     """Shares of each item, averaged over the models and regimes that answered it."""
-    tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
-    for key, items, table in parts:
-        tasks.setdefault(key.task, []).append((items, table))
+    tasks: dict[str, list[ItemValues]] = {}
+    for key, shares in parts:
+        tasks.setdefault(key.task, []).append(shares)
     return {task: mean_by_item(found) for task, found in tasks.items()}
 
 
@@ -333,11 +332,10 @@ def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) ->
     widest, largest = Effect(), 0.0
     for first, second in combinations(levels, 2):
         gap = Deltas()
-        for task, (items, table) in shares.by_level[first].items():
-            others, other = shares.by_level[second].get(task, (items[:0], table[:0]))
-            both, left, right = np.intersect1d(items, others, return_indices=True)
-            index = list(chosen)
-            gap.add(_pair(task), both, table[left][:, index].sum(axis=1), other[right][:, index].sum(axis=1))
+        for task, own in shares.by_level[first].items():
+            if task in shares.by_level[second]:
+                items, sides = on_common_items(own, shares.by_level[second][task])
+                gap.add(_pair(task), items, *(table[:, list(chosen)].sum(axis=1) for table in sides))
         effect = pool_deltas(gap, "P4", first, second, reason=f"{first} and {second} share no items")
         if effect.untested:
             return False, f"whether it does at every size was not tested: {effect.untested}"
@@ -370,6 +368,8 @@ def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
     The largest t statistic of all is simulated by giving items random weights (the multiplier bootstrap of
     Chernozhukov, Chetverikov & Kato 2013), which knows how alike the sets are.
     """
+    # Gaussian multipliers keep the leads' correlation, so that it is their maximum that is judged (Chernozhukov et al.
+    # 2013).
     rng = named_rng("P4", "choice", name)
     draws, variance = np.zeros((MULTIPLIERS, len(leads))), np.zeros(len(leads))
     for task in leads[0]:
@@ -382,12 +382,12 @@ def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
     return float((1 + ((draws / errors).max(axis=1) >= reached).sum()) / (1 + MULTIPLIERS))
 
 
-def _added(shares: Mapping[str, ItemShares], chosen: Sequence[int]) -> Gains:
+def _added(shares: Mapping[str, ItemValues], chosen: Sequence[int]) -> Gains:
     """What a set of blocks adds, item by item."""
     return {task: table[:, list(chosen)].sum(axis=1) for task, (_, table) in shares.items()}
 
 
-def _lead(shares: Mapping[str, ItemShares], chosen: Sequence[int]) -> Gains:
+def _lead(shares: Mapping[str, ItemValues], chosen: Sequence[int]) -> Gains:
     """What a set of blocks adds less ``BASIS_SHARE`` of what all add, item by item."""
     return {
         task: table[:, list(chosen)].sum(axis=1) - BASIS_SHARE * table.sum(axis=1)

@@ -15,13 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import limits_text, signed
-from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import (
+    CLEAN,
+    LOGGED_SCORE,
+    SCORE,
+    CellKey,
+    ItemScores,
+    ItemValues,
+    fetch_by_cell,
+    on_common_items,
+)
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.load.sizes import Levels, model_levels
@@ -51,34 +60,20 @@ RANDOM_FROM = 3
 """Tasks from which the interval is that of a random-effects mean."""
 
 
-class Measured(NamedTuple):
-    """A measure of one cell: codes of the items that have it, sorted, and its values there."""
-
-    items: IntArray
-    values: FloatArray
-
-
-class LabelCounts(NamedTuple):
-    """The readable answers of one cell among the labels of a task, as shares within the item."""
-
-    items: IntArray
-    shares: FloatArray
-    """Items by labels; the last column is any answer that is no label."""
-
-
 @dataclass
 class Evidence:
     """Everything that verdicts are made of, whatever log or simulation it comes from."""
 
     scores: ItemScores
-    measures: Mapping[str, Mapping[CellKey, Measured]] = field(default_factory=dict)
+    measures: Mapping[str, Mapping[CellKey, ItemValues]] = field(default_factory=dict)
     """Measures that rows have only together (of replicates, of readable answers), by name and cell."""
     domains: Mapping[str, str] = field(default_factory=dict)
     """What each task is about; a task that is not named is a domain of its own."""
     analysis: AnalysisSection = field(default_factory=AnalysisSection)
     parameters: Mapping[str, float | None] = field(default_factory=dict)
     """Billions of parameters by model, where they are known."""
-    labels: Mapping[CellKey, LabelCounts] = field(default_factory=dict)
+    labels: Mapping[CellKey, ItemValues] = field(default_factory=dict)
+    """Shares of the labels of a task among an item's readable answers; the last column is any that is no label."""
     truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     truths_given: bool = False
     """Whether whoever asks gave the items' truths; tasks with open answers have no labels among them."""
@@ -93,13 +88,12 @@ class Evidence:
         """The task's domain, or its own id where nothing names one."""
         return self.domains.get(task) or task
 
-    def measured(self, key: CellKey, measure: str) -> Measured:
+    def measured(self, key: CellKey, measure: str) -> ItemValues:
         """A measure of a cell, empty where the cell does not have it."""
         known = self.measures.get(measure)
         if known is not None:
-            empty = Measured(np.empty(0, dtype=np.int64), np.empty(0))
-            return known.get(key, empty)
-        return Measured(*self.scores.cells[key].metric(measure))
+            return known.get(key, ItemValues(np.empty(0, dtype=np.int64), np.empty(0)))
+        return self.scores.cells[key].metric(measure)
 
     def all_readable(self, pairs: Iterable[CellPair]) -> bool:
         """Whether every answer of these cells could be read, or the log does not say which could."""
@@ -117,11 +111,7 @@ class Evidence:
             if measure == PROMPT_VARIANCE:
                 items, first, second = self._over_prompts(pair)
             else:
-                left, right = (self.measured(key, measure) for key in pair)
-                items, at, there = np.intersect1d(
-                    left.items, right.items, assume_unique=True, return_indices=True
-                )
-                first, second = left.values[at], right.values[there]
+                items, (first, second) = on_common_items(*(self.measured(key, measure) for key in pair))
             found.add(pair, items, first, second)
         return found
 
@@ -135,9 +125,8 @@ class Evidence:
             cells = [key._replace(perturbation=kind) for key in pair]
             if any(key not in self.scores.cells for key in cells):
                 continue
-            left, right = (Measured(*self.scores.cells[key].metric(SCORE)) for key in cells)
-            items, at, there = np.intersect1d(left.items, right.items, return_indices=True)
-            for item, one, other in zip(items.tolist(), left.values[at], right.values[there], strict=True):
+            items, (first, second) = on_common_items(*(self.scores.cells[key].metric(SCORE) for key in cells))
+            for item, one, other in zip(items.tolist(), first, second, strict=True):
                 columns.setdefault(item, []).append((float(one), float(other)))
         known = {item: np.array(values) for item, values in columns.items() if len(values) > 1}
         spread = np.array([values.var(axis=0, ddof=1) for values in known.values()]).reshape(-1, 2)
@@ -166,7 +155,7 @@ class Deltas:
         return len(self.levels) < 2
 
     @cached_property
-    def by_task(self) -> dict[str, Measured]:
+    def by_task(self) -> dict[str, ItemValues]:
         """One difference per item and task, averaged over the cells that answered the item."""
         tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         for pair, items, values in self.pairs:
@@ -174,7 +163,7 @@ class Deltas:
         return {task: mean_by_item(parts) for task, parts in tasks.items()}
 
 
-def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> Measured:
+def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> ItemValues:
     """Values of items by code, averaged over the parts that have the item.
 
     A value may be a row of numbers; items come sorted by code.
@@ -183,7 +172,7 @@ def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> Measured:
     values = np.concatenate([values for _, values in parts])
     totals = np.zeros((len(codes), *values.shape[1:]))
     np.add.at(totals, where, values)
-    return Measured(codes, (totals.T / np.bincount(where)).T)
+    return ItemValues(codes, (totals.T / np.bincount(where)).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +249,13 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
         return Effect(untested=f"every answer has the same value, {same:g}, on both sides", **counts)
     if items < FEWEST:
         return Effect(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
+    # One estimate a task, whatever its number of items: the claim is about tasks.
     estimates = [_interval(found.values, "verdicts", task, *names) for task, found in by_task.items()]
     value = float(np.mean([estimate.value for estimate in estimates]))
     below, above = (np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
     centres = np.array([estimate.value for estimate in estimates])
     df: float = items - len(estimates)
+    # Squared arms add as variances do (MOVER, Zou & Donner 2008), so that intervals that lean stay leaning.
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
     high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
     studies: tuple[tuple[float, float], ...] = ()
@@ -332,11 +323,11 @@ def collect_evidence(
     ``answers`` are the counts of ``answer_counts_by_cell``; ``truths`` are labels by task and item, without which
     there is no information to measure.
     """
-    measures: dict[str, dict[CellKey, Measured]] = {DISAGREEMENT: {}}
+    measures: dict[str, dict[CellKey, ItemValues]] = {DISAGREEMENT: {}}
     for counts in answers:
         varied = disagreement(counts.readable)
         known = np.isfinite(varied)
-        measures[DISAGREEMENT][counts.key] = Measured(counts.items[known], varied[known])
+        measures[DISAGREEMENT][counts.key] = ItemValues(counts.items[known], varied[known])
     measures |= _readable_measures(tables)
     measures[INVENTED] = _invented(tables)
     labels, true_columns = _labels(tables, scores, truths or {})
@@ -352,28 +343,14 @@ def collect_evidence(
     )
 
 
-def _by_cell(tables: RunTables, grouped: str, *columns: str) -> list[tuple[CellKey, list[FloatArray]]]:
-    """Cells of a query over all main rows, grouped by cell and item, with codes of items and some columns.
-
-    Every item of the main rows has to be in it, so that ranks of items are the codes of the item scores.
-    """
-    keys = tables.query(f"SELECT DISTINCT {CELL_KEY} FROM cell_rows WHERE kind = 'main' ORDER BY {CELL_KEY}")
-    fetched = tables.columns(
-        f"SELECT dense_rank() OVER (ORDER BY {CELL_KEY}) AS cell, dense_rank() OVER (PARTITION BY task_id"
-        f" ORDER BY item_id) - 1 AS item, {', '.join(columns)} FROM ({grouped}) ORDER BY cell, item"
-    )
-    starts = np.searchsorted(fetched["cell"], np.arange(1, len(keys) + 2))
-    found = []
-    for index, names in enumerate(keys):
-        rows = slice(int(starts[index]), int(starts[index + 1]))
-        values = [np.asarray(fetched[name][rows], dtype=np.float64) for name in ("item", *columns)]
-        found.append((CellKey(*names), values))
-    return found
+# Both measures below are over all main rows, perturbed and failed ones too: only then are the ranks of items, which are
+# their codes, those of the item scores.
+_MAIN_ROWS = "cell_rows WHERE kind = 'main'"
 
 
-def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, Measured]]:
+def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, ItemValues]]:
     """Share of readable answers, mean score of those, and their variance over seeds, unbiased."""
-    score = tables.metric_column("task_score") or "NULL::DOUBLE"
+    score = tables.metric_column(LOGGED_SCORE) or "NULL::DOUBLE"
     is_scored = "n_errors = 0 AND answer IS NOT NULL AND y IS NOT NULL"
     grouped = (
         f"SELECT {CELL_KEY}, item_id, count(*) FILTER (n_errors = 0) AS good, count(answer) FILTER (n_errors = 0) AS"
@@ -387,21 +364,22 @@ def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, Measured]]:
             f"SELECT task_id FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY task_id HAVING count(answer) = 0"
         )
     }
-    found: dict[str, dict[CellKey, Measured]] = {READABLE: {}, READABLE_SCORE: {}, SEED_VARIANCE: {}}
-    for key, columns in _by_cell(tables, grouped, "good", "readable", "n", "total", "squares"):
+    found: dict[str, dict[CellKey, ItemValues]] = {READABLE: {}, READABLE_SCORE: {}, SEED_VARIANCE: {}}
+    columns = ("good", "readable", "n", "total", "squares")
+    for key, rows in fetch_by_cell(tables, f"({grouped})", columns, rows_in=_MAIN_ROWS):
         if key.perturbation != CLEAN or key.task in silent:
             continue
-        items = columns[0].astype(np.int64)
-        good, readable, n, total, squares = columns[1:]
+        items = rows["item"]
+        good, readable, n, total, squares = (np.asarray(rows[name], dtype=np.float64) for name in columns)
         answered, scored, repeated = good > 0, n > 0, n > 1
-        found[READABLE][key] = Measured(items[answered], readable[answered] / good[answered])
-        found[READABLE_SCORE][key] = Measured(items[scored], total[scored] / n[scored])
+        found[READABLE][key] = ItemValues(items[answered], readable[answered] / good[answered])
+        found[READABLE_SCORE][key] = ItemValues(items[scored], total[scored] / n[scored])
         spread = (squares - total**2 / np.maximum(n, 1))[repeated] / (n[repeated] - 1)
-        found[SEED_VARIANCE][key] = Measured(items[repeated], np.maximum(spread, 0.0))
+        found[SEED_VARIANCE][key] = ItemValues(items[repeated], np.maximum(spread, 0.0))
     return found
 
 
-def _invented(tables: RunTables) -> dict[CellKey, Measured]:
+def _invented(tables: RunTables) -> dict[CellKey, ItemValues]:
     """Disagreement of an item's readable answers, all those without unsupported content counting as one answer."""
     unsupported = tables.metric_column(UNSUPPORTED)
     if unsupported is None:
@@ -417,27 +395,27 @@ def _invented(tables: RunTables) -> dict[CellKey, Measured]:
         f" GROUP BY {CELL_KEY}, item_id"
     )
     found = {}
-    for key, (items, n, same) in _by_cell(tables, grouped, "n", "same"):
-        repeated = n > 1
+    for key, rows in fetch_by_cell(tables, f"({grouped})", ("n", "same"), rows_in=_MAIN_ROWS):
+        repeated = rows["n"] > 1
         if key.perturbation == CLEAN and repeated.any():
-            total = n[repeated]
-            varied = 1 - same[repeated] / (total * (total - 1))
-            found[key] = Measured(items[repeated].astype(np.int64), varied)
+            total = rows["n"][repeated]
+            varied = 1 - rows["same"][repeated] / (total * (total - 1))
+            found[key] = ItemValues(rows["item"][repeated], varied)
     return found
 
 
 def _labels(
     tables: RunTables, scores: ItemScores, truths: Truths
-) -> tuple[dict[CellKey, LabelCounts], dict[str, dict[int, int]]]:
+) -> tuple[dict[CellKey, ItemValues], dict[str, dict[int, int]]]:
     """Readable answers as shares of labels, of tasks whose true labels are known; of many items a sample by hash."""
-    found: dict[CellKey, LabelCounts] = {}
+    found: dict[CellKey, ItemValues] = {}
     true_columns: dict[str, dict[int, int]] = {}
     for task in scores.tasks:
         labels = truths.get(task)
         if not labels:
             continue
         column = {name: index for index, name in enumerate(sorted(set(labels.values())))}
-        codes = {name: code for code, name in enumerate(scores.item_names[task])}
+        codes = scores.codes(task)
         true_columns[task] = {codes[item]: column[label] for item, label in labels.items() if item in codes}
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, answer, count(*) FROM (SELECT *, dense_rank() OVER (ORDER BY md5(item_id))"
@@ -453,5 +431,5 @@ def _labels(
         for key, by_item in cells.items():
             items = np.array(sorted(code for code in by_item if code in true_columns[task]), dtype=np.int64)
             table = np.array([by_item[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
-            found[key] = LabelCounts(items, table / table.sum(axis=1, keepdims=True))
+            found[key] = ItemValues(items, table / table.sum(axis=1, keepdims=True))
     return found, true_columns

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pcsuite._util.text import figure_text
-from pcsuite.analysis.table import Column, TableSpec, interval, number
+from pcsuite._util.text import counted, figure_text
+from pcsuite.analysis.table import Column, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.verdicts.evidence import ALPHA, Effect
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
@@ -79,9 +79,7 @@ def finding(statement: str, evidence: str, verdict: Verdict, effect: Effect) -> 
         statement,
         evidence,
         verdict,
-        effect=number(effect.value),
-        effect_low=number(effect.low),
-        effect_high=number(effect.high),
+        **estimate_columns("effect", effect),
         p_value=number(effect.p_value),
         items=effect.items,
         cells=effect.cells,
@@ -118,6 +116,7 @@ def combine(verdicts: list[Verdict], strict: list[Verdict]) -> Verdict:
         return "not tested"
     if all(verdict == "supported" for verdict in verdicts):
         return "supported"
+    # Support needs all parts, so none is corrected; a contradiction needs one of several, so each is.
     return "contradicted" if "contradicted" in strict else "inconclusive"
 
 
@@ -132,7 +131,7 @@ def weakest(effects: Mapping[str, Effect], expected: Literal[1, -1]) -> Effect:
 def scope_words(effect: Effect) -> str:
     """``over 6 pairs of cells, 3 tasks (a new task of this kind: 0.010 to 0.200)``, and what speaks against it."""
     cells, tasks = effect.cells, effect.tasks
-    words = f"over {cells} pair{_s(cells)} of cells, {tasks} task{_s(tasks)}, {effect.items} items"
+    words = f"over {counted(cells, 'pair')} of cells, {counted(tasks, 'task')}, {effect.items} items"
     if effect.new_task:
         words += (
             f" (a new task of this kind: {' to '.join(figure_text(limit, 3) for limit in effect.new_task)})"
@@ -140,7 +139,3 @@ def scope_words(effect: Effect) -> str:
     if effect.opposed:
         words += f"; reliably the other way on {', '.join(effect.opposed)}"
     return words
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

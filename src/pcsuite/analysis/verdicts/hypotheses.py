@@ -261,14 +261,8 @@ def _loop_grounds(
         return Finding(statement, f"{grounded.untested}.", cells=len(pairs))
     words = f"unsupported rate: {grounded.words()}, {scope_words(grounded)}"
     used = sum(len(items) for _, items, _ in evidence.deltas(pairs, UNSUPPORTED).pairs)
-    shared = sum(
-        len(
-            np.intersect1d(
-                evidence.scores.cells[pair.treated].items, evidence.scores.cells[pair.control].items
-            )
-        )
-        for pair in pairs
-    )
+    cells = evidence.scores.cells
+    shared = sum(len(np.intersect1d(cells[pair.treated].items, cells[pair.control].items)) for pair in pairs)
     if used < shared:
         words += f", on the {used} of {shared} pairs of answers where both make a claim to check"
     if any(_searches(evidence, pair.treated) != _searches(evidence, pair.control) for pair in pairs):

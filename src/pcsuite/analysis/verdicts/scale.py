@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal
 
-import numpy as np
-
-from pcsuite.analysis.load.item_scores import SCORE, natural_key
+from pcsuite.analysis.load.item_scores import SCORE, natural_key, on_common_items
 from pcsuite.analysis.load.sizes import Levels
-from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import CellPair
 from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, pool_deltas
 from pcsuite.analysis.verdicts.findings import Finding, Verdict
@@ -157,6 +155,7 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
             (values,) = (measured.values for measured in gap.by_task.values())
             same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
         compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
+    # Every pair must be within the bound (the largest p-value); one beyond it is enough (the smallest, Bonferroni).
     widest = max(compared, key=lambda entry: abs(entry[0].value))
     beyond = min(entry[3] for entry in compared) * len(compared)
     return LevelComparison(effects, widest[0], widest[1], max(entry[2] for entry in compared), beyond)
@@ -166,13 +165,12 @@ def _between(first: Deltas, second: Deltas) -> Deltas:
     """The effect at one level less that at another, one difference per item, task by task."""
     gap = Deltas(levels=first.levels | second.levels)
     for task, left in first.by_task.items():
-        right = second.by_task.get(task)
-        if right is None:
+        if task not in second.by_task:
             continue
-        items, at, there = np.intersect1d(left.items, right.items, return_indices=True)
+        items, (one, other) = on_common_items(left, second.by_task[task])
         pair = next(pair for pair, _, _ in first.pairs if pair.treated.task == task)
         if len(items):
-            gap.pairs.append((pair, items, left.values[at] - right.values[there]))
+            gap.pairs.append((pair, items, one - other))
     return gap
 
 
@@ -230,22 +228,14 @@ def scale_table(rows: Sequence[ScaleRow], sizes: Levels) -> Table:
             "items": row.items,
             "tasks": row.tasks,
             "note": "; ".join(filter(None, (row.sizes.untested, row.note))),
-            **_columns("size_difference", row.sizes.widest),
-            **_columns("family_difference", row.families.widest),
+            **estimate_columns("size_difference", row.sizes.widest),
+            **estimate_columns("family_difference", row.families.widest),
         }
         for compared in (row.families, row.sizes):
             for level, effect in compared.effects.items():
-                record |= _columns(f"effect_{level}", effect)
+                record |= estimate_columns(f"effect_{level}", effect)
         records.append(record)
     return Table.of(spec, records)
-
-
-def _columns(name: str, effect: Effect) -> dict[str, float | None]:
-    return {
-        name: number(effect.value),
-        f"{name}_low": number(effect.low),
-        f"{name}_high": number(effect.high),
-    }
 
 
 def scale_findings(rows: Sequence[ScaleRow], sizes: Levels, bound: float) -> list[Finding]:

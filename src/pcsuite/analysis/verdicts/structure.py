@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE
-from pcsuite.analysis.table import Column, Table, TableSpec, interval, number
+from pcsuite.analysis.load.item_scores import SCORE, on_common_items
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import CONSTRAINT, CellPair
 from pcsuite.analysis.verdicts.evidence import (
     ALPHA,
@@ -138,16 +138,15 @@ def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -
         first, second = (evidence.labels.get(key) for key in pair)
         if task not in evidence.truths or first is None or second is None:
             continue
-        items, left, right = np.intersect1d(first.items, second.items, return_indices=True)
-        shares = first.shares[left], second.shares[right]
+        items, (treated, control) = on_common_items(first, second)
         true = np.array([evidence.truths[task][item] for item in items.tolist()], dtype=np.int64)
         if len(items) < 2 or len(np.unique(true)) < 2:
             continue
-        if any(((side > 0).sum(axis=0) > 0).sum() < 2 for side in shares):
+        if any(((side > 0).sum(axis=0) > 0).sum() < 2 for side in (treated, control)):
             constant = True
             continue
         rng = named_rng("information gain", *pair.treated, pair.control.condition)
-        gain = information_gain(*shares, true, rng=rng)
+        gain = information_gain(treated, control, true, rng=rng)
         gains.append((task, gain))
         deltas.add(pair, items, gain.values, np.zeros(len(items)))
     why = "it needs tasks with a closed set of labels and readable answers on both sides"
@@ -163,6 +162,7 @@ def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -
     better, shuffled = weights @ [gain.better for _, gain in gains], _weighted(weights, gains, "shuffled")
     exchanged = (np.abs(swapped) >= abs(observed) - 1e-12).sum()
     by_chance = (shuffled >= better - 1e-12).sum()
+    # The gain must beat both the exchange of sides and shuffled truths: the larger p-value counts.
     reached = (1 + max(exchanged, by_chance)) / (1 + len(swapped))
     return replace(pooled, p_value=max(pooled.p_value, float(reached)))
 
@@ -179,9 +179,7 @@ def structure_table(blocks: Sequence[BlockEffects]) -> Table:
             record: dict[str, Any] = {
                 "operator": block.operator,
                 "measure": measure,
-                "effect": number(effect.value),
-                "effect_low": number(effect.low),
-                "effect_high": number(effect.high),
+                **estimate_columns("effect", effect),
                 "p_value": number(effect.p_value),
                 "verdict": block.success() if measure == SCORE else judge(effect, EXPECTED[measure]),
                 "items": effect.items,

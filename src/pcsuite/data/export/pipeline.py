@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
-from pcsuite.config.load import bundled_tasks
+from pcsuite.config.bundled import bundled_tasks
 from pcsuite.config.spellings import DATASETS, dataset_name
 from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, relations, spider, truthful_qa
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, OutputFile

@@ -229,7 +229,7 @@ def chat_messages(system: str | None, prompt: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, *messages]
 
 
-class NoOptions(BaseModel):
+class NoAdapterOptions(BaseModel):
     """Options of a provider that takes none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -252,7 +252,7 @@ class ModelAdapter(ABC):
     ``Options`` validates the provider's own keys of a model entry; the adapter is built with them.
     """
 
-    Options: ClassVar[type[BaseModel]] = NoOptions
+    Options: ClassVar[type[BaseModel]] = NoAdapterOptions
     native_constraints: frozenset[ConstraintKind] = frozenset()
     """Kinds of constraint the model's own server or engine enforces."""
     max_concurrency: int | None = None

@@ -27,8 +27,8 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, Field
 
 from pcsuite._util.hashing import sha256_hex
+from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import Definition
-from pcsuite.config.load import bundled_operators
 from pcsuite.engines.adapters.base import (
     PAIR,
     PROPOSER_CONDITION,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.errors import IntegrationError, LogError
 from pcsuite.integrations.environments import PROMPTBENCH, environment_python, environment_variables
 from pcsuite.integrations.promptbench import worker as promptbench_worker
@@ -141,11 +141,9 @@ class AttackStore:
         """
         self.records[key] = record
         content: Any = msgspec.json.format(msgspec.json.encode(self.records), indent=1)
-        try:
+        with write_errors(LogError, self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_atomically(self.path, content + b"\n")
-        except OSError as error:
-            raise LogError(f"{self.path}: cannot be written ({error.strerror})") from error
 
 
 class AttackNotApplicableError(IntegrationError):

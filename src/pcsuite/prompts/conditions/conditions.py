@@ -13,8 +13,9 @@ from random import Random
 from typing import Any, Literal
 
 from pcsuite._util.mappings import DataclassMapping
+from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSpec, OperatorUse
-from pcsuite.config.load import bundled_configs, bundled_operators
+from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, PromptError, did_you_mean
 from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues

@@ -15,7 +15,7 @@ from pcsuite.config.load import Suite
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
-from pcsuite.engines.limits import Budget, RetryPolicy
+from pcsuite.engines.limits import Budget
 from pcsuite.engines.session import LoopThread, ModelClient, check_model, constraint_of, open_models
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
 from pcsuite.evaluation.base import clean_text
@@ -87,9 +87,7 @@ class ImproveOutcome(NamedTuple):
     spent_cost_usd: float
 
 
-def run_improvement(
-    suite: Suite, settings: ImproveSettings, policy: RetryPolicy | None = None, *, quiet: bool = True
-) -> ImproveOutcome:
+def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = True) -> ImproveOutcome:
     """Run a loop, or go on with it; everything is on disk before the next step begins.
 
     A model of the suite extracts under a condition, instructed by the prompt version, or the command of
@@ -125,7 +123,7 @@ def run_improvement(
     config = _loop_config(settings, held_out, setup.fingerprint)
     limits = suite.profile.limits
     budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-    opened = open_models(suite, [settings.model], policy=policy, use_cache=settings.use_cache, budget=budget)
+    opened = open_models(suite, [settings.model], use_cache=settings.use_cache, budget=budget)
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
         wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))

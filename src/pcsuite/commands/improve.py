@@ -1,0 +1,133 @@
+"""``pcsuite improve``: a better extraction prompt, guarded by held-out evals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pcsuite._util.text import limits_text, signed, text_table
+from pcsuite.commands import DIR, FILE
+from pcsuite.commands.options import (
+    add_call_arguments,
+    add_one,
+    add_profile_arguments,
+    listed,
+    settings_from,
+    suite_from,
+)
+from pcsuite.errors import DataError
+
+if TYPE_CHECKING:
+    from pcsuite.verifier.improve.engine import ImproveOutcome
+
+
+def configure_improve(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``pcsuite improve``.
+
+    The same command goes on where a killed or stopped loop ended; nothing is asked twice.
+
+    examples:
+      pcsuite verify-all evals --copy-samples
+      pcsuite improve evals --model simulated --iterations 3         # a rehearsal
+      pcsuite improve evals --model smollm2-135m --condition C6
+      pcsuite improve evals --model qwen3-8b --method model --held-out copper-hill,otter-barn
+      pcsuite improve evals --propose-only                           # then edit the draft and run again
+      pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
+    """
+    add = parser.add_argument
+    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
+    add_profile_arguments(parser, run=False, selection=False)
+    add_one(parser, "model", "model of the profile's models file", default="smollm2-135m")
+    add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
+    add_one(parser, "task", "task (default buildingspec_json)", default="buildingspec_json")
+    add("--regime", default="D0", metavar="ID", help="decoding regime (default D0)")
+    add("--seed", type=int, default=0, help="seed of the extractions")
+    add("--start", **FILE, help="instruction to start from (default: the task's)")
+    about = "who drafts a change: a catalogue of rules (default), or the model itself"
+    add("--method", choices=("rules", "model"), default="rules", help=about)
+    add("--rules", **FILE, help="catalogue of rules (default: the bundled one)")
+    add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
+    add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
+    add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
+    add("--patience", type=int, default=3, metavar="N", help="rejected changes in a row (default 3)")
+    about = "how far the held-out interval may reach below no change (default 0.02)"
+    add("--margin", type=float, default=0.02, metavar="F1", help=about)
+    about = "training gain a change must exceed (default 0)"
+    add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
+    add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
+    add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
+    about = "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'"
+    add("--extractor", metavar="CMD", help=about)
+    about = "seconds one call of the extractor may take (default 600)"
+    add("--extractor-timeout", type=float, default=600.0, metavar="S", help=about)
+    add_call_arguments(parser)
+    add("--json", action="store_true", help="print the summary as JSON instead of a table")
+
+
+def execute_improve(args: argparse.Namespace) -> int:
+    """Run the improvement loop, or go on with it, and print its steps and the best prompt.
+
+    Raises ``DataError`` for a number below its least, an empty instruction to start from, or evals that cannot be used.
+    """
+    from pcsuite.verifier.cells import read_text
+    from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
+
+    for flag, least in (("iterations", 1), ("patience", 1), ("margin", 0), ("min_gain", 0)):
+        value = getattr(args, flag)
+        if value < least:
+            raise DataError(f"--{flag.replace('_', '-')} {value:g}: it must be at least {least:g}")
+    instruction = None
+    if args.start is not None:
+        instruction = read_text(args.start).strip()
+        if not instruction:
+            raise DataError(f"{args.start}: the instruction to start from is empty")
+    settings = settings_from(
+        ImproveSettings,
+        args,
+        folder=args.out,
+        held_out=tuple(listed(args.held_out)),
+        instruction=instruction,
+        use_cache=not args.no_cache,
+    )
+    outcome = run_improvement(suite_from(args, check_selection=False), settings, quiet=args.quiet)
+    if args.json:
+        print(json.dumps(json.loads((outcome.folder / SUMMARY).read_text(encoding="utf-8")), indent=1))
+    else:
+        _print_improvement(outcome)
+    return 0
+
+
+def _print_improvement(outcome: ImproveOutcome) -> None:
+    from pcsuite.verifier.improve.engine import BEST_PROMPT
+
+    result, best = outcome.result, outcome.result.best
+    rows = []
+    for step in result.steps:
+        change = "" if step.decision == "baseline" else signed(step.held_out_change, 3)
+        if change and step.held_out_low is not None and step.held_out_high is not None:
+            change += limits_text(step.held_out_low, step.held_out_high, 3)
+        gap = signed(step.train_f1 - step.held_out_f1, 3)
+        scores = (f"{step.train_f1:.3f}", f"{step.held_out_f1:.3f}", gap, change)
+        rows.append([str(step.iteration), f"v{step.prompt_version:03d}", *scores, step.decision, step.reason])
+    headings = ("training F1", "held-out F1", "gap", "held-out change", "decision", "why")
+    print(text_table(["iteration", "prompt", *headings], rows))
+    print(f"\nheld out: {', '.join(outcome.held_out)}")
+    if result.stopped == "proposed":
+        print(f"draft: {outcome.folder / 'prompts' / f'v{result.prompt.version:03d}.txt'}")
+        print("edit it if you like; the same command without --propose-only tries it")
+        return
+    why = {
+        "plateau": "no change helped any more",
+        "max_iterations": "all iterations are done",
+        "perfect": "the training evals are perfect",
+    }[result.stopped]
+    print(f"stopped: {why}")
+    print(
+        f"best: iteration {best.iteration}, prompt v{best.prompt_version:03d}, training F1 {best.train_f1:.3f},"
+        f" held-out F1 {best.held_out_f1:.3f}, gap {signed(result.gap, 3)}"
+    )
+    print(f"prompt: {outcome.folder / BEST_PROMPT}")
+    cost = f", ${outcome.spent_cost_usd:.4f}" if outcome.spent_cost_usd else ""
+    print(f"spent now: {outcome.spent_tokens:,} tokens{cost}")

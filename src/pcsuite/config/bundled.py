@@ -1,0 +1,159 @@
+"""What comes with the suite: profiles, tasks, operators and metrics, and what a user's files leave to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pcsuite.config.definitions import (
+    MetricsFile,
+    MetricSpec,
+    ModelSpec,
+    OperatorsFile,
+    OperatorSpec,
+    OperatorType,
+    TasksFile,
+    TaskSpec,
+)
+from pcsuite.config.spellings import dataset_name, normalise_task, task_kind
+from pcsuite.config.yaml_source import YamlSource, bundled_configs
+from pcsuite.errors import ConfigError, did_you_mean
+
+
+def profile_path(name: str) -> Path:
+    """A profile's path: a file, or the name of a bundled profile such as ``quickstart``.
+
+    A name with a suffix or a folder is taken as a path, whether or not it exists; a bare name that is neither a file
+    nor bundled is a ``ConfigError``.
+    """
+    path = Path(name)
+    if path.exists() or path.suffix or path.parent != Path():
+        return path
+    bundled = bundled_configs() / f"{name}.yaml"
+    if bundled.exists():
+        return bundled
+    raise ConfigError(f"no profile '{name}'", hint=did_you_mean(name, bundled_profiles()))
+
+
+def bundled_profiles() -> list[str]:
+    """Names of the profiles that come with the suite, sorted; its definition files are none.
+
+    >>> "quickstart" in bundled_profiles(), "tasks_v1" in bundled_profiles()
+    (True, False)
+    """
+    files = sorted(bundled_configs().glob("*.yaml"))
+    return [file.stem for file in files if "\nselection:" in file.read_text(encoding="utf-8")]
+
+
+@lru_cache(maxsize=1)
+def bundled_operators() -> Mapping[str, OperatorSpec]:
+    """Operators that come with the suite, in the order of the ladder; not to be changed.
+
+    >>> list(bundled_operators())[:3]
+    ['ROLE', 'GOAL', 'CONSTRAINTS']
+    """
+    return YamlSource.read(bundled_configs() / "operators_v1.yaml").parse(OperatorsFile).operators
+
+
+@lru_cache(maxsize=1)
+def bundled_tasks() -> Mapping[str, TaskSpec]:
+    """Tasks that come with the suite, by id; not to be changed."""
+    return YamlSource.read(bundled_configs() / "tasks_v1.yaml").parse(TasksFile).tasks
+
+
+@lru_cache(maxsize=1)
+def bundled_metric_specs() -> Mapping[str, MetricSpec]:
+    """Metrics that come with the suite, by their names in the log; not to be changed."""
+    return YamlSource.read(bundled_configs() / "metrics_v1.yaml").parse(MetricsFile).metrics
+
+
+def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
+    """The type of an operator that a log names: as ``operators`` has it, else the bundled file.
+
+    A name that neither knows is a constraint if it ends in ``_CONSTRAIN``, as those of the suite do, else ``None``.
+    """
+    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    return spec.type if spec is not None else "constraint" if name.endswith("_CONSTRAIN") else None
+
+
+def with_bundled_words(source: YamlSource) -> YamlSource:
+    """A tasks file whose entries may leave their wording to the bundled task of the same id, else the same dataset.
+
+    Only an entry without instruction, role or goal is completed: one that says them says everything itself.
+    """
+    tasks = source.data.get("tasks") if isinstance(source.data, dict) else None
+    if (
+        not isinstance(tasks, dict)
+        or source.path.resolve() == (bundled_configs() / "tasks_v1.yaml").resolve()
+    ):
+        return source
+    short = [
+        name
+        for name, task in tasks.items()
+        if isinstance(task, dict) and not {"instruction", "role", "goal"} <= set(task)
+    ]
+    if not short:
+        return source
+    bundled = YamlSource.read(bundled_configs() / "tasks_v1.yaml").data["tasks"]
+    completed = dict(tasks)
+    for name in short:
+        task = tasks[name]
+        dataset = dataset_name(str(task.get("dataset", "")))
+        same = [name] if name in bundled and dataset in ("", bundled[name]["dataset"]) else []
+        same += [other for other, words in bundled.items() if words["dataset"] == dataset]
+        kind = task_kind(task.get("kind"))
+        base = next((bundled[other] for other in same if kind in (None, bundled[other]["kind"])), None)
+        if base is None:
+            continue
+        try:
+            own = normalise_task({"evaluator": base["evaluator"], **task})
+        except ValueError:
+            continue  # said, with its place, when the file is checked
+        options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
+        completed[name] = {
+            **base,
+            **own,
+            "evaluator_options": options | dict(own.get("evaluator_options") or {}),
+        }
+    return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
+
+
+def over_bundled_metrics(source: YamlSource) -> YamlSource:
+    """A metrics file laid over the bundled one, entry by entry and key by key: it need only say what is different."""
+    given = source.data.get("metrics") if isinstance(source.data, dict) else None
+    if not isinstance(given, dict):
+        return source
+    merged: dict[Any, Any] = dict(YamlSource.read(bundled_configs() / "metrics_v1.yaml").data["metrics"])
+    for name, entry in given.items():
+        known = merged.get(name)
+        merged[name] = {**known, **entry} if isinstance(known, dict) and isinstance(entry, dict) else entry
+    return YamlSource(source.path, source.text, {**source.data, "metrics": merged})
+
+
+def with_operator_effects(
+    models: Mapping[str, ModelSpec], operators: Mapping[str, OperatorSpec]
+) -> Mapping[str, ModelSpec]:
+    """Models, the simulated ones with what operators say of themselves; a model's own keys go first.
+
+    Done here, so that the effects are part of the model: of its identity, its rows' ids and the profile's hash.
+    """
+    bundled = {name: spec.simulated for name, spec in bundled_operators().items()}
+    said = {
+        name: spec.simulated
+        for name, spec in operators.items()
+        if spec.simulated is not None and spec.simulated != bundled.get(name)
+    }
+    defaults: dict[str, dict[str, Any]] = {
+        "operator_effects": {name: entry.effect for name, entry in said.items() if entry.effect},
+        "json_effects": {name: entry.json_effect for name, entry in said.items() if entry.json_effect},
+        "operator_sentences": {name: entry.sentence for name, entry in said.items() if entry.sentence},
+    }
+
+    def filled(spec: ModelSpec) -> ModelSpec:
+        own = spec.provider_options()
+        changes = {key: {**values, **(own.get(key) or {})} for key, values in defaults.items() if values}
+        return spec.model_copy(update=changes)
+
+    return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}
