@@ -221,21 +221,12 @@ def build_report(
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
     expected = {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
+    asked: list[Any] = [title, plots, sorted(formats), truths, references, embeddings]
+    asked += [declared, baseline, runs_csv, expected]
     cache = _ReportCache(
         folders.tables / ".parts" / "report.json",
         logs,
-        [
-            title,
-            plots,
-            sorted(formats),
-            truths,
-            references,
-            embeddings,
-            declared,
-            baseline,
-            runs_csv,
-            expected,
-        ],
+        asked,
         also=[path for extra in extra_sections for path in extra.inputs(table_folders)],
     )
     if (known := cache.load()) is not None:
