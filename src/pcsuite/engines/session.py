@@ -9,7 +9,6 @@ what the profile's ``limits`` say holds for each of them.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -25,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pcsuite._util.loops import fewer_collections
-from pcsuite._util.text import describe, read_json
+from pcsuite._util.text import describe
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
@@ -33,15 +32,14 @@ from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import (
-    CallContext,
     Constraint,
     ConstraintKind,
-    Decoding,
     Generation,
     ModelAdapter,
     Request,
 )
 from pcsuite.engines.batches import BatchClient, service_of
+from pcsuite.engines.canary import canary_request, is_enforced
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
     TRIED_AGAIN,
@@ -434,7 +432,7 @@ class ModelClient:
             return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
         if constraint not in self._refusals:
             try:
-                await self._force(_canary_request(replace(constraint, backend=backend), 1))
+                await self._force(canary_request(replace(constraint, backend=backend), 1))
                 self._refusals[constraint] = None
             except ConstraintUnavailableError as error:
                 self._refusals[constraint] = str(error)
@@ -469,61 +467,6 @@ def constraint_of(condition: PromptCondition) -> Constraint | None:
         return None
     program = condition.lmql_query if wanted.backend == "lmql_program" else ""
     return Constraint(wanted.kind, wanted.value, wanted.backend, program)
-
-
-# The canary. Servers that drop a constraint in silence are common, so a model gets a constrained condition only
-# after an absurd answer was forced and seen to happen.
-
-CANARY_TASK = "canary"
-"""Task id of the canary's call: simulated models neither abstain nor fail on it."""
-ABSURD = "zqx7 violet marmot"
-_QUESTION = "What is two plus two? Reply with the number only."
-# A word and a number: backends enforce the two in different ways.
-_FORCED_RECORD = {"reply": ABSURD, "size": 733}
-_CANARIES: dict[ConstraintKind, str] = {
-    "json_schema": json.dumps(
-        {
-            "type": "object",
-            "properties": {
-                "reply": {"type": "string", "enum": [_FORCED_RECORD["reply"]]},
-                "size": {"type": "integer", "enum": [_FORCED_RECORD["size"]]},
-            },
-            "required": list(_FORCED_RECORD),
-            "additionalProperties": False,
-        }
-    ),
-    "regex": ABSURD,
-    "cfg": 'start: first " " second\nfirst: "zqx7 violet"\nsecond: "marmot"\n',
-}
-
-
-async def is_enforced(
-    force: Callable[[Request], Awaitable[Generation]], kind: ConstraintKind, backend: str = "native"
-) -> bool:
-    """Whether a constraint of that kind is really enforced: force an absurd answer and see it happen.
-
-    ``force`` asks the model under the request's constraint; what it raises but for
-    :class:`ConstraintUnavailableError` is raised. ``backend`` names who is to enforce it.
-    """
-    try:
-        answer = await force(_canary_request(Constraint(kind, _CANARIES[kind], backend)))
-    except ConstraintUnavailableError:
-        return False
-    if kind != "json_schema":
-        return answer["text"].strip() == ABSURD
-    try:
-        return bool(read_json(answer["text"]) == _FORCED_RECORD)  # white space may differ
-    except ValueError:
-        return False
-
-
-def _canary_request(constraint: Constraint, max_tokens: int = 48) -> Request:
-    """The question under a constraint; a simulated model, which needs to be told, gives the forced answer."""
-    forced = json.dumps(_FORCED_RECORD) if constraint.kind == "json_schema" else ABSURD
-    context = CallContext(
-        CANARY_TASK, "canary", "canary", (), "none", gold=lambda: forced, wrong=lambda _: forced
-    )
-    return Request(_QUESTION, Decoding("canary", 0.0, 1.0, max_tokens), 0, constraint, context)
 
 
 class LoopThread:

@@ -22,7 +22,7 @@ from pcsuite.engines.adapters.llamacpp import (
     LlamaCppAdapter,
     LlamaCppOptions,
 )
-from pcsuite.engines.session import is_enforced
+from pcsuite.engines.canary import is_enforced
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)

@@ -11,7 +11,7 @@ import pytest
 from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
-from pcsuite.engines.session import ABSURD, is_enforced
+from pcsuite.engines.canary import ABSURD, is_enforced
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 from support.loopback import KEY, LoopbackServer
 

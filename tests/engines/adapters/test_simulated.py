@@ -23,7 +23,7 @@ from pcsuite.engines.adapters.simulated import (
     item_deviate,
     propose_instruction,
 )
-from pcsuite.engines.session import is_enforced
+from pcsuite.engines.canary import is_enforced
 from pcsuite.errors import EngineError
 from support.drawing import draw
 

@@ -39,7 +39,7 @@ from pcsuite.engines.adapters.base import (
     ModelAdapter,
     Request,
 )
-from pcsuite.engines.session import CANARY_TASK
+from pcsuite.engines.canary import CANARY_TASK
 from pcsuite.errors import EngineError
 
 NOTHING_TO_SAY = "These are texts of one kind, and each calls for one answer."
