@@ -165,6 +165,21 @@ def test_a_task_with_too_few_items_is_named_once(tmp_path):
     assert absent == [("open", "not computed: needs 20 answered items and two different true answers")]
 
 
+@needs_model
+def test_a_small_task_takes_no_more_of_the_texts_than_it_has(tmp_path, monkeypatch):
+    # 80 texts are two cells of 40 items, and all six cells of ten.
+    monkeypatch.setattr(embedding_tables, "TEXT_LIMIT", 80)
+    truth = {name: f"{text[:-1]}, or so I was told." for name, text in sentences(10).items()}
+    rows = [
+        make_row(task="open", item=name, model=f"m{k}", answer=text)
+        for name, text in truth.items()
+        for k in range(6)
+    ]
+    found = tables_of(tmp_path, rows, references={"open": truth})
+    notes = {row["note"] for row in found["information"] if row["measure"] == "InfoNCE"}
+    assert notes == {"not computed: needs 20 answered items and two different true answers"}
+
+
 def test_labels_need_no_clusters(tmp_path):
     rows = [make_row(item="a", decoding="D1", seed=seed, answer="x") for seed in (1, 2)]
     (cell,) = tables_of(tmp_path, rows, embeddings="off")["entropy_by_condition"]

@@ -43,11 +43,11 @@ class Meaning(NamedTuple):
     """In nats, corrected after Chao & Shen."""
 
 
-def _share(cells: int, replicates: int, texts: int, bounds: tuple[int, int]) -> tuple[int, int]:
-    """How many items of how many cells a number of texts is enough for."""
+def _share(cells: int, replicates: int, texts: int, bounds: tuple[int, int], there: int) -> tuple[int, int]:
+    """How many of the items that are ``there``, in how many cells, a number of texts is enough for."""
     least, most = bounds
-    items = min(most, max(least, texts // max(1, cells * replicates)))
-    return items, min(cells, max(1, texts // (items * replicates)))
+    items = min(there, most, max(least, texts // max(1, cells * replicates)))
+    return items, min(cells, max(1, texts // max(1, items * replicates)))
 
 
 def chosen_items(names: Iterable[str], most: int) -> list[str]:
@@ -76,8 +76,10 @@ def semantic_meanings(
         if not keys:
             continue
         replicates = round(float(np.mean([scores.cells[key].replicates for key in keys])))
-        most_items, most_cells = _share(len(keys), replicates, TEXT_LIMIT // len(names), _SEMANTIC_ITEMS)
-        items = chosen_items(scores.item_names[task], most_items)
+        listed = scores.item_names[task]
+        texts = TEXT_LIMIT // len(names)
+        most_items, most_cells = _share(len(keys), replicates, texts, _SEMANTIC_ITEMS, len(listed))
+        items = chosen_items(listed, most_items)
         kept = set(_by_group(keys)[:most_cells])
         # In the order of seeds, "" for a missing answer.
         rows = tables.query(
@@ -89,7 +91,7 @@ def semantic_meanings(
         vectors = _vectors(embedder, [answer for *_, answers in given for answer in answers])
         how = (
             f"clusters of {embedder.model.describe()} embeddings with cosine similarity ≥ {SIMILARITY}"
-            f" (average linkage, in place of entailment), {len(items)} of {len(scores.item_names[task])} items"
+            f" (average linkage, in place of entailment), {len(items)} of {len(listed)} items"
         )
         found |= {key: ({}, _LEFT_OUT) for key in keys} | {key: ({}, how) for key, *_ in given}
         for key, item, answers in given:
@@ -130,7 +132,8 @@ def infonce_cells(
     for task in tasks:
         names = [name for name in scores.item_names[task] if name in references[task]]
         keys = [key for key in scores.cell_keys() if key.task == task]
-        most_items, most_cells = _share(len(keys), 1, TEXT_LIMIT // len(tasks), _INFONCE_ITEMS)
+        texts = TEXT_LIMIT // len(tasks)
+        most_items, most_cells = _share(len(keys), 1, texts, _INFONCE_ITEMS, len(names))
         items = chosen_items(names, most_items)
         truths = _vectors(embedder, [references[task][item] for item in items])
         items = [item for item in items if references[task][item] in truths]
