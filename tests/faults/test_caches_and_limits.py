@@ -40,7 +40,7 @@ def test_a_cache_that_fails_costs_no_answer(tmp_path, monkeypatch, caplog, metho
     def failing(self, *arguments):
         calls.append(arguments)
         if len(calls) > after:
-            with self._translated():
+            with self._translated:
                 raise sqlite3.OperationalError("database or disk is full")
         return real(self, *arguments)
 
