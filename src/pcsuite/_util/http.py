@@ -181,9 +181,8 @@ def download(url: str, *, start: int, timeout_s: float, take: Callable[[bytes, i
                             status=response.status,
                             retryable=is_retryable(response.status),
                         )
-                    offset = (
-                        start if response.status == 206 else 0
-                    )  # else the server sends the whole file again
+                    # With any other status the server sends the whole file again.
+                    offset = start if response.status == 206 else 0
                     async for block in response.content.iter_chunked(1 << 20):
                         take(block, offset)
                         offset += len(block)

@@ -301,7 +301,7 @@ def _descend(problem: _RemlProblem, start: float) -> tuple[FloatArray, str]:
         near = np.flatnonzero(theta < _BESIDE_ZERO)
         beside = [np.where(np.arange(len(theta)) == index, _BESIDE_ZERO, theta) for index in near]
         point = min(beside, key=problem.deviance, default=theta)
-        if problem.deviance(point) >= problem.deviance(theta) - 1e-9:
+        if problem.deviance(point) >= found.fun - 1e-9:
             break
     theta = _polish(problem, theta)
     gradient, hessian = _curvature(problem.deviance, theta, free=theta > SINGULAR_BELOW)
