@@ -210,6 +210,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
         ),
         ("classification", {"text": TICKETS + "T9,x\n"}, "line 22: expected 3 columns, found 2"),
         ("classification", {"text": "a,a\n1,2\n"}, "line 1: column names must be there and differ"),
+        ("classification", {"text": 'a,"two\nlines",a\n1,2,3\n'}, "differ, found a, two lines, a"),
         ("classification", {"text": "id,text,queue\n1,t,q\n"}, "has 1 row: too few to part"),
         ("classification", {"id_column": "queue"}, "line 4: id 'billing' was already used"),
         (

@@ -66,7 +66,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 if header is None:
                     header = [cell.strip() for cell in cells]
                     if "" in header or len(set(header)) != len(header):
-                        found = ", ".join(cells)
+                        found = shorten(", ".join(cells))
                         raise DataError(
                             f"{path} line 1: column names must be there and differ, found {found}"
                         )
