@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import msgspec
 
 from pcsuite.config.spellings import LONG_REGIME_IDS
-from pcsuite.evaluation.base import JudgeCall, Parsed
+from pcsuite.errors import CallOutcome
+from pcsuite.evaluation.base import JudgeCall, NamedScore, Parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class TaskRef(msgspec.Struct, frozen=True):
     id: str
     split: str
     item_id: str
+    cluster: str = ""
+    """Items of one cluster are related; empty in rows of earlier versions, whose items stand for themselves."""
 
 
 class ModelRef(msgspec.Struct, frozen=True):
@@ -111,6 +114,8 @@ class PromptRecord(msgspec.Struct, frozen=True):
     padded: int
     band: str = "inside"
     tokens_exact: bool = True
+    cut: Annotated[int | None, FlatColumn("prompt_cut")] = None
+    """Characters of the beginning that the engine read by itself before the rest; ``None``: all was read at once."""
 
 
 class UsageRecord(msgspec.Struct, frozen=True):
@@ -168,8 +173,34 @@ class RunRow(msgspec.Struct, frozen=True):
     """What determined the answer besides the prompt: engine version, weights hash."""
     judge: Annotated[list[JudgeCall] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """Of a judged task: every call of the judge with its verdict and raw reply, in order."""
+    outcome: str = ""
+    """What became of the call, one of :data:`~pcsuite.errors.CallOutcome`."""
+    scores: Annotated[dict[str, NamedScore] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """Further scores that the scorer gave by name, each with its reason; the values are metrics too."""
     rescored_utc: Annotated[str | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """When the stored answer was last scored anew; ``timestamp_utc`` stays the time of the answer."""
+
+
+FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
+    "length": "cut",
+    "refusal": "refused",
+    **dict.fromkeys(
+        ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),
+        "filtered",
+    ),
+}
+"""What an answer's end says of the call, by the backends' own words; any other end is an answer."""
+BLOCKED = "blocked: "
+"""What the end of an answer begins with that the provider held back altogether, before its reason."""
+
+
+def outcome_of(finish_reason: str) -> CallOutcome:
+    """What became of a call that came back.
+
+    >>> outcome_of("stop"), outcome_of("length"), outcome_of("blocked: SAFETY")
+    ('answered', 'cut', 'filtered')
+    """
+    return "filtered" if finish_reason.startswith(BLOCKED) else FINISH_OUTCOMES.get(finish_reason, "answered")
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -219,6 +250,11 @@ def decode_row(line: bytes) -> RunRow:
         row = msgspec.structs.replace(row, decoding=regime)
     if row.perturbation.type == "none":
         row = msgspec.structs.replace(row, perturbation=PerturbationRef())
+    if not row.outcome:  # of an earlier version, which wrote neither this nor how the answer was read
+        ended = outcome_of(row.generation.finish_reason) if row.generation is not None else "failed"
+        row = msgspec.structs.replace(row, outcome="failed" if row.errors else ended)
+        if row.parsed is not None:
+            row.parsed.settle_reading()
     return row
 
 

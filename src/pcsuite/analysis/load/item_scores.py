@@ -322,7 +322,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         if name in metrics
     )
     tables.execute(
-        f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, count(*) AS n_rows,"
+        f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, any_value(cluster) AS cluster,"
+        " count(*) AS n_rows,"
         f" count(*) FILTER (n_errors > 0) AS n_errors, {unscored} AS n_unscored, {averages}"
         " FROM runs WHERE kind = 'main' GROUP BY ALL"
     )
