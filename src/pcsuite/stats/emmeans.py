@@ -68,34 +68,6 @@ def contrasts_with_reference(
     return found
 
 
-def interaction_contrasts(
-    fit: MixedFit, factor: str, moderator: str, *, level: float = 0.95
-) -> list[MarginalMean]:
-    """How the effect of each level of ``factor`` differs between levels of ``moderator``.
-
-    Levels of both are compared with their references: differences of differences.
-
-    >>> from pcsuite.stats import fit_mixed_rows
-    >>> factors = {"condition": ["C0", "C1"] * 8, "size": ["large"] * 8 + ["small"] * 8}
-    >>> scores = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9, 0.1, 0.2, 0.4, 0.4, 0.3, 0.5, 0.6, 0.7]
-    >>> terms = ["condition", "size", "condition:size"]
-    >>> fit = fit_mixed_rows(scores, [0, 0, 1, 1, 2, 2, 3, 3] * 2, factors, terms)
-    >>> round(interaction_contrasts(fit, "condition", "size")[0].contrast.estimate, 3)
-    -0.15
-    """
-    by_levels = {
-        (levels[factor], levels[moderator]): _average(cells)
-        for levels, cells, _ in _grid(fit, [factor, moderator])
-    }
-    (low_f, *others), (low_m, *other_m) = fit.design.factors[factor], fit.design.factors[moderator]
-    results = []
-    for f, m in itertools.product(others, other_m):
-        row = by_levels[f, m] - by_levels[low_f, m] - by_levels[f, low_m] + by_levels[low_f, low_m]
-        name = f"({f} - {low_f}) at {m} - at {low_m}"
-        results.append(_mean(fit, {factor: f, moderator: m}, row, name, level))
-    return results
-
-
 Cells = list[tuple[dict[str, str], FloatArray]]
 """Cells of a grid with their rows over the *full* coefficients."""
 

@@ -12,18 +12,14 @@ So n items on which nothing differed show sameness only to within 1 - α^(1/n), 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import as_differences
 from pcsuite.stats.random_weights import one_sided_means, two_sided_p
-from pcsuite.stats.unit_jackknife import Contrast
 
 Verdict = Literal["equivalent", "different", "both", "noninferior", "inferior", "inconclusive"]
 
@@ -102,55 +98,6 @@ def noninferior_paired(
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
     verdict: Verdict = "noninferior" if p_value <= alpha else "inferior" if high < -margin else "inconclusive"
     return Equivalence(name, float(deltas.mean()), margin, p_value, difference_p, low, high, alpha, verdict)
-
-
-def tost_contrast(contrast: Contrast, *, bound: float, alpha: float = 0.05) -> Equivalence:
-    """Is a contrast of a mixed model (an interaction, say) within ``±bound``?
-
-    >>> tost_contrast(Contrast("C1 - C0", 0.001, 0.004, 90, 0.25, 0.8, -0.007, 0.009), bound=0.02).verdict
-    'equivalent'
-    """
-    return tost(contrast.estimate, contrast.se, contrast.df, bound=bound, alpha=alpha, name=contrast.name)
-
-
-def all_equivalent(results: Sequence[Equivalence]) -> Equivalence:
-    """The joint claim "every one of these is within its bound"; its p-value is the largest (intersection–union).
-
-    >>> results = [tost(shift, 0.004, 90, bound=0.02) for shift in (0.001, 0.015)]
-    >>> all_equivalent(results).estimate
-    0.015
-    """
-    if not results:
-        raise AnalysisError("there is nothing to be equivalent")
-    return max(results, key=lambda result: result.p_value)
-
-
-def tost(
-    estimate: float, se: float, df: float, *, bound: float, alpha: float = 0.05, name: str = ""
-) -> Equivalence:
-    """Two one-sided t tests of an estimate with its standard error and degrees of freedom.
-
-    Raises ``AnalysisError`` where ``bound`` is not positive; an estimate that is ``nan`` is inconclusive.
-
-    >>> tost(0.001, 0.004, 90, bound=0.02).verdict, tost(0.03, 0.004, 90, bound=0.02).verdict
-    ('equivalent', 'different')
-    """
-    _check_bound(bound)
-    special = require("scipy.special", "stats")
-    if np.isnan(estimate) or np.isnan(se):
-        nan = float("nan")
-        return Equivalence(name, nan, bound, nan, nan, nan, nan, alpha, "inconclusive")
-    if se == 0:
-        # Without spread there is nothing to judge by: two equal fits are no evidence about a third.
-        return Equivalence(name, estimate, bound, 1.0, 1.0, -math.inf, math.inf, alpha, "inconclusive")
-    below = float(special.stdtr(df, (estimate - bound) / se))
-    above = float(special.stdtr(df, -(estimate + bound) / se))
-    p_value = max(below, above)
-    difference_p = 2 * float(special.stdtr(df, -abs(estimate) / se))
-    half = float(special.stdtrit(df, 1 - alpha)) * se
-    verdict = _verdict(p_value <= alpha, difference_p <= alpha)
-    low, high = estimate - half, estimate + half
-    return Equivalence(name, estimate, bound, p_value, difference_p, low, high, alpha, verdict)
 
 
 def _verdict(within: bool, differs: bool) -> Verdict:
