@@ -35,9 +35,10 @@ def marginal_means(fit: MixedFit, over: Sequence[str], *, level: float = 0.95) -
 
     Raises ``AnalysisError`` for a factor that is not in the model.
 
-    >>> from pcsuite.stats import fit_mixed_rows
+    >>> from pcsuite.stats import cell_totals, encode_cells, fit_mixed, fixed_design
+    >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 2, 2, 3, 3]
-    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> fit = fit_mixed(cell_totals(items, codes, scores), fixed_design(cells, ["condition"]))
     >>> [round(mean.contrast.estimate, 3) for mean in marginal_means(fit, ["condition"])]
     [0.4, 0.65]
     """
@@ -52,9 +53,10 @@ def contrasts_with_reference(
 ) -> list[MarginalMean]:
     """Each level of ``factor`` minus its reference, averaged over other factors, within levels of ``by``.
 
-    >>> from pcsuite.stats import fit_mixed_rows
+    >>> from pcsuite.stats import cell_totals, encode_cells, fit_mixed, fixed_design
+    >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 2, 2, 3, 3]
-    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> fit = fit_mixed(cell_totals(items, codes, scores), fixed_design(cells, ["condition"]))
     >>> [round(gain.contrast.estimate, 3) for gain in contrasts_with_reference(fit, "condition")]
     [0.25]
     """

@@ -191,7 +191,7 @@ def fit_mixed(
     jackknife: bool = False,
     level: float = 0.95,
 ) -> MixedFit:
-    """Fit the model to grouped rows (see :func:`fit_mixed_rows` for a fit from single rows).
+    """Fit the model to grouped rows (:func:`~pcsuite.stats.design.cell_totals` groups them).
 
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
