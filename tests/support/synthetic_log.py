@@ -76,6 +76,8 @@ def make_row(**given: Any) -> RunRow:
         "task_score": get("score", 1.0),
         "truncated": generation.finish_reason == "length",
     }
+    if generation.constraint_backend is not None:
+        metrics["constraint_failed"] = metrics["truncated"] or not parsed.schema_valid
     metrics |= get("metrics", {})
     return RunRow(
         run_id=sha(task, item, model, condition, decoding, seed, perturbation, kind),
