@@ -5,6 +5,7 @@ evaluator is one.
 """
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -136,8 +137,10 @@ def import_cycles(package=PACKAGE):
 
 @pytest.mark.slow
 def test_no_import_waits_inside_a_function_because_of_a_cycle():
-    # The front door imports what it offers when it is used, and the version is read from it everywhere.
-    cycles = {(name, other) for name, other in import_cycles() if name != "pcsuite"}
+    # The front door and the commands import what they need when it is used, so that ``--help`` is instant.
+    cycles = {
+        (name, other) for name, other in import_cycles() if not re.match(r"pcsuite(\.commands\..*)?$", name)
+    }
     assert cycles == {("pcsuite.ablation.picture", "pcsuite.ablation.page")}
 
 
