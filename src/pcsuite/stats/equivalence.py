@@ -33,11 +33,9 @@ class Equivalence:
     and reliably within the bound; "inferior" where it is reliably beyond the margin.
     """
 
-    name: str
     estimate: float
     bound: float
     p_value: float
-    difference_p: float
     low: float
     high: float
     alpha: float
@@ -50,7 +48,6 @@ def tost_paired(
     *,
     bound: float,
     alpha: float = 0.05,
-    name: str = "",
     bounds: tuple[float, float] | None = None,
 ) -> Equivalence:
     """Are two conditions equivalent on the same items, to within ``±bound`` of the mean score?
@@ -59,7 +56,7 @@ def tost_paired(
     ``bounds`` are the least and largest possible difference: -1..1 unless given, or twice the largest seen where
     one lies outside. "inconclusive" is the answer wherever a sample of this size could not show sameness.
 
-    >>> tost_paired(np.zeros(2), bound=0.05).verdict, tost_paired(np.zeros(100), bound=0.05).verdict
+    >>> tost_paired([0.0] * 2, bound=0.05).verdict, tost_paired([0.0] * 100, bound=0.05).verdict
     ('inconclusive', 'equivalent')
     """
     deltas = as_differences(treated, control, minimum=2)
@@ -69,7 +66,7 @@ def tost_paired(
     difference_p = two_sided_p(above, below)
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
     verdict = _verdict(p_value <= alpha, difference_p <= alpha)
-    return Equivalence(name, float(deltas.mean()), bound, p_value, difference_p, low, high, alpha, verdict)
+    return Equivalence(float(deltas.mean()), bound, p_value, low, high, alpha, verdict)
 
 
 def noninferior_paired(
@@ -78,7 +75,6 @@ def noninferior_paired(
     *,
     margin: float,
     alpha: float = 0.05,
-    name: str = "",
     bounds: tuple[float, float] | None = None,
 ) -> Equivalence:
     """Is ``treated`` no worse than ``control`` by ``margin`` or more, on the same items (higher is better)?
@@ -86,7 +82,7 @@ def noninferior_paired(
     "noninferior" where the one-sided 1-α lower limit of the mean difference lies above ``-margin`` (``p_value`` is that
     test's), "inferior" where the upper one lies below it, else "inconclusive". Arguments as for :func:`tost_paired`.
 
-    >>> lost = np.array([-1.0] * 2 + [0.0] * 98)
+    >>> lost = [-1.0] * 2 + [0.0] * 98
     >>> noninferior_paired(lost, margin=0.1).verdict, noninferior_paired(lost, margin=0.03).verdict
     ('noninferior', 'inconclusive')
     """
@@ -94,10 +90,9 @@ def noninferior_paired(
     _check_bound(margin)
     above, below = one_sided_means(deltas, bounds)
     p_value = above.below(-margin)
-    difference_p = two_sided_p(above, below)
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
     verdict: Verdict = "noninferior" if p_value <= alpha else "inferior" if high < -margin else "inconclusive"
-    return Equivalence(name, float(deltas.mean()), margin, p_value, difference_p, low, high, alpha, verdict)
+    return Equivalence(float(deltas.mean()), margin, p_value, low, high, alpha, verdict)
 
 
 def _verdict(within: bool, differs: bool) -> Verdict:

@@ -86,7 +86,7 @@ def online_code(
 
     >>> labels = ["yes", "no"] * 20
     >>> code = online_code(hashed_features(labels), labels, rng=np.random.default_rng(0), resamples=100)
-    >>> code.compression > 1.5
+    >>> code.uniform_bits / code.bits > 1.5
     True
     """
     table, codes, classes = _probe_data(features, labels)

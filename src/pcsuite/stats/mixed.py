@@ -199,6 +199,7 @@ def fit_mixed(
     small factor where there is one. Raises ``AnalysisError`` where there are too few rows, the scores do not vary or a
     jackknife is asked for with several small factors.
 
+    >>> from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
     >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> totals = cell_totals(np.repeat(range(4), 2), codes, [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9])
     >>> round(fit_mixed(totals, fixed_design(cells, ["condition"])).coefficients[1].estimate, 3)
