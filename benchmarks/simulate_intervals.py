@@ -15,7 +15,7 @@ from scipy import special
 from simulation_cells import Cell, family
 
 from pcsuite.analysis.tables.effects import paired_change
-from pcsuite.stats.answer_variation import mean_disagreement
+from pcsuite.stats.answer_variation import disagreement
 from pcsuite.stats.attribution import attribute
 from pcsuite.stats.bootstrap import (
     UNBOUNDED,
@@ -276,7 +276,8 @@ def rates_and_information() -> Iterator[Cell]:
         # Every answer is the usual one with this chance, else one of three others alike.
         chance = np.array([agreement, *[(1 - agreement) / 3] * 3])
         counts = rng.multinomial(3, chance, size=n)
-        return covers(mean_disagreement(counts, rng=rng, resamples=RESAMPLES), 1 - float((chance**2).sum()))
+        options = {"resamples": RESAMPLES, "bounds": (0.0, 1.0)}
+        return covers(bootstrap_mean(disagreement(counts), rng=rng, **options), 1 - float((chance**2).sum()))
 
     for n in (10, 30, 100):
         for rate in (0.03, 0.1, 0.5):

@@ -15,15 +15,27 @@ import re
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "pcsuite"
 TESTS = ROOT / "tests"
-# Texts by which a user reaches a definition without importing code of ours: documented calls and extension points.
-DOCUMENTED = ("README.md", "CONTRIBUTING.md", "docs", "pyproject.toml")
+# What users hold on to beside the commands: calls and classes of the contract that our own code need not use, each
+# documented as something to call or to derive from. A mention in the docs alone keeps nothing.
+EXTENSION_POINTS = {
+    "build_condition",
+    "check_regression",
+    "read_runs",
+    "ConstraintEngine",
+    "TaskEvaluator",
+    "from_mapping",
+    "react",
+    "to_pandas",
+    "to_polars",
+    "clustered_se",  # standard errors by cluster: the contrasts are about to judge by them
+}
 FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
 FEWER_FUNCTIONS_THAN, MOST_FILES = 70, 20
 """What a row may pass on its way from the plan into the log: a reader should be able to follow it."""
@@ -80,8 +92,11 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def mentions_of(node: ast.AST) -> Counter[str]:
-    """How often each name is used in a piece of code: loaded, accessed, imported, or part of a registry target."""
+def mentions_of(node: ast.AST, *, words: bool = True) -> Counter[str]:
+    """How often each name is used in a piece of code: loaded, accessed, imported, or part of a registry target.
+
+    ``words`` counts keywords and one-word strings too, by which an attribute may be named.
+    """
     names: Counter[str] = Counter()
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
@@ -90,13 +105,13 @@ def mentions_of(node: ast.AST) -> Counter[str]:
             names[part.attr] += 1
         elif isinstance(part, ast.ImportFrom):
             names.update(alias.name for alias in part.names)
-        elif isinstance(part, ast.keyword) and part.arg:
+        elif isinstance(part, ast.keyword) and part.arg and words:
             names[part.arg] += 1
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
             target = re.fullmatch(r"pcsuite[\w.]*:(\w+)", part.value)
             if target:
                 names[target.group(1)] += 1
-            elif re.fullmatch(r"\w+", part.value):
+            elif words and re.fullmatch(r"\w+", part.value):
                 names[part.value] += 1
     return names
 
@@ -149,32 +164,33 @@ def _definition(module: Module, node: ast.AST, owner: str) -> Definition:
         # A class reaches what its own body, decorators, bases and dunder methods mention; other methods stand alone.
         parts: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
         parts += [part for part in node.body if not isinstance(part, FunctionNode) or _is_dunder(part.name)]
-        names = frozenset(name for part in parts for name in mentions_of(part))
+        names = frozenset(name for part in parts for name in mentions_of(part, words=False))
     else:
-        names = frozenset(mentions_of(node))
+        names = frozenset(mentions_of(node, words=False))
     return Definition(where, node.name, owner, node, names)
 
 
 def unreachable(modules: list[Module]) -> list[Definition]:
-    """Definitions that no command, no documented name, no registry and no interface of a library reaches.
+    """Definitions that no command, no name of the front door, no registry and no interface of a library reaches.
 
     Names stand for themselves: whatever is called ``open`` counts as reached when anything reached says
     ``open``. So the list errs on the short side, never on the long one.
     """
     everything = definitions(modules)
-    reached: set[str] = {"_repr_html_"}  # called by notebooks
+    reached = EXTENSION_POINTS | {"_repr_html_"}  # the latter is called by notebooks
     for module in modules:
         for node in module.tree.body:
             if not isinstance(node, (*FunctionNode, ast.ClassDef, ast.Import, ast.ImportFrom)):
-                reached.update(mentions_of(node))
-            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute|pytest)_", node.name):
-                reached.update((node.name, *mentions_of(node)))
+                reached.update(_keys(module.name, mentions_of(node, words=module.name == "__init__.py")))
+            elif isinstance(node, FunctionNode) and is_entry(node):
+                reached.update((node.name, *_keys(module.name, mentions_of(node, words=False))))
+            elif isinstance(node, ast.ImportFrom):
+                reached.update(alias.name for alias in node.names if alias.name.startswith("_"))
         if module.name == "cli.py":
-            reached.update(mentions_of(module.tree))
+            reached.update(_keys(module.name, mentions_of(module.tree)))
         if module.name in SCRIPTS:
-            reached.update(mentions_of(module.tree))
+            reached.update(_keys(module.name, mentions_of(module.tree, words=False)))
             reached.update(entry.name for entry in everything if entry.where.startswith(module.name))
-    reached |= documented_names()
     for template in PACKAGE.rglob("*.j2"):
         reached.update(re.findall(r"[A-Za-z_]\w+", template.read_text(encoding="utf-8")))
     overrides = _foreign_overrides(modules)
@@ -183,13 +199,23 @@ def unreachable(modules: list[Module]) -> list[Definition]:
     while progress:
         progress, left = False, []
         for entry in pending:
-            if entry.name in reached or (entry.owner, entry.name) in overrides:
-                reached |= entry.mentions
+            module = entry.where.partition(":")[0]
+            # A private function belongs to its module; a private method may be called by a base class elsewhere.
+            names = {entry.name} if entry.owner else {entry.name, f"{module}:{entry.name}"}
+            if entry.owner and entry.name.startswith("_"):
+                names |= {f"{other.name}:{entry.name}" for other in modules}
+            if names & reached or (entry.owner, entry.name) in overrides:
+                reached |= _keys(module, entry.mentions)
                 progress = True
             else:
                 left.append(entry)
         pending = left
     return pending
+
+
+def _keys(module: str, names: Iterable[str]) -> set[str]:
+    """Names as the reach is counted by: a private one with its module."""
+    return {f"{module}:{name}" if name.startswith("_") else name for name in names}
 
 
 def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
@@ -215,16 +241,10 @@ def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
     return found
 
 
-def documented_names() -> set[str]:
-    """Names in code spans and code blocks of the documentation, and entry points."""
-    names: set[str] = set()
-    for entry in DOCUMENTED:
-        path = ROOT / entry
-        for file in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-            text = file.read_text(encoding="utf-8")
-            for block in re.findall(r"```.*?```|`[^`\n]+`|pcsuite[\w.:]+", text, re.DOTALL):
-                names.update(re.findall(r"[A-Za-z_]\w+", block))
-    return names
+def is_entry(node: ast.AST) -> bool:
+    """Whether another program calls a function by its name or decorator: a command, a hook or a fixture of pytest."""
+    fixture = any("fixture" in mentions_of(decorator) for decorator in node.decorator_list)
+    return fixture or bool(re.match(r"(configure|execute|pytest)_", node.name))
 
 
 def configuration_keys(modules: list[Module]) -> list[tuple[str, str, str]]:

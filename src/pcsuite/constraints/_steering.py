@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.constraints.grammar import llguidance_grammar
 from pcsuite.engines.adapters._hf_decoding import can_share_cache, prefill
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
@@ -26,6 +24,8 @@ from pcsuite.engines.adapters.base import (
     token_usage,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.engines.constrained import ConstraintBackend
+from pcsuite.engines.grammar import llguidance_grammar
 from pcsuite.errors import ConstraintUnavailableError, require
 
 

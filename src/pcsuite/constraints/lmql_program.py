@@ -28,9 +28,9 @@ from pcsuite.constraints._steering import (
     llguidance_tokenizer,
     refuse_uncompilable,
 )
-from pcsuite.constraints.grammar import llguidance_grammar
 from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.engines.grammar import llguidance_grammar
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 AHEAD = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from pcsuite._util.files import unreadable_text
-from pcsuite._util.text import counted, read_json, shorten, table_delimiter
+from pcsuite._util.text import counted, plain_number, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off, text_key
@@ -340,19 +339,12 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
         return "classification"
     given = [row.values.get(columns.answer or "", "") for row in rows]
     values = [str(value).strip() for value in given]
-    if all(_is_number(value) for value in values):
+    if all(plain_number(value) is not None for value in values):
         return "number"
     if all(isinstance(value, dict) or str(value).startswith("{") for value in given):
         return "extraction"
     distinct = len({value.casefold() for value in values})
     return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
-    except ValueError:
-        return False
 
 
 def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:

@@ -14,7 +14,6 @@ import msgspec
 
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.files import next_free
-from pcsuite.config.spellings import regime_id
 from pcsuite.logging.segments import Beside
 
 
@@ -54,9 +53,6 @@ class Look(msgspec.Struct, frozen=True):
     stopped: bool
     """Whether the arm was stopped by this look."""
     at_utc: str = ""
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "decoding", regime_id(self.decoding))
 
     @property
     def arm(self) -> ArmKey:

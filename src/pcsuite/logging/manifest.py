@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from pcsuite._util.files import replace_atomically, write_errors
-from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
 from pcsuite.logging.segments import Beside
 
@@ -104,28 +103,6 @@ class RegisteredPlan(msgspec.Struct):
     deviations: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Later plans: hashes ``from`` and ``to``, the ``reason`` given, ``rows`` logged by then, and ``at_utc``."""
 
-    def __post_init__(self) -> None:
-        self.contrasts = [_named_now(contrast) for contrast in self.contrasts]
-
-    def named_now(self) -> dict[str, Any]:
-        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then.
-
-        For comparison with a plan of today: a registration by another name of the same regime is the same.
-        """
-        now = dict(self.plan)
-        if "contrasts" in now:
-            now["contrasts"] = [_named_now(contrast) for contrast in now["contrasts"]]
-        now["primary"] = [
-            {**entry, "regimes": [regime_id(name) for name in entry.get("regimes", ())]}
-            for entry in now.get("primary", ())
-        ]
-        return now
-
-
-def _named_now(contrast: list[str]) -> list[str]:
-    """A contrast (task, model, decoding, condition, baseline) with its regime under today's id."""
-    return [*contrast[:2], *(regime_id(name) for name in contrast[2:3]), *contrast[3:]]
-
 
 class RunManifest(msgspec.Struct):
     """What a run is made of: definitions, sources of items, and what did not apply."""
@@ -156,9 +133,6 @@ class RunManifest(msgspec.Struct):
     """Further blocks of the same log (attacked prompts, say), each with its planned rows."""
     configurations: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """``Suite.settings`` of every configuration that rows were written under, by config hash."""
-
-    def __post_init__(self) -> None:
-        self.regimes = {regime_id(name): regime for name, regime in self.regimes.items()}
 
     def fill_from(self, other: RunManifest) -> None:
         """Take over what ``other`` says and this one does not; where both speak, this one's words stay.

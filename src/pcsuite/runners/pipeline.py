@@ -268,6 +268,11 @@ class Pipeline:
             bare = msgspec.structs.replace(row, generation=None, parsed=None, metrics={}, errors=errors)
             return FinishedRow.of(bare, prompt)
 
+    async def outcome(self, unit: Unit) -> Outcome:
+        """The answer to a unit, unscored, for whoever writes no row of it; raises what the call raises."""
+        client = self.session.clients[unit.cell.model_id]
+        return await self._outcome(unit, await self._ready(unit, client), client)
+
     async def _outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
         """The answer to a unit by its condition's program."""
         cell, item, task = unit.cell, unit.item, unit.cell.task
@@ -290,9 +295,7 @@ class Pipeline:
 
     async def _control_outcome(self, unit: Unit) -> Outcome:
         """The answer to a control's unit, for a row that is compared with it."""
-        client = self.session.clients[unit.cell.model_id]
-        ready = await self._ready(unit, client)
-        return await self._judges.shared(unit, partial(self._outcome, unit, ready, client))
+        return await self._judges.shared(unit, partial(self.outcome, unit))
 
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""

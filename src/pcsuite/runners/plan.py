@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.analysis.load.item_scores import control_among
 from pcsuite.config.load import Suite
-from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
+from pcsuite.engines.constrained import choose_backend
 from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError
 from pcsuite.evaluation.judged import judge_fingerprint

@@ -108,7 +108,7 @@ def register(plan: Plan, log: RunLog, deviation: str | None = None) -> Registere
     if not rows:
         return new
     before, after = (entry.hash if entry is not None else "" for entry in (old, new))
-    if before == after or (old is not None and new is not None and old.named_now() == new.named_now()):
+    if before == after:
         if old is None or new is None:
             return None
         more = [contrast for contrast in new.contrasts if contrast not in old.contrasts]

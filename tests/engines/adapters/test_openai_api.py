@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.canary import ABSURD, is_enforced
+from pcsuite.engines.constrained import generate_constrained
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 from support.loopback import KEY, LoopbackServer
 

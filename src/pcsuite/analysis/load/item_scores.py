@@ -43,11 +43,6 @@ DIRECT = {
     "attempts": "attempts",
     "tool_calls": "tool_calls",
     "padded": "padded",
-    # A constrained answer fails where it was cut off or does not conform, whatever the backend promised.
-    "constraint_failure": (
-        "CASE WHEN constraint_backend IS NOT NULL THEN (finish_reason = 'length' OR"
-        " coalesce(NOT schema_valid, answer IS NULL))::INT END"
-    ),
 }
 """What every row has besides the metrics of its task, as SQL over ``runs``."""
 _COUNTS = ("tp", "fp", "fn")

@@ -94,12 +94,6 @@ def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
             expression = f"CAST({path} AS VARCHAR)"
         elif _duckdb_type(field.kind).endswith("[]"):
             expression = f"array_to_string({path}, {sql_text(field.column.join)})"
-        elif field.column.read_as:
-            cases = "".join(
-                f" WHEN {sql_text(old)} THEN {'NULL' if new is None else sql_text(new)}"
-                for old, new in field.column.read_as.items()
-            )
-            expression = f"CASE {path}{cases} ELSE {path} END"
         elif name in _CONCLUDED:
             expression = f"coalesce({path}, {_CONCLUDED[name]})"
         elif certain and isinstance(field.default, (str, bool, int, float)):
