@@ -1,4 +1,4 @@
-"""Three everyday changes followed from outside the package: a task, a metric and a provider of somebody's own.
+"""Everyday changes followed from outside the package: a task, a metric, a provider, an exporter of somebody's own.
 
 Nothing of the suite is edited: one module, its entry points, and four YAML files. All is seen in the report.
 """
@@ -15,6 +15,8 @@ import yaml
 
 PLUGIN = '''
 from pcsuite.engines.adapters.base import ModelAdapter
+from pcsuite.data.export.base import HubTable, ItemExporter, Split
+from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed
 
 
@@ -47,6 +49,20 @@ class Shouting(Evaluator):
 
     def wrong_answer(self, item, rng):
         return item.truth["word"].lower()
+
+
+class Words(ItemExporter):
+    """Words of a published list, one a line."""
+
+    name = "words"
+    folders = ("wordlist",)
+    hub = HubTable("words", "")
+    splits = (Split("test", 12, ("test.jsonl",)),)
+    written = ("test",)
+
+    def item(self, row, split, position):
+        word = row.text("word")
+        return Item(word, word.lower(), {"word": word})
 '''
 ENTRY_POINTS = """
 [pcsuite.adapters]
@@ -54,6 +70,9 @@ parrot = my_plugin:Parrot
 
 [pcsuite.tasks]
 shouting = my_plugin:Shouting
+
+[pcsuite.exporters]
+words = my_plugin:Words
 """
 TASKS = {
     "shout": {
@@ -89,7 +108,7 @@ PROFILE = {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with a package of one's own, its files and its items."""
+    """A folder with a package of one's own, its files and the published list that its dataset is exported from."""
     (tmp_path / "my_plugin.py").write_text(PLUGIN)
     info = tmp_path / "my_plugin-1.0.dist-info"
     info.mkdir()
@@ -99,29 +118,41 @@ def project(tmp_path: Path) -> Path:
     for name, content in (("tasks", TASKS), ("models", models), ("metrics", METRICS)):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"version": "1.0", name: content}))
     (tmp_path / "profile.yaml").write_text(yaml.safe_dump({"version": "1.0", **PROFILE}))
-    datasets = tmp_path / "cache" / "datasets"
-    datasets.mkdir(parents=True)
+    originals = tmp_path / "originals" / "wordlist"
+    originals.mkdir(parents=True)
     words = ["ANT", "BEE", "CAT", "DOG", "ELK", "FOX", "GNU", "HEN", "IBEX", "JAY", "KOI", "LYNX"]
-    lines = [{"item_id": word, "input_text": word.lower(), "truth": {"word": word}} for word in words]
-    (datasets / "words_test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (originals / "test.jsonl").write_text("".join(json.dumps({"word": word}) + "\n" for word in words))
     return tmp_path
 
 
-def pcsuite(project: Path, *arguments: str) -> str:
+def pcsuite(project: Path, *arguments: str, status: int = 0) -> str:
+    """What a command says, of one that fails on standard error."""
     paths = [str(project), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", "pcsuite.cli", *arguments, "--config", "profile.yaml"],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout
+
+
+EXPORT = ("export-datasets", "--from", "originals", "--cache-dir", "cache")
+
+
+def test_an_exporter_is_known_to_the_command(project):
+    assert "words" in pcsuite(project, "export-datasets", "--help").partition("--only")[2]
+    misspelt = pcsuite(project, *EXPORT, "--only", "wrods", status=2)
+    assert "unknown dataset 'wrods' (did you mean 'words'?)" in misspelt
+    assert "words_test.jsonl       12 records" in pcsuite(project, *EXPORT, "--only", "words")
+    assert "nothing is missing" in pcsuite(project, *EXPORT, "--missing")
 
 
 def test_a_task_a_metric_and_a_provider_reach_the_report(project):
+    pcsuite(project, *EXPORT, "--missing")
     pcsuite(project, "run", "--quiet")
     pcsuite(project, "report")
     log = (project / "outputs" / "runs" / "outside.jsonl").read_text()
