@@ -10,7 +10,15 @@ def test_the_reference_page_is_made_from_the_specs():
     made = runpy.run_path(str(SCRIPT))
     page = made["PAGE"].read_text(encoding="utf-8")
     assert page == made["tables_page"](made["SPECS"]), "run python scripts/make_table_docs.py"
-    errors_page = made["ERRORS_PAGE"].read_text(encoding="utf-8")
-    assert errors_page == made["with_error_types"](errors_page), "run python scripts/make_table_docs.py"
-    assert "| `hallucination` | none | a value | a false positive |" in errors_page
     assert "| `drop` … `drop_high` | clean less worst, on the same items |" in page
+
+
+def test_the_tables_of_error_types_and_providers_are_made_from_their_declarations():
+    errors, providers = runpy.run_path(str(SCRIPT))["DERIVED"]
+    for one in (errors, providers):
+        assert one.page.read_text(encoding="utf-8") == one.renewed(), "run python scripts/make_table_docs.py"
+    assert "| `hallucination` | none | a value | a false positive |\n" in errors.renewed()
+    assert (
+        "| `lmstudio` | `http://127.0.0.1:1234/v1` | `LMSTUDIO_BASE_URL` | none | seed, JSON schema |\n"
+        in (providers.renewed())
+    )

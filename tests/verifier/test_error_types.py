@@ -85,9 +85,8 @@ def test_an_added_kind_is_a_metric_of_the_task_with_its_label(rounded):
 
 
 def test_an_added_kind_is_in_the_reference_and_a_rule_may_be_meant_for_it(tmp_path, rounded):
-    made = runpy.run_path(str(SCRIPT))
-    page = made["with_error_types"](made["ERRORS_PAGE"].read_text(encoding="utf-8"))
-    assert "| `rounded` | a value | the value rounded to the ten | both |" in page
+    rows = runpy.run_path(str(SCRIPT))["error_rows"]()
+    assert "| `rounded` | a value | the value rounded to the ten | both |\n" in rows
     rules = tmp_path / "rules.yaml"
     rules.write_text("version: '1.0'\nrules:\n- {id: EXACT, error_types: [rounded], text: Do not round.}\n")
     assert load_rules(rules)
