@@ -159,15 +159,16 @@ def with_operator_effects(
     Done here, so that the effects are part of the model: of its identity, its rows' ids and the profile's hash.
     """
     bundled = {name: spec.simulated for name, spec in bundled_operators().items()}
-    said = {
-        name: spec.simulated
-        for name, spec in operators.items()
-        if spec.simulated is not None and spec.simulated != bundled.get(name)
-    }
+    simulated = {name: spec.simulated for name, spec in operators.items() if spec.simulated is not None}
     defaults: dict[str, dict[str, Any]] = {
-        "operator_effects": {name: entry.effect for name, entry in said.items() if entry.effect},
-        "json_effects": {name: entry.json_effect for name, entry in said.items() if entry.json_effect},
-        "operator_sentences": {name: entry.sentence for name, entry in said.items() if entry.sentence},
+        "operator_effects": {name: entry.effect for name, entry in simulated.items() if entry.effect},
+        "json_effects": {name: entry.json_effect for name, entry in simulated.items() if entry.json_effect},
+        # The bundled sentences are known to the model itself: written down again they would change rows' ids.
+        "operator_sentences": {
+            name: entry.sentence
+            for name, entry in simulated.items()
+            if entry.sentence and entry != bundled.get(name)
+        },
     }
 
     def filled(spec: ModelSpec) -> ModelSpec:
