@@ -1,10 +1,11 @@
 """Write the reference pages that follow from declarations of the package: python scripts/make_table_docs.py.
 
-They are docs/reference/tables.md, whole, and one table each of verifier-error-types.md and models.md beside it.
+They are docs/reference/tables.md, whole, and one table each of other pages (``DERIVED``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +13,15 @@ from typing import NamedTuple
 from pcsuite.ablation.picture import BLOCKS
 from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
+from pcsuite.analysis.verdicts.hypotheses import CLAIMS
 from pcsuite.config.model_names import provider_presets
 from pcsuite.integrations.helm.evidence import BESIDE_OURS
 from pcsuite.integrations.helm.results import INSTANCES, METRICS, RUNS
 from pcsuite.verifier.error_types import ERROR_TYPES
 
 SPECS = (*ALL_TABLES, BLOCKS, RUNS, METRICS, INSTANCES, BESIDE_OURS)
-REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+REFERENCE = DOCS / "reference"
 PAGE = REFERENCE / "tables.md"
 
 
@@ -64,6 +67,13 @@ def provider_rows() -> Iterator[str]:
         yield f"| `{name}` | `{preset.base_url}`{wire} | `{preset.url_env}` | {key} | {knows} |\n"
 
 
+def hypothesis_rows() -> Iterator[str]:
+    """Hypotheses and criteria: what each claims and what it is judged by; bounds by their profile keys."""
+    for one in CLAIMS.values():
+        claim = re.sub(r"\{(analysis\.\w+):g\}", r"`\1`", one.claim).removesuffix(".")
+        yield f"| {one.id} | {claim} | {one.rests_on} |\n"
+
+
 class DerivedRows(NamedTuple):
     """Lines of a table in a page that somebody wrote: those between two lines, which stay."""
 
@@ -80,6 +90,12 @@ class DerivedRows(NamedTuple):
 
 
 DERIVED = (
+    DerivedRows(
+        DOCS / "how-to" / "read-a-report.md",
+        "| rests on |\n|---|---|---|\n",
+        hypothesis_rows,
+        "\nWith one task",
+    ),
     DerivedRows(REFERENCE / "verifier-error-types.md", "| a true positive |\n", error_rows, "| not judged |"),
     DerivedRows(
         REFERENCE / "models.md", "| knows |\n|---|---|---|---|---|\n", provider_rows, "| `hf`, `llamacpp` |"

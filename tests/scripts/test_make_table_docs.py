@@ -13,10 +13,12 @@ def test_the_reference_page_is_made_from_the_specs():
     assert "| `drop` … `drop_high` | clean less worst, on the same items |" in page
 
 
-def test_the_tables_of_error_types_and_providers_are_made_from_their_declarations():
-    errors, providers = runpy.run_path(str(SCRIPT))["DERIVED"]
-    for one in (errors, providers):
+def test_tables_of_other_pages_are_made_from_their_declarations():
+    hypotheses, errors, providers = derived = runpy.run_path(str(SCRIPT))["DERIVED"]
+    for one in derived:
         assert one.page.read_text(encoding="utf-8") == one.renewed(), "run python scripts/make_table_docs.py"
+    assert "\n| H3L | the loop alone, without search (REVISE_LOOP), lowers" in hypotheses.renewed()
+    assert "same at every model size (within ±`analysis.scale_bound`) |" in hypotheses.renewed()
     assert "| `hallucination` | none | a value | a false positive |\n" in errors.renewed()
     assert (
         "| `lmstudio` | `http://127.0.0.1:1234/v1` | `LMSTUDIO_BASE_URL` | none | seed, JSON schema |\n"
