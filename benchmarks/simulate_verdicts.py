@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +21,6 @@ import yaml
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, CellScores, ItemScores, ItemValues
 from pcsuite.analysis.load.sizes import ModelInfo
 from pcsuite.analysis.tables.replicates import Arms, EqualTokenArms
-from pcsuite.analysis.twins import CONSTRAINT, LOOP, LOOP_ALONE, condition_pairs, operator_pairs
-from pcsuite.analysis.verdicts import criteria, scale, structure
 from pcsuite.analysis.verdicts.evidence import (
     DISAGREEMENT,
     INVENTED,
@@ -31,8 +29,7 @@ from pcsuite.analysis.verdicts.evidence import (
     SEED_VARIANCE,
     Evidence,
 )
-from pcsuite.analysis.verdicts.findings import Finding
-from pcsuite.analysis.verdicts.hypotheses import loop_findings, restriction_findings
+from pcsuite.analysis.verdicts.hypotheses import CLAIMS
 from pcsuite.stats.answer_variation import disagreement
 from pcsuite.stats.equal_tokens import UNREADABLE, Arm, compare_at_equal_tokens
 
@@ -95,8 +92,8 @@ class World:
     guess: bool = False
     """Right by chance alone, one in ``LABELS``."""
 
-    def draw(self, rng: np.random.Generator) -> tuple[Evidence, list[EqualTokenArms]]:
-        """One study: its evidence, and its constrained arms against retries."""
+    def draw(self, rng: np.random.Generator) -> Evidence:
+        """The evidence of one study."""
         cells: dict[CellKey, CellScores] = {}
         measures: dict[str, dict[CellKey, ItemValues]] = {
             name: {} for name in (READABLE, READABLE_SCORE, SEED_VARIANCE, DISAGREEMENT, INVENTED)
@@ -179,8 +176,7 @@ class World:
             metrics=(SCORE,),
             item_names={task: [str(code) for code in codes] for task in self.tasks},
         )
-        evidence = Evidence(scores, measures, domains=self.domains, labels=labels, truths=truths)
-        return evidence, retries
+        return Evidence(scores, measures, domains=self.domains, labels=labels, truths=truths, retries=retries)
 
     def _retries(
         self,
@@ -228,28 +224,9 @@ def worlds() -> list[World]:
     return found
 
 
-def judged(wanted: str, evidence: Evidence, retries: Sequence[EqualTokenArms]) -> Iterator[Finding]:
-    """The findings of the family that the wanted one belongs to."""
-    operators, conditions = operator_pairs(evidence.scores), condition_pairs(evidence.scores)
-    if wanted.startswith("H1"):
-        yield from structure.structure_findings(structure.structure_blocks(evidence, operators))
-    elif wanted.startswith("H2") or wanted == "P2":
-        yield from restriction_findings(evidence, operators[CONSTRAINT], retries)
-    elif wanted.startswith("H3") or wanted == "P3":
-        yield from loop_findings(evidence, operators.get(LOOP, []), operators.get(LOOP_ALONE, []))
-    elif wanted.startswith("H4"):
-        rows = scale.scale_rows(evidence, conditions, operators)
-        yield from scale.scale_findings(rows, evidence.sizes, evidence.analysis.scale_bound)
-    else:
-        yield (criteria.replicated(evidence, operators) if wanted == "P1" else criteria.small_basis(evidence))
-
-
 def study(world: World, seed: int) -> str:
     """The verdict that is said in one study."""
-    evidence, retries = world.draw(np.random.default_rng([seed, len(world.name)]))
-    return next(
-        found.verdict for found in judged(world.verdict, evidence, retries) if found.id == world.verdict
-    )
+    return CLAIMS[world.verdict].judge(world.draw(np.random.default_rng([seed, len(world.name)]))).verdict
 
 
 def main() -> None:

@@ -1,18 +1,28 @@
-"""Write docs/reference/tables.md from the table specs of the package: python scripts/make_table_docs.py."""
+"""Write the reference pages that follow from declarations of the package: python scripts/make_table_docs.py.
+
+They are docs/reference/tables.md, whole, and one table each of other pages (``DERIVED``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pcsuite.ablation.picture import BLOCKS
 from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
+from pcsuite.analysis.verdicts.hypotheses import CLAIMS
+from pcsuite.config.model_names import provider_presets
 from pcsuite.integrations.helm.evidence import BESIDE_OURS
 from pcsuite.integrations.helm.results import INSTANCES, METRICS, RUNS
+from pcsuite.verifier.error_types import ERROR_TYPES
 
 SPECS = (*ALL_TABLES, BLOCKS, RUNS, METRICS, INSTANCES, BESIDE_OURS)
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "tables.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+REFERENCE = DOCS / "reference"
+PAGE = REFERENCE / "tables.md"
 
 
 def tables_page(specs: Sequence[TableSpec]) -> str:
@@ -40,6 +50,61 @@ def tables_page(specs: Sequence[TableSpec]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def error_rows() -> Iterator[str]:
+    """The verifier's kinds of error: what either side has, and which side of the score pays."""
+    for one in ERROR_TYPES.values():
+        truth = "none" if one.is_invented else "a value"
+        yield f"| `{one.name}` | {truth} | {one.extraction} | {one.counts_as} |\n"
+
+
+def provider_rows() -> Iterator[str]:
+    """The declared servers: where they are, which variables name another address and the key, what they know."""
+    words = {"logprobs": "log probabilities", "json_schema": "JSON schema"}
+    for name, preset in provider_presets().items():
+        wire = "" if preset.wire == "openai" else " (its own wire)"
+        key = f"`{preset.key_env}`" + (", if set" if preset.self_hosted else "") if preset.key_env else "none"
+        knows = ", ".join(words.get(feature, feature.replace("_", " ")) for feature in preset.knows)
+        yield f"| `{name}` | `{preset.base_url}`{wire} | `{preset.url_env}` | {key} | {knows} |\n"
+
+
+def hypothesis_rows() -> Iterator[str]:
+    """Hypotheses and criteria: what each claims and what it is judged by; bounds by their profile keys."""
+    for one in CLAIMS.values():
+        claim = re.sub(r"\{(analysis\.\w+):g\}", r"`\1`", one.claim).removesuffix(".")
+        yield f"| {one.id} | {claim} | {one.rests_on} |\n"
+
+
+class DerivedRows(NamedTuple):
+    """Lines of a table in a page that somebody wrote: those between two lines, which stay."""
+
+    page: Path
+    before: str
+    rows: Callable[[], Iterator[str]]
+    after: str
+
+    def renewed(self) -> str:
+        """The page with the rows as they are declared now."""
+        head, line, rest = self.page.read_text(encoding="utf-8").partition(self.before)
+        _, end, tail = rest.partition(self.after)
+        return "".join([head, line, *self.rows(), end, tail])
+
+
+DERIVED = (
+    DerivedRows(
+        DOCS / "how-to" / "read-a-report.md",
+        "| rests on |\n|---|---|---|\n",
+        hypothesis_rows,
+        "\nWith one task",
+    ),
+    DerivedRows(REFERENCE / "verifier-error-types.md", "| a true positive |\n", error_rows, "| not judged |"),
+    DerivedRows(
+        REFERENCE / "models.md", "| knows |\n|---|---|---|---|---|\n", provider_rows, "| `hf`, `llamacpp` |"
+    ),
+)
+
+
 if __name__ == "__main__":
-    PAGE.write_text(tables_page(SPECS), encoding="utf-8")
-    print(f"wrote {PAGE}")
+    pages = {PAGE: tables_page(SPECS), **{one.page: one.renewed() for one in DERIVED}}
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")

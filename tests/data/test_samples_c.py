@@ -236,7 +236,8 @@ def published_questions(cache: Path, stems: tuple[str, ...]) -> set[frozenset[st
 
 @pytest.mark.realdata
 def test_no_question_is_taken_from_the_published_benchmarks(tmp_path: Path) -> None:
-    from pcsuite.data.export import ExportOptions, export_datasets
+    from pcsuite.data.export.base import ExportOptions
+    from pcsuite.data.export.pipeline import export_datasets
 
     if not shared_data().is_dir():
         pytest.skip(f"no published files at {shared_data()}; set PCS_SHARED_DATA to their folder")

@@ -10,7 +10,8 @@ import pytest
 from pcsuite.config.definitions import TasksFile
 from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.data.export import ExportOptions, export_datasets
+from pcsuite.data.export.base import ExportOptions
+from pcsuite.data.export.pipeline import export_datasets
 from pcsuite.engines.weights import catalogue_entry, pull_weights
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.schema_check import schema_error

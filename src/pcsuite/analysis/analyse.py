@@ -146,7 +146,8 @@ def analyse(
         fitted = mixed.mixed_results(tables, scores, known)
         retries = replicates.equal_token_arms(tables, scores)
         # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
-        evidence = collect_evidence(tables, scores.without_tasks(gold.judges), manifest, answers, truths)
+        unjudged = scores.without_tasks(gold.judges)
+        evidence = collect_evidence(tables, unjudged, manifest, answers, truths, retries)
         made = [
             summary.with_gold(levels, gold, status),
             fitted.models,
@@ -163,7 +164,7 @@ def analyse(
             *attacked.result(),
             status.table(),
         ]
-    judged = verdicts(evidence, retries)
+    judged = verdicts(evidence)
     made += (judged.hypotheses, judged.structure, judged.scale)
     notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
     return _analysis(tables, scores, manifest, known, made, notes, registered, status)

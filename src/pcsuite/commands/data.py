@@ -35,10 +35,13 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     Items go to <cache-dir>/datasets/<dataset>_<split>.jsonl, with a manifest.json of sources, counts and hashes.
     scripts/download_datasets.sh fetches the original files.
     """
+    from pcsuite.data.export import EXPORTERS
+
     add = parser.add_argument
     add("--from", dest="from_dir", **DIR, help="read original published files under DIR")
     add("--hub-dir", **DIR, help="read hub tables saved under DIR instead of the hub")
-    add("--only", metavar="A,B", help="export these datasets only, by any of their names or by task id")
+    about = f"export these datasets only, by any of their names or by task id: {', '.join(EXPORTERS)}"
+    add("--only", metavar="A,B", help=about)
     add("--config", "-c", metavar="PROFILE", help="export the datasets of a profile's tasks only")
     about = "leave out datasets whose items (the scored split of a bundled task) are in the cache already"
     add("--missing", action="store_true", help=about)
@@ -57,7 +60,9 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
     Returns 2 where one of them failed; the others are written all the same.
     """
     from pcsuite.config.load import load_suite
-    from pcsuite.data.export import EXPORTERS, ExportOptions, export_datasets, exported_as, exported_datasets
+    from pcsuite.data.export import EXPORTERS
+    from pcsuite.data.export.base import ExportOptions
+    from pcsuite.data.export.pipeline import export_datasets, exported_as, exported_datasets
 
     on_terminal = sys.stderr.isatty()
 

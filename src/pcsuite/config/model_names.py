@@ -31,6 +31,8 @@ _FROM_FILES = ("hf", "llamacpp")
 class ProviderPreset(Definition):
     """A kind of server that models can be named by."""
 
+    wire: str = "openai"
+    """The adapter that speaks to it: ``openai`` (chat completions), ``anthropic``, ``google``, or a plug-in's."""
     base_url: str
     """Where calls go, and the host that the key belongs to."""
     url_env: str

@@ -1,36 +1,40 @@
-"""Models behind one interface, and the registry of providers."""
+"""Models behind one interface, and the registry of adapters.
+
+A provider is an adapter's name, or a server declared in ``providers_v1.yaml``, whose ``wire`` names the adapter that
+speaks it: a further server of a known wire is its entry there alone.
+"""
 
 from __future__ import annotations
 
+from pcsuite.config.model_names import provider_presets
 from pcsuite.engines.adapters.base import ModelAdapter
+from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.registry import Registry
 
 ADAPTERS: Registry[type[ModelAdapter]] = Registry(
-    "provider",
+    "adapter",
     "pcsuite.adapters",
     {
         "hf": "pcsuite.engines.adapters.local_hf:LocalHfAdapter",
         "llamacpp": "pcsuite.engines.adapters.llamacpp:LlamaCppAdapter",
         "simulated": "pcsuite.engines.adapters.simulated:SimulatedAdapter",
-        # The servers of providers_v1.yaml, by the wire they speak.
         "anthropic": "pcsuite.engines.adapters.anthropic_api:AnthropicAdapter",
         "google": "pcsuite.engines.adapters.gemini_api:GeminiAdapter",
-        **dict.fromkeys(
-            (
-                "openai",
-                "deepseek",
-                "groq",
-                "llama-server",
-                "lmstudio",
-                "mistral",
-                "ollama",
-                "openrouter",
-                "sglang",
-                "together",
-                "vllm",
-                "xai",
-            ),
-            "pcsuite.engines.adapters.openai_api:OpenAIAdapter",
-        ),
+        "openai": "pcsuite.engines.adapters.openai_api:OpenAIAdapter",
     },
 )
+
+
+def adapter_of(provider: str) -> type[ModelAdapter]:
+    """The adapter class of a provider: of a declared server the one that speaks its wire, else that of its own name.
+
+    Raises :class:`ConfigError` for a provider that is neither, with the closest one.
+
+    >>> adapter_of("groq").__name__
+    'OpenAIAdapter'
+    """
+    preset = provider_presets().get(provider)
+    if preset is None and provider not in ADAPTERS:
+        known = [*ADAPTERS, *provider_presets()]
+        raise ConfigError(f"unknown provider '{provider}'", hint=did_you_mean(provider, known))
+    return ADAPTERS.get(provider if preset is None else preset.wire)

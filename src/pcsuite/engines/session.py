@@ -29,7 +29,7 @@ from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
 from pcsuite.config.yaml_source import keyed_problems
-from pcsuite.engines import ADAPTERS
+from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
@@ -75,7 +75,7 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
 
     Raises :class:`ConfigError` for an unknown provider and, naming every wrong key, for options it does not take.
     """
-    adapter = ADAPTERS.get(spec.provider)
+    adapter = adapter_of(spec.provider)
     try:
         return adapter, adapter.Options.model_validate(spec.provider_options())
     except ValidationError as error:

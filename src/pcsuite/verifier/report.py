@@ -16,9 +16,10 @@ from markupsafe import Markup, escape
 
 from pcsuite._util.pages import page_templates
 from pcsuite.verifier.compare import RecordComparison, right_fields
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.results import ResultsDifference
-from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES, Counts, PooledScores
+from pcsuite.verifier.scores import Counts, PooledScores
 
 WIDTH, HEIGHT = 720, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 18, 36
@@ -96,7 +97,6 @@ MAX_ROWS = 300
 _MAX_DIAGNOSES = 40
 _ALIKE = 0.35
 """Texts less alike than this have nothing in common that a comparison by character would show."""
-ERROR_NAMES = {kind: kind.replace("_", " ").capitalize() for kind in ERROR_TYPES}
 
 
 def render_report(
@@ -134,8 +134,6 @@ def render_report(
         section_names=sorted({card["section"] for card in drawn}),
         most_rows=MAX_ROWS,
         error_types=ERROR_TYPES,
-        error_names=ERROR_NAMES,
-        error_meanings=ERROR_MEANINGS,
         plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
         latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
     )
@@ -184,10 +182,12 @@ def _cards(
         card["rows"].append(row)
     for path, card in cards.items():
         given = items.get(path)
-        kinds = set(card["counts"])
+        kinds = [ERROR_TYPES[name] for name in card["counts"]]
         is_item = "[" in path and card["pair"] is None
-        card["state"] = {("omission",): "missing", ("hallucination",): "invented"}.get(tuple(kinds), "")
-        card["state"] = card["state"] if is_item else ""
+        missing, invented = (
+            all(getattr(kind, side) for kind in kinds) for side in ("is_missing", "is_invented")
+        )
+        card["state"] = "" if not is_item else "missing" if missing else "invented" if invented else ""
         if given is not None and given.matches:
             card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
@@ -286,9 +286,7 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -
     totals: dict[str, Counts] = {}
     for row in rows:
         for name, counts in row.by_field.items():
-            held = totals.setdefault(name, Counts())
-            for part in ("matches", *ERROR_TYPES):
-                setattr(held, part, getattr(held, part) + getattr(counts, part))
+            totals.setdefault(name, Counts()).include(counts)
     worst = sorted(totals, key=lambda name: (totals[name].f1, -_error_count(totals[name]), name))
     wrong = [name for name in worst if _error_count(totals[name])]
     columns = wrong[:_MAX_COLUMNS]

@@ -47,8 +47,8 @@ def test_limits_at_another_level_stretch_each_arm():
 
 
 def test_a_finding_has_the_numbers_it_rests_on():
-    found = finding("H9: something.", "in words", "supported", effect(0.1, 0.3, studies=STUDIES))
-    assert (found.id, found.effect, found.effect_low) == ("H9", 0.2, 0.1)
+    found = finding("in words", "supported", effect(0.1, 0.3, studies=STUDIES))
+    assert (found.evidence, found.effect, found.effect_low) == ("in words", 0.2, 0.1)
     pooled = random_effects(*zip(*STUDIES, strict=True))
     assert (found.new_task_low, found.new_task_high) == (pooled.prediction_low, pooled.prediction_high)
     assert scope_words(effect(0.1, 0.3)) == "over 1 pair of cells, 1 task, 31 items"

@@ -1,12 +1,37 @@
-"""Verdicts on constraints and loops, from rows that were made to support them or not."""
+"""Every declared hypothesis is judged and told, also one that somebody adds."""
+
+import csv
+import runpy
+from pathlib import Path
 
 import pytest
-from simulate_verdicts import LADDER, World, study
 
+from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.verdicts.evidence import pool_deltas
+from pcsuite.analysis.verdicts.findings import Hypothesis, finding, judge
+from pcsuite.analysis.verdicts.hypotheses import CLAIMS
+from pcsuite.report.build import build_report
 from support.analysed import tables_of
-from support.synthetic_log import OPERATORS, make_row
+from support.synthetic_log import make_row, write_log
 
-CONSTRAINED = {name: LADDER[name] for name in ("C4", "C6")}
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "make_table_docs.py"
+
+
+def role_helps(evidence):
+    pairs = evidence.operators.get("ROLE")
+    if not pairs:
+        return None
+    effect = pool_deltas(evidence.deltas(pairs, SCORE), "ROLE", SCORE)
+    return finding(f"score: {effect.words()}.", judge(effect, 1), effect)
+
+
+H5 = Hypothesis(
+    "H5",
+    "a role raises the score (within ±{analysis.scale_bound:g}).",
+    "score with ROLE less without it",
+    "no condition with ROLE beside the one without",
+    role_helps,
+)
 
 
 def findings_of(tmp_path, rows, **options):
@@ -23,181 +48,34 @@ def test_every_hypothesis_has_its_row(tmp_path):
     assert all(row["evidence"] for row in found.values())
 
 
-@pytest.mark.slow
-def test_restriction_steadies_answers(tmp_path):
-    rows = []
-    for k in range(20):
-        for seed in (1, 2, 3):
-            common = {"item": f"{k}", "decoding": "D1", "seed": seed, "score": float(seed == 1)}
-            rows.append(make_row(condition="C4", answer=f"{seed if k % 2 else 1}", **common))
-            rows.append(make_row(condition="C6", answer="1", **common))
-    found = findings_of(tmp_path, rows)
-    assert found["H2E"]["verdict"] == "supported"
-    assert found["H2E"]["effect"] == pytest.approx(-0.5)
-    # Every answer can be read on both sides: validity cannot rise.
-    assert found["P2"]["verdict"] == "not tested"
-
-
-@pytest.mark.parametrize("validity", [0.02, 0.5])
-def test_validity_is_not_entropy(validity):
-    """A constraint that changes no choice was contradicted at free validity 0.02 and supported at 0.5."""
-    world = World("", "H2E", (), CONSTRAINED, items=60, replicates=10, readable={"C4": validity})
-    said = [study(world, seed) for seed in range(12)]
-    assert set(said) <= (
-        {"not tested"} if validity == 0.02 else {"inconclusive", "supported", "contradicted"}
-    )
-    assert said.count("supported") + said.count("contradicted") <= 2
-    world = World("", "P2", (), CONSTRAINED, items=60, replicates=10, readable={"C4": validity})
-    assert [study(world, seed) for seed in range(12)].count("supported") <= 1
-
-
-@pytest.mark.slow
-def test_answers_that_never_vary_are_no_test(tmp_path):
+def test_an_added_hypothesis_is_in_table_page_latex_and_docs(tmp_path, monkeypatch):
+    monkeypatch.setitem(CLAIMS, "H5", H5)
+    bundles = {"C0": (), "R": ("ROLE",)}
     rows = [
-        make_row(condition=condition, item=f"{k}", decoding="D1", seed=seed, answer="1", score=1.0)
-        for condition in ("C4", "C6")
-        for k in range(20)
-        for seed in (1, 2, 3)
+        make_row(item=f"{k}", condition=name, operators=own, score=0.3 * len(own) + 0.01 * (k % 3))
+        for k in range(12)
+        for name, own in bundles.items()
     ]
-    found = findings_of(tmp_path, rows)["H2E"]
-    assert found["verdict"] == "not tested"
-    assert found["evidence"].startswith("every answer has the same value, 0, on both sides")
-
-
-@pytest.mark.slow
-def test_a_log_without_parsed_answers_tests_no_entropy(tmp_path):
-    rows = [
-        make_row(condition=condition, item=f"{k}", decoding="D1", seed=seed, answer=None, score=0.5)
-        for condition in ("C4", "C6")
-        for k in range(8)
-        for seed in (1, 2)
-    ]
-    found = findings_of(tmp_path, rows)
-    assert found["H2E"]["evidence"] == (
-        "no item has two readable answers on both sides; the log does not say which answers could be read."
+    log = write_log(tmp_path / "runs" / "study.jsonl", rows)
+    files = build_report([log], tmp_path, plots=False, formats=("html", "md", "latex"))
+    told = "H5: a role raises the score (within ±0.05)."
+    with (tmp_path / "tables" / "hypotheses.csv").open(encoding="utf-8", newline="") as table:
+        found = {row["id"]: row for row in csv.DictReader(table)}["H5"]
+    assert (found["statement"], found["verdict"], float(found["effect"])) == (told, "supported", 0.3)
+    pages = {path.name: path.read_text(encoding="utf-8") for path in files.reports}
+    assert told in pages["index.html"]
+    assert told.removeprefix("H5: ") in pages["report.md"]
+    assert "H5 & supported" in pages["hypotheses.tex"]
+    rows_of_docs = runpy.run_path(str(SCRIPT))["hypothesis_rows"]()
+    assert (
+        "| H5 | a role raises the score (within ±`analysis.scale_bound`) | score with ROLE less without it |\n"
+        in rows_of_docs
     )
-    assert found["P2"]["verdict"] == "not tested"
-    assert found["P2"]["evidence"].startswith("entropy not tested (no item")
 
 
-@pytest.mark.slow
-def test_few_items_are_inconclusive_where_the_exact_test_is(tmp_path):
-    """Four items of eight all one way: the exact p-value is 0.125, whatever an interval says."""
-    rows = []
-    for k in range(8):
-        for seed in (1, 2):
-            common = {"item": f"{k}", "decoding": "D1", "seed": seed}
-            rows.append(make_row(condition="C4", answer="1", **common))
-            rows.append(make_row(condition="C6", answer=f"{seed if k < 4 else 1}", **common))
-    found = findings_of(tmp_path, rows)["H2E"]
-    assert (found["verdict"], found["p_value"]) == ("inconclusive", pytest.approx(0.125))
-
-
-@pytest.mark.slow
-def test_a_closed_loop_that_grounds(tmp_path):
-    rows = []
-    for k in range(20):
-        common = {"task": "fever_json", "item": f"{k}", "score": 1.0}
-        rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
-        rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1 + 0.005 * k}, **common))
-    found = tables_of(tmp_path, rows)
-    third = {row["id"]: row for row in found["hypotheses"]}["H3"]
-    assert third["verdict"] == "supported"
-    assert third["effect"] == pytest.approx(-0.4 - 0.005 * 9.5)
-    assert [row["retrieval"] for row in found["unsupported"]] == [False, True]
-
-
-@pytest.mark.slow
-def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
-    rows = []
-    for k in range(20):
-        common = {"task": "fever_json", "item": f"{k}"}
-        cites = k < 12
-        rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.8 if cites else None}, **common))
-        rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.2}, **common))
-    found = tables_of(tmp_path, rows)
-    open_loop, closed_loop = found["unsupported"]
-    assert (open_loop["unsupported_rate"], open_loop["n_items"], open_loop["n_without_claims"]) == (
-        pytest.approx(0.8), 12, 8,
+def test_without_what_it_needs_an_added_hypothesis_says_so(tmp_path, monkeypatch):
+    monkeypatch.setitem(CLAIMS, "H5", H5)
+    found = findings_of(tmp_path, [make_row(item=f"{k}") for k in range(3)])["H5"]
+    assert (found["verdict"], found["evidence"], found["cells"]) == (
+        "not tested", "no condition with ROLE beside the one without.", 0,
     )  # fmt: skip
-    assert (closed_loop["n_items"], closed_loop["n_without_claims"]) == (20, 0)
-    third = {row["id"]: row for row in found["hypotheses"]}["H3"]
-    assert third["effect"] == pytest.approx(-0.6)
-    assert "on the 12 of 20 pairs of answers where both make a claim to check" in third["evidence"]
-
-
-@pytest.mark.slow
-def test_a_loop_that_alone_searches_is_named_so(tmp_path):
-    rows = []
-    for k in range(20):
-        common = {"task": "fever_json", "item": f"{k}"}
-        rows.append(make_row(condition="C3", metrics={"unsupported_rate": 0.5 + 0.01 * k}, **common))
-        rows.append(make_row(condition="C7", metrics={"unsupported_rate": 0.1}, tool_calls=2, **common))
-    assert "the loop and its search together" in findings_of(tmp_path, rows)["H3"]["evidence"]
-
-
-@pytest.mark.parametrize(
-    ("sharpness", "verdict"),
-    [({"C6": 0.9}, "supported"), ({}, "inconclusive"), ({"C4": 0.9}, "contradicted")],
-)
-def test_unsupported_content_against_retries_at_equal_tokens(sharpness, verdict):
-    world = World(
-        "",
-        "H2",
-        (),
-        CONSTRAINED,
-        items=150,
-        replicates=5,
-        sharpness=sharpness,
-        readable={"C4": 0.6},
-        retry=True,
-    )
-    said = [study(world, seed) for seed in range(4)]
-    assert said.count(verdict) >= 3
-
-
-@pytest.mark.slow
-def test_h2_reads_support_from_the_rows(tmp_path):
-    """C6 always invents the same name, retries another each time; answers without an invention count as one."""
-    rows = []
-    for k in range(20):
-        for seed in (1, 2, 3):
-            common = {"item": f"{k}", "decoding": "D1", "seed": seed, "score": 0.5}
-            for condition, invented in (("C4", f"x{seed}"), ("C4R", f"x{seed}"), ("C6", "x")):
-                wrong = (k + seed) % 2 == 0
-                rows.append(
-                    make_row(
-                        condition=condition, operators=OPERATORS.get(condition, (*OPERATORS["C4"], "RETRY_ON_FAIL")),
-                        answer=invented if wrong else f"right{seed}", metrics={"unsupported_rate": float(wrong)}, **common,
-                    )
-                )  # fmt: skip
-    found = findings_of(tmp_path, rows)
-    # Of an item's three answers one or two are inventions: C4 differs in 1 or 2/3 of pairs, C6 in 2/3.
-    assert found["H2"]["effect"] == pytest.approx(-(1 / 3) / 2)
-    assert found["H2"]["verdict"] == "supported"
-    for row in rows:
-        row.metrics.pop("unsupported_rate")
-    (tmp_path / "bare").mkdir()
-    told = findings_of(tmp_path / "bare", rows)["H2"]
-    assert told["verdict"] == "not tested"
-    assert "whose support was checked" in told["evidence"]
-
-
-@pytest.mark.slow
-def test_the_loop_alone_has_its_own_verdict(tmp_path):
-    rows = [
-        make_row(
-            task="fever_json", item=f"{k}", condition=condition, operators=operators, score=1.0,
-            metrics={"unsupported_rate": rate + 0.01 * (k % 3)}, tool_calls=calls,
-        )
-        for k in range(20)
-        for condition, operators, rate, calls in (
-            ("C3", OPERATORS["C3"], 0.6, 0),
-            ("C7", OPERATORS["C7"], 0.2, 1),
-            ("C7L", (*OPERATORS["C3"], "REVISE_LOOP"), 0.6, 0),
-        )
-    ]  # fmt: skip
-    found = findings_of(tmp_path, rows)
-    assert (found["H3"]["verdict"], found["H3"]["effect"]) == ("supported", pytest.approx(-0.4))
-    assert "H3L has the loop alone" in found["H3"]["evidence"]
-    assert (found["H3L"]["verdict"], found["H3L"]["effect"]) == ("inconclusive", pytest.approx(0.0, abs=1e-9))

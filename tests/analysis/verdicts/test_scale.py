@@ -1,14 +1,15 @@
 """H4C: stable, scale-dependent or undecided, against the bound and not against zero."""
 
+import numpy as np
 import pytest
 from simulate_verdicts import LADDER, Model, World, study
 
-from pcsuite.analysis.verdicts.evidence import Effect, Levels
-from pcsuite.analysis.verdicts.scale import LevelComparison, ScaleRow, scale_findings
+from pcsuite.analysis.verdicts.evidence import Effect
+from pcsuite.analysis.verdicts.hypotheses import CLAIMS
+from pcsuite.analysis.verdicts.scale import LevelComparison, ScaleRow, same_everywhere, some_and_others
 from support.analysed import tables_of
 from support.synthetic_log import make_row
 
-SIZES = Levels("size class", {"a": "S", "b": "L"}, ["S", "L"])
 POSITIVE = Effect(0.2, 0.1, 0.3, 0.001, 200.0, 201)
 WIDE = Effect(0.02, -0.03, 0.07, 0.5, 200.0, 201)
 TWO = (Model("s", "f", "8B"), Model("l", "f", "70B"))
@@ -35,11 +36,12 @@ STABLE, DEPENDENT = {"p_value": 0.001}, {"beyond": 0.001}
         ([row("A", **STABLE), row("B", **DEPENDENT)], "contradicted"),
         # 4 % by itself, 8 % over two conditions.
         ([row("A"), row("B", beyond=0.04)], "inconclusive"),
-        ([], "not tested"),
+        ([], None),
     ],
 )
 def test_conditions(rows, verdict):
-    assert scale_findings(rows, SIZES, 0.05)[1].verdict == verdict
+    found = same_everywhere(rows)
+    assert (found and found.verdict) == verdict
 
 
 @pytest.mark.parametrize(
@@ -50,17 +52,19 @@ def test_conditions(rows, verdict):
         ([DEPENDENT, DEPENDENT], "contradicted"),
         ([STABLE, {}], "inconclusive"),
         ([{**STABLE, "effects": (POSITIVE, WIDE)}, DEPENDENT], "inconclusive"),
-        ([STABLE], "not tested"),
+        ([STABLE], None),
     ],
 )
 def test_operators(rows, verdict):
     made = [row(f"O{index}", kind="operator", **given) for index, given in enumerate(rows)]
-    assert scale_findings(made, SIZES, 0.05)[0].verdict == verdict
+    found = some_and_others(made)
+    assert (found and found.verdict) == verdict
 
 
 def test_one_size_is_no_test():
-    found = scale_findings([], Levels("size class", {"a": "S"}, ["S"]), 0.05)
-    assert [finding.evidence for finding in found] == ["the run has one size class only (S)."] * 2
+    evidence = World("", "H4C", (), ONE, items=3).draw(np.random.default_rng(0))
+    for name in ("H4", "H4C"):
+        assert CLAIMS[name].judge(evidence).evidence == "the run has one size class only (S)."
 
 
 def interaction(gap, items):

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pcsuite.data.export import ExportOptions, export_datasets
+from pcsuite.data.export.base import ExportOptions
+from pcsuite.data.export.pipeline import export_datasets
 
 CONLL = {
     "train": [(["Mira", "Oak", "moved", "to", "Tarn"], ["B-PER", "I-PER", "O", "O", "B-LOC"])],

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pcsuite.data.export import ExportOptions, export_datasets
-from pcsuite.data.export.base import HubTable, HubTables
+from pcsuite.data.export.base import ExportOptions, HubTable, HubTables
+from pcsuite.data.export.pipeline import export_datasets
 from pcsuite.errors import DataError
 
 

@@ -6,11 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.data.export import EXPORTERS, ExportOptions, export_datasets
+from pcsuite.data.export import EXPORTERS
+from pcsuite.data.export.base import ExportOptions
+from pcsuite.data.export.pipeline import export_datasets
 from pcsuite.data.items import read_items
 from pcsuite.errors import DataError
 
 PARTIAL = ExportOptions(allow_partial=True)
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "export-datasets.md"
+
+
+def test_every_exporter_is_registered_by_its_name_and_has_its_line_in_the_docs():
+    page = PAGE.read_text(encoding="utf-8")
+    for name in EXPORTERS:
+        assert EXPORTERS.get(name).name == name
+        assert f"\n| `{name}` | " in page
 
 
 def folder_bytes(folder: Path) -> dict[str, bytes]:

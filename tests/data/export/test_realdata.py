@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pcsuite.data.export import ExportOptions, export_datasets
+from pcsuite.data.export.base import ExportOptions
+from pcsuite.data.export.pipeline import export_datasets
 from pcsuite.data.items import Item, read_items
 
 DATA = Path(os.environ.get("PCS_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))

@@ -9,7 +9,7 @@ import pytest
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.model_names import changed_entry, model_by_name, provider_presets
 from pcsuite.config.prices import price_of
-from pcsuite.engines import ADAPTERS
+from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.session import build_adapter
@@ -59,8 +59,16 @@ def answer(adapter: HttpAdapter, request: Request):
     return asyncio.run(once())
 
 
-def test_every_provider_is_an_adapter():
-    assert set(PRESETS) <= set(ADAPTERS)
+def test_a_declared_server_is_spoken_to_by_the_adapter_of_its_wire():
+    spoken = {provider: adapter_of(provider).__name__ for provider in PRESETS}
+    assert spoken.pop("anthropic") == "AnthropicAdapter"
+    assert spoken.pop("google") == "GeminiAdapter"
+    assert set(spoken.values()) == {"OpenAIAdapter"}
+
+
+def test_an_unknown_provider_is_named_with_the_closest_declared_one():
+    with pytest.raises(ConfigError, match=r"unknown provider 'grok' \(did you mean 'groq'\?\)"):
+        adapter_of("grok")
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLED])

@@ -12,10 +12,10 @@ readable answer, and no part in the entropy of answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,8 @@ from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.load.sizes import Levels, model_levels
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.information import MI_ITEMS, Truths
-from pcsuite.analysis.twins import CellPair
+from pcsuite.analysis.tables.replicates import EqualTokenArms
+from pcsuite.analysis.twins import CellPair, condition_pairs, operator_pairs
 from pcsuite.config.profile import AnalysisSection
 from pcsuite.errors import require
 from pcsuite.logging.manifest import RunManifest
@@ -47,6 +48,7 @@ from pcsuite.stats.estimate import Alternative, Estimate, FloatArray, IntArray
 from pcsuite.stats.permutation import sign_flip_test
 from pcsuite.stats.pooling import random_effects
 
+T = TypeVar("T")
 READABLE, READABLE_SCORE = "readable", "readable score"
 SEED_VARIANCE, PROMPT_VARIANCE = "variance over seeds", "variance over prompts"
 DISAGREEMENT, INVENTED = "disagreement", "disagreement on unsupported content"
@@ -75,9 +77,33 @@ class Evidence:
     labels: Mapping[CellKey, ItemValues] = field(default_factory=dict)
     """Shares of the labels of a task among an item's readable answers; the last column is any that is no label."""
     truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By task: the true label's column, by item code."""
     truths_given: bool = False
     """Whether whoever asks gave the items' truths; tasks with open answers have no labels among them."""
-    """By task: the true label's column, by item code."""
+    retries: Sequence[EqualTokenArms] = ()
+    """The constrained cells beside retries at equal tokens, of ``equal_token_arms``."""
+    _shared: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
+
+    def once(self, compute: Callable[..., T], *arguments: str) -> T:
+        """What a function makes of this evidence (and further arguments), computed on the first call.
+
+        Hypotheses of one family rest on the same effects, and each asks for them by itself.
+        """
+        key = (compute, *arguments)
+        if key not in self._shared:
+            self._shared[key] = compute(self, *arguments)
+        shared: T = self._shared[key]
+        return shared
+
+    @cached_property
+    def operators(self) -> Mapping[str, Sequence[CellPair]]:
+        """Every clean cell beside the one that lacks one operator, by operator (``twins.operator_pairs``)."""
+        return operator_pairs(self.scores)
+
+    @cached_property
+    def conditions(self) -> Mapping[str, Sequence[CellPair]]:
+        """Every clean cell beside its control, by condition (``twins.condition_pairs``)."""
+        return condition_pairs(self.scores)
 
     @cached_property
     def sizes(self) -> Levels:
@@ -317,11 +343,12 @@ def collect_evidence(
     manifest: RunManifest,
     answers: Iterable[AnswerCounts],
     truths: Truths | None = None,
+    retries: Sequence[EqualTokenArms] = (),
 ) -> Evidence:
     """The evidence of loaded logs.
 
     ``answers`` are the counts of ``answer_counts_by_cell``; ``truths`` are labels by task and item, without which
-    there is no information to measure.
+    there is no information to measure; ``retries`` are the cells of ``equal_token_arms``.
     """
     measures: dict[str, dict[CellKey, ItemValues]] = {DISAGREEMENT: {}}
     for counts in answers:
@@ -340,6 +367,7 @@ def collect_evidence(
         labels=labels,
         truths=true_columns,
         truths_given=truths is not None,
+        retries=retries,
     )
 
 

@@ -9,13 +9,13 @@ them is at 5 % divided by their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pcsuite._util.text import counted, figure_text
 from pcsuite.analysis.table import Column, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.verdicts.evidence import ALPHA, Effect
+from pcsuite.analysis.verdicts.evidence import ALPHA, Effect, Evidence
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
 HYPOTHESES = TableSpec(
@@ -50,9 +50,8 @@ HYPOTHESES = TableSpec(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A hypothesis or criterion with its verdict; the statement begins with its id."""
+    """The verdict on a hypothesis or criterion, with its numbers and what they say in words."""
 
-    statement: str
     evidence: str
     verdict: Verdict = "not tested"
     effect: float | None = None
@@ -66,17 +65,39 @@ class Finding:
     new_task_low: float | None = None
     new_task_high: float | None = None
 
-    @property
-    def id(self) -> str:
-        """``H1`` of ``H1: structure blocks …``."""
-        return self.statement.partition(":")[0]
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A hypothesis (H) or a criterion of a publishable result (P): all that is known of it.
+
+    ``hypotheses.csv``, the page, LaTeX and the table of ``docs/how-to/read-a-report.md`` are made of these entries, in
+    the order of :data:`pcsuite.analysis.verdicts.hypotheses.CLAIMS`.
+    """
+
+    id: str
+    """Short name: ``H1``."""
+    claim: str
+    """What is claimed, in words; ``{analysis.…}`` stands for a bound of the profile's ``analysis``."""
+    rests_on: str
+    """What it is judged by, for who reads a report."""
+    needs: str
+    """What is missing in a run that cannot test it."""
+    criterion: Callable[[Evidence], Finding | None]
+    """The verdict on the evidence; ``None`` where the run lacks what it needs."""
+
+    def statement(self, evidence: Evidence) -> str:
+        """The claim under its id, with the bounds that the run's profile sets."""
+        return f"{self.id}: {self.claim.format(analysis=evidence.analysis)}"
+
+    def judge(self, evidence: Evidence) -> Finding:
+        """The verdict on it; not tested, with what is missing, where the run lacks what it needs."""
+        return self.criterion(evidence) or Finding(f"{self.needs}.")
 
 
-def finding(statement: str, evidence: str, verdict: Verdict, effect: Effect) -> Finding:
+def finding(evidence: str, verdict: Verdict, effect: Effect) -> Finding:
     """A finding that rests on a pooled effect."""
     low, high = effect.new_task or (None, None)
     return Finding(
-        statement,
         evidence,
         verdict,
         **estimate_columns("effect", effect),

@@ -8,7 +8,7 @@ pairs, lies wholly beyond the bound. A difference that is reliably not zero but 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import CellPair
 from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, pool_deltas
-from pcsuite.analysis.verdicts.findings import Finding, Verdict
+from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict
 from pcsuite.errors import require
 from pcsuite.stats.equivalence import tost_paired
 
@@ -95,11 +95,7 @@ class ScaleRow:
     note: str
 
 
-def scale_rows(
-    evidence: Evidence,
-    conditions: Mapping[str, Sequence[CellPair]],
-    operators: Mapping[str, Sequence[CellPair]],
-) -> list[ScaleRow]:
+def scale_rows(evidence: Evidence) -> list[ScaleRow]:
     """The effect of every condition against its control and of every operator against its twin, by size and family.
 
     Empty for a run of one size and one family, in which nothing can depend on them.
@@ -110,7 +106,7 @@ def scale_rows(
     if len(evidence.sizes.order) < 2 and len(names) < 2:
         return []
     rows = []
-    for kind, found in (("condition", conditions), ("operator", operators)):
+    for kind, found in (("condition", evidence.conditions), ("operator", evidence.operators)):
         for name in sorted(found, key=natural_key):
             pairs, whole = found[name], evidence.deltas(found[name], SCORE).by_task
             seen: dict[
@@ -238,27 +234,10 @@ def scale_table(rows: Sequence[ScaleRow], sizes: Levels) -> Table:
     return Table.of(spec, records)
 
 
-def scale_findings(rows: Sequence[ScaleRow], sizes: Levels, bound: float) -> list[Finding]:
-    """H4 on operators, some of which help alike at every size while others depend on it, and H4C on conditions."""
-    same = f"H4C: effects of conditions are the same at every model size (within ±{bound:g})."
-    some = (
-        "H4: some operators have a stable positive effect at every model size, others depend on it (operator × size"
-        " interaction)."
-    )
-    if len(sizes.order) < 2:
-        why = f"the run has one {sizes.factor} only ({', '.join(sizes.order)})."
-        return [Finding(some, why), Finding(same, why)]
-    by_kind = {
-        kind: [row for row in rows if row.kind == kind and not row.sizes.untested]
-        for kind in ("condition", "operator")
-    }
-    return [_some_and_others(some, by_kind["operator"]), _same_everywhere(same, by_kind["condition"])]
-
-
-def _same_everywhere(statement: str, rows: Sequence[ScaleRow]) -> Finding:
+def same_everywhere(rows: Sequence[ScaleRow]) -> Finding | None:
     """Supported where every condition is stable; contradicted where one is not, at 5 % over all of them."""
     if not rows:
-        return Finding(statement, "no condition beside its control on two sizes, with scores that vary.")
+        return None
     differing = [row for row in rows if row.sizes.beyond * len(rows) <= ALPHA]
     stable = [row for row in rows if row.sizes.call == "stable"]
     verdict: Verdict = (
@@ -271,18 +250,16 @@ def _same_everywhere(statement: str, rows: Sequence[ScaleRow]) -> Finding:
         f" {effect.words()}; scale.csv has them all."
     )
     return Finding(
-        statement, words, verdict, number(effect.value), number(effect.low), number(effect.high),
+        words, verdict, number(effect.value), number(effect.low), number(effect.high),
         number(max(row.sizes.p_value for row in rows)), max(row.items for row in rows), len(rows),
         max(row.tasks for row in rows),
     )  # fmt: skip
 
 
-def _some_and_others(statement: str, rows: Sequence[ScaleRow]) -> Finding:
+def some_and_others(rows: Sequence[ScaleRow]) -> Finding | None:
     """Supported where one operator is stable and helps and another depends on size, each at 5 % over all of them."""
     if len(rows) < 2:
-        return Finding(
-            statement, "it needs two operators with their twins on two sizes, with scores that vary."
-        )
+        return None
     level = ALPHA / len(rows)
     helping = [
         row
@@ -293,7 +270,7 @@ def _some_and_others(statement: str, rows: Sequence[ScaleRow]) -> Finding:
     depending = [row for row in rows if row.sizes.beyond <= level]
     alike = len({row.sizes.call for row in rows}) == 1 and rows[0].sizes.call in ("stable", "scale-dependent")
     verdict: Verdict = "supported" if helping and depending else "contradicted" if alike else "inconclusive"
-    return Finding(statement, f"{_named(rows)}; scale.csv has them all.", verdict, cells=len(rows))
+    return Finding(f"{_named(rows)}; scale.csv has them all.", verdict, cells=len(rows))
 
 
 def _named(rows: Sequence[ScaleRow]) -> str:
@@ -308,3 +285,36 @@ def _named(rows: Sequence[ScaleRow]) -> str:
         if named:
             parts.append(f"{call}: {', '.join(named)}")
     return "; ".join(parts)
+
+
+def _over_sizes(
+    kind: Literal["condition", "operator"], judge: Callable[[Sequence[ScaleRow]], Finding | None]
+) -> Callable[[Evidence], Finding | None]:
+    """A claim on the rows of ``scale.csv`` of one kind that could be tested over sizes."""
+
+    def criterion(evidence: Evidence) -> Finding | None:
+        sizes = evidence.sizes
+        if len(sizes.order) < 2:
+            return Finding(f"the run has one {sizes.factor} only ({', '.join(sizes.order)}).")
+        rows = evidence.once(scale_rows)
+        return judge([row for row in rows if row.kind == kind and not row.sizes.untested])
+
+    return criterion
+
+
+H4 = Hypothesis(
+    "H4",
+    "some operators have a stable positive effect at every model size, others depend on it (operator × size"
+    " interaction).",
+    "the operators' rows of `scale.csv`",
+    "it needs two operators with their twins on two sizes, with scores that vary",
+    _over_sizes("operator", some_and_others),
+)
+H4C = Hypothesis(
+    "H4C",
+    "effects of conditions are the same at every model size (within ±{analysis.scale_bound:g}).",
+    "every pair of size classes equivalent within `analysis.scale_bound`; contradicted only where a difference lies"
+    " wholly beyond it",
+    "no condition beside its control on two sizes, with scores that vary",
+    _over_sizes("condition", same_everywhere),
+)

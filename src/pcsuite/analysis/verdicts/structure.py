@@ -1,4 +1,4 @@
-"""H1 and ``structure.csv``: what SCHEMA, rules, the verifier's checklist and decoding constraints do, each by itself.
+"""H1, P1 and ``structure.csv``: what SCHEMA, rules, the checklist and decoding constraints do, each by itself.
 
 Each is set against its twin, the condition that lacks it and nothing else; a bundle against the bare prompt would
 credit one operator with what another did. Success has to rise among answers that can be read, since an answer that
@@ -7,7 +7,7 @@ becomes readable is a gain in validity, not in success: a guess that parses scor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from pcsuite.analysis.verdicts.evidence import (
 )
 from pcsuite.analysis.verdicts.findings import (
     Finding,
+    Hypothesis,
     Verdict,
     combine,
     finding,
@@ -44,6 +45,8 @@ from pcsuite.stats.paired_information import InformationGain, information_gain
 OPERATORS = ("SCHEMA", "CONSTRAINTS", "VERIFIER", CONSTRAINT)
 """The structure blocks: schema, rules, checklist, and constraints of decoding."""
 INFORMATION = "information"
+DOMAINS, SCALES = 3, 3
+"""Domains and model sizes on which an effect must show to count as replicated."""
 EXPECTED: Mapping[str, Literal[1, -1]] = {
     SCORE: 1, READABLE_SCORE: 1, READABLE: 1, SEED_VARIANCE: -1, PROMPT_VARIANCE: -1, INFORMATION: 1,
 }  # fmt: skip
@@ -93,11 +96,11 @@ class BlockEffects:
         return verdict
 
 
-def structure_blocks(evidence: Evidence, pairs: Mapping[str, Sequence[CellPair]]) -> list[BlockEffects]:
-    """The effects of every structure block that has a twin; ``pairs`` are those of ``operator_pairs``."""
+def structure_blocks(evidence: Evidence) -> list[BlockEffects]:
+    """The effects of every structure block that has a twin."""
     blocks = []
     for operator in OPERATORS:
-        own = pairs.get(operator)
+        own = evidence.operators.get(operator)
         if not own:
             continue
         score = pool_deltas(
@@ -192,35 +195,7 @@ def structure_table(blocks: Sequence[BlockEffects]) -> Table:
     return Table.of(STRUCTURE, records)
 
 
-def structure_findings(blocks: Sequence[BlockEffects]) -> list[Finding]:
-    """H1 on success, H1V on variance over seeds and prompts, H1I on information.
-
-    Each is a claim on every structure block that the run sets against its twin.
-    """
-    success = "H1: structure blocks (schema, rules, checklist, decoding constraint) raise task success."
-    steady = "H1V: structure blocks lower the variance of the score over seeds and prompts."
-    telling = "H1I: structure blocks raise the information that readable answers carry about the truth."
-    if not blocks:
-        why = (
-            "no condition with SCHEMA, CONSTRAINTS, VERIFIER or a decoding constraint beside the one that lacks only it"
-            " (C3 beside C2, C4 beside C3, C6 beside C4)."
-        )
-        return [Finding(statement, why) for statement in (success, steady, telling)]
-    found = [_success(success, blocks)]
-    for statement, measures in ((steady, (SEED_VARIANCE, PROMPT_VARIANCE)), (telling, (INFORMATION,))):
-        effects = {
-            f"{block.operator}, {measure}" if len(measures) > 1 else block.operator: block.effects[measure]
-            for block in blocks
-            for measure in measures
-        }
-        expected = EXPECTED[measures[0]]
-        verdict, least = judge_all(effects.values(), expected), weakest(effects, expected)
-        words = "; ".join(f"{name}: {effect.words()}" for name, effect in effects.items())
-        found.append(finding(statement, f"{words}. {_about(least)}".strip(), verdict, least))
-    return found
-
-
-def _success(statement: str, blocks: Sequence[BlockEffects]) -> Finding:
+def raise_success(blocks: Sequence[BlockEffects]) -> Finding:
     """The verdict on success: all blocks that were tested, each by its own rule."""
     own = {block.operator: block.success() for block in blocks}
     tested = [block for block in blocks if own[block.operator] != "not tested"]
@@ -236,8 +211,139 @@ def _success(statement: str, blocks: Sequence[BlockEffects]) -> Finding:
             )
         parts.append(words)
     least = weakest({block.operator: block.effects[SCORE] for block in tested}, 1)
-    return finding(statement, f"{'; '.join(parts)}. {_about(least)}".strip(), verdict, least)
+    return finding(f"{'; '.join(parts)}. {_about(least)}".strip(), verdict, least)
+
+
+def move_measures(blocks: Sequence[BlockEffects], *measures: str) -> Finding:
+    """The verdict on measures that every block should move the expected way, the same for all of them."""
+    effects = {
+        f"{block.operator}, {measure}" if len(measures) > 1 else block.operator: block.effects[measure]
+        for block in blocks
+        for measure in measures
+    }
+    expected = EXPECTED[measures[0]]
+    verdict, least = judge_all(effects.values(), expected), weakest(effects, expected)
+    words = "; ".join(f"{name}: {effect.words()}" for name, effect in effects.items())
+    return finding(f"{words}. {_about(least)}".strip(), verdict, least)
 
 
 def _about(effect: Effect) -> str:
     return "" if effect.untested else f"The weakest {scope_words(effect)}."
+
+
+def replicate(evidence: Evidence) -> Finding:
+    """A structure block moves the score the same way in enough domains and at enough sizes.
+
+    "In at least three of D" is a partial conjunction (Benjamini & Heller 2008): D - 2 times the third smallest
+    one-sided p-value, at 5 % over blocks and directions. No effect found is no evidence of none: contradicted only
+    where every block reliably goes both ways, in so many domains (or sizes) that neither direction can reach three.
+    """
+    blocks = {name: evidence.operators[name] for name in OPERATORS if name in evidence.operators}
+    domains = sorted({evidence.domain(task) for task in evidence.scores.tasks})
+    tasks, models = len(evidence.scores.tasks), len(evidence.scores.models)
+    if not blocks:
+        return Finding(f"{_NO_BLOCK_TO_REPLICATE}.", tasks=tasks, models=models)
+    if len(domains) < DOMAINS or len(evidence.sizes.order) < SCALES:
+        words = (
+            f"domains in the run: {len(domains)} ({', '.join(domains)}); model sizes: {len(evidence.sizes.order)}"
+            f" ({', '.join(evidence.sizes.order)})."
+        )
+        return Finding(words, tasks=tasks, models=models)
+    # Bonferroni over blocks and the two directions.
+    level = ALPHA / (2 * len(blocks))
+    shown, split, parts = [], [], []
+    for name, pairs in blocks.items():
+        by_domain = _pooled_by(evidence, pairs, lambda pair: evidence.domain(pair.treated.task), name)
+        by_size = _pooled_by(evidence, pairs, lambda pair: evidence.sizes.of[pair.treated.model], name)
+        for sign, verb in ((1, "raises"), (-1, "lowers")):
+            reached = max(
+                _partial_conjunction(by_domain, sign, DOMAINS), _partial_conjunction(by_size, sign, SCALES)
+            )
+            if reached <= level:
+                shown.append(f"{name} {verb} it")
+        split.append(
+            any(
+                max(_partial_conjunction(found, sign, len(found) - need + 1) for sign in (1, -1)) <= ALPHA / 2
+                for found, need in ((by_domain, DOMAINS), (by_size, SCALES))
+            )
+        )
+        up, down = (sum(effect.sign() == sign for effect in by_domain.values()) for sign in (1, -1))
+        higher, lower = (sum(effect.sign() == sign for effect in by_size.values()) for sign in (1, -1))
+        parts.append(
+            f"{name}: up in {up} and down in {down} of {len(by_domain)} domains, up at {higher} and down at {lower} of"
+            f" {len(by_size)} sizes"
+        )
+    verdict: Verdict = "supported" if shown else "contradicted" if all(split) else "inconclusive"
+    whole = f"{'; '.join(shown)} after correction. " if shown else ""
+    words = f"{whole}{'; '.join(parts)} (each by itself, at 5 %)."
+    cells = sum(len(pairs) for pairs in blocks.values())
+    return Finding(words, verdict, cells=cells, tasks=tasks, models=models)
+
+
+def _pooled_by(
+    evidence: Evidence, pairs: Sequence[CellPair], level_of: Callable[[CellPair], str], name: str
+) -> dict[str, Effect]:
+    """The effect on the score in each domain, or at each size."""
+    grouped: dict[str, list[CellPair]] = {}
+    for pair in pairs:
+        grouped.setdefault(level_of(pair), []).append(pair)
+    return {
+        level: pool_deltas(evidence.deltas(found, SCORE), "P1", name, level)
+        for level, found in grouped.items()
+    }
+
+
+def _partial_conjunction(effects: Mapping[str, Effect], sign: int, needed: int) -> float:
+    """P-value of "at least ``needed`` of these effects have this sign"; 1 where so many were not tested."""
+    # Partial conjunction (Benjamini & Heller 2008): the one-sided p-values, the needed-th smallest after Bonferroni.
+    tails = sorted(
+        1.0 if effect.untested else effect.p_value / 2 if sign * effect.value > 0 else 1 - effect.p_value / 2
+        for effect in effects.values()
+    )
+    if not 1 <= needed <= len(tails):
+        return 1.0
+    return min(1.0, (len(tails) - needed + 1) * tails[needed - 1])
+
+
+_NO_BLOCK = (
+    "no condition with SCHEMA, CONSTRAINTS, VERIFIER or a decoding constraint beside the one that lacks only it (C3"
+    " beside C2, C4 beside C3, C6 beside C4)"
+)
+_NO_BLOCK_TO_REPLICATE = "no structure block beside the condition that lacks only it"
+
+
+def _on_blocks(judge: Callable[[Sequence[BlockEffects]], Finding]) -> Callable[[Evidence], Finding | None]:
+    """A claim on every structure block that the run sets against its twin."""
+    return lambda evidence: judge(blocks) if (blocks := evidence.once(structure_blocks)) else None
+
+
+H1 = Hypothesis(
+    "H1",
+    "structure blocks (schema, rules, checklist, decoding constraint) raise task success.",
+    "score of SCHEMA, CONSTRAINTS, VERIFIER and any decoding constraint, each against its **twin** (the same condition"
+    " without it), and the score of readable answers too: answers that merely become readable are a gain in validity",
+    _NO_BLOCK,
+    _on_blocks(raise_success),
+)
+H1V = Hypothesis(
+    "H1V",
+    "structure blocks lower the variance of the score over seeds and prompts.",
+    "variance of an item's score over seeds (readable answers) and over perturbed prompts",
+    _NO_BLOCK,
+    _on_blocks(lambda blocks: move_measures(blocks, SEED_VARIANCE, PROMPT_VARIANCE)),
+)
+H1I = Hypothesis(
+    "H1I",
+    "structure blocks raise the information that readable answers carry about the truth.",
+    "I(answer; truth) of readable answers on the same items",
+    _NO_BLOCK,
+    _on_blocks(lambda blocks: move_measures(blocks, INFORMATION)),
+)
+P1 = Hypothesis(
+    "P1",
+    f"the effect of a structure block on the score replicates over at least {DOMAINS} domains and {SCALES} model"
+    " sizes.",
+    "the same sign in at least 3 domains (the tasks' `domain`) and 3 sizes; no effect found is *inconclusive*",
+    _NO_BLOCK_TO_REPLICATE,
+    replicate,
+)

@@ -18,33 +18,12 @@ from pcsuite import __version__
 from pcsuite._util.files import replace_atomically, replacing, sha256_file
 from pcsuite.config.bundled import bundled_tasks
 from pcsuite.config.spellings import DATASETS, dataset_name
-from pcsuite.data.export import ag_news, arithmetic, conll, fever, questions, relations, spider, truthful_qa
+from pcsuite.data.export import EXPORTERS
 from pcsuite.data.export.base import Exporter, ExportOptions, HubTables, OriginalFiles, OutputFile
 from pcsuite.data.items import SAMPLES, datasets_dir, dump_line, find_items
 from pcsuite.errors import DataError, MissingExtraError, PcsuiteError, did_you_mean
 
 MANIFEST = "manifest.json"
-
-EXPORTERS: Mapping[str, Exporter[Any]] = {
-    exporter.name: exporter
-    for exporter in (
-        conll.ConllExporter(),
-        ag_news.AgNewsExporter(),
-        arithmetic.Gsm8kExporter(),
-        questions.CommonsenseQaExporter(),
-        truthful_qa.TruthfulQaExporter(),
-        truthful_qa.TruthfulQaMcExporter(),
-        fever.FeverExporter(),
-        spider.SpiderExporter(),
-        arithmetic.SvampExporter(),
-        questions.StrategyQaExporter(),
-        questions.BoolQExporter(),
-        questions.TrecExporter(),
-        questions.NqOpenExporter(),
-        relations.Conll04Exporter(),
-        relations.SciErcExporter(),
-    )
-}
 
 
 @dataclass(slots=True)
@@ -90,7 +69,7 @@ def export_datasets(
         result = ExportResult(name)
         results.append(result)
         try:
-            exporter, origin = EXPORTERS[name], _Source(from_dir, hub_dir)
+            exporter, origin = EXPORTERS.get(name)(), _Source(from_dir, hub_dir)
             absent = origin.absence(exporter, settings)
             if absent is not None and only is None:
                 result.skipped = absent
@@ -108,7 +87,7 @@ def export_datasets(
             result.error = error
     if all(result.skipped for result in results):
         place = from_dir if from_dir is not None else hub_dir
-        hint = f"expected folders such as {', '.join(e.folders[0] for e in list(EXPORTERS.values())[:4])}"
+        hint = f"expected folders such as {', '.join(EXPORTERS.get(name).folders[0] for name in list(EXPORTERS)[:4])}"
         raise DataError(f"no dataset found under {place}", hint=hint)
     return results
 
@@ -130,13 +109,17 @@ def exported_as(name: str) -> str:
 
 
 def exported_datasets(cache_dir: Path) -> set[str]:
-    """Datasets whose scored split lies in the cache, whoever put it there, under any of its names."""
+    """Datasets whose scored split lies in the cache, whoever put it there, under any of its names.
+
+    Of a plug-in's dataset, for which no task is bundled, any split counts.
+    """
     found = set()
     for task in bundled_tasks().values():
         source = find_items(task.dataset, task.split, cache_dir, SAMPLES)
         if source is not None and source.kind == "cache":
             found.add(task.dataset)
-    return found
+    folder, bundled = datasets_dir(cache_dir), {task.dataset for task in bundled_tasks().values()}
+    return found | {name for name in EXPORTERS if name not in bundled and any(folder.glob(f"{name}_*.jsonl"))}
 
 
 class _Source(NamedTuple):

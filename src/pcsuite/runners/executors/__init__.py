@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import Self
 
-from pcsuite.engines import ADAPTERS
+from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.registry import Registry
 from pcsuite.runners.pipeline import Work
@@ -71,9 +71,7 @@ def phases(plan: Plan, models: Iterable[str]) -> list[list[str]]:
     Models that compute share one machine's memory, so they run one after the other.
     """
     chosen = list(models)
-    exclusive = {
-        model_id: ADAPTERS.get(plan.suite.models[model_id].provider).exclusive for model_id in chosen
-    }
+    exclusive = {model_id: adapter_of(plan.suite.models[model_id].provider).exclusive for model_id in chosen}
     remote = [model_id for model_id in chosen if not exclusive[model_id]]
     alone = [[model_id] for model_id in chosen if exclusive[model_id]]
     return [remote, *alone] if remote else alone

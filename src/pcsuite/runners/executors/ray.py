@@ -22,7 +22,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from pcsuite.engines import ADAPTERS
+from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.response_cache import FILE_NAME
 from pcsuite.engines.session import check_model
@@ -324,7 +324,7 @@ class RayExecutor(Executor):
         suite = self.work.plan.suite
         kind, options = check_model(group[0], suite.models[group[0]])
         for judge in self.work.plan.judges:
-            if judge not in group and ADAPTERS.get(suite.models[judge].provider).exclusive:
+            if judge not in group and adapter_of(suite.models[judge].provider).exclusive:
                 raise ConfigError(
                     f"judge '{judge}' computes where it is asked, and every worker of the cluster would hold a copy",
                     hint="serve it (provider openai), or run without --executor ray",

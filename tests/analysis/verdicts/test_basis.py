@@ -1,59 +1,17 @@
-"""P1 to P4 in worlds whose truth is known, and their rules by hand."""
-
-import json
+"""P4 in worlds whose truth is known, and in logs whose shares are known."""
 
 import pytest
 from simulate_verdicts import CONDITIONS, LADDER, Model, World, study
 
-from pcsuite.analysis.verdicts.criteria import _partial_conjunction
-from pcsuite.analysis.verdicts.evidence import Effect
 from support.analysed import tables_of
 from support.synthetic_log import make_row
 
 THREE = (Model("s", "f", "8B"), Model("m", "f", "32B"), Model("l", "f", "235B"))
-STEP = {name: LADDER[name] for name in ("C2", "C3")}
-LOOP = {name: LADDER[name] for name in ("C3", "C7")}
 RUNGS = {name: LADDER[name] for name in ("C0", "C1", "C2", "C3", "C4")}
 
 
 def said(world, studies):
     return [study(world, seed) for seed in range(studies)]
-
-
-def test_at_least_three_of_four():
-    effects = {
-        name: Effect(value, 0, 0, p_value, 10.0, 20)
-        for name, value, p_value in (("a", 0.2, 0.002), ("b", 0.1, 0.004), ("c", 0.3, 0.01), ("d", -0.1, 0.3))
-    }
-    # One-sided: 0.001, 0.002, 0.005 and 0.85; the third of four, twice.
-    assert _partial_conjunction(effects, 1, 3) == pytest.approx(2 * 0.005)
-    assert _partial_conjunction(effects, -1, 1) == pytest.approx(4 * 0.15)
-    assert _partial_conjunction(effects, 1, 5) == 1.0
-    assert _partial_conjunction(effects | {"d": Effect(untested="no")}, 1, 4) == 1.0
-
-
-@pytest.mark.slow
-def test_replication_needs_domains_and_sizes():
-    common = {"items": 60, "tasks": ("a", "b", "c"), "models": THREE}
-    assert set(said(World("", "P1", (), STEP, {"SCHEMA": 1.5}, **common), 3)) == {"supported"}
-    # No effect found is no evidence of none.
-    assert set(said(World("", "P1", (), STEP, **common), 5)) == {"inconclusive"}
-    both = {"a": {"SCHEMA": 2.5}, "b": {"SCHEMA": -2.5}}
-    assert set(said(World("", "P1", (), STEP, task_effects=both, **common), 3)) == {"contradicted"}
-    # Three tasks of two domains are two domains.
-    assert set(
-        said(World("", "P1", (), STEP, {"SCHEMA": 1.5}, domains={"a": "x", "b": "x"}, **common), 2)
-    ) == {"not tested"}
-
-
-@pytest.mark.slow
-def test_a_loss_of_score_is_not_passed_over():
-    """A true loss of 0.08 passed "without losing score" in 84–90 %."""
-    common = {"unsupported": {"C3": 0.5, "C7": 0.3}, "item_sd": 0.5}
-    for items in (60, 300):
-        lost = World("", "P3", (), LOOP, items=items, shift={"C7": -0.08}, **common)
-        assert "supported" not in said(lost, 10)
-    assert said(World("", "P3", (), LOOP, items=800, **common), 4).count("supported") >= 3
 
 
 @pytest.mark.slow
@@ -127,43 +85,3 @@ def test_what_the_conditions_do_not_tell_apart_is_not_tested(tmp_path):
     ]
     fourth = {row["id"]: row for row in tables_of(tmp_path, rows)["hypotheses"]}["P4"]
     assert fourth["verdict"] in ("inconclusive", "not tested")
-
-
-@pytest.mark.slow
-def test_the_price_of_a_constraint(tmp_path):
-    rows = []
-    for k in range(30):
-        for seed in (1, 2, 3, 4):
-            common = {"item": f"{k}", "decoding": "D1", "seed": seed}
-            readable = seed < 3 + k % 2
-            answer = f"{seed % 2}" if readable else None
-            rows.append(make_row(condition="C4", answer=answer, score=0.5 * readable, **common))
-            rows.append(
-                make_row(
-                    condition="C6", answer="1", score=0.5, prompt_tokens=110, constraint_backend="x", **common
-                )
-            )
-    found = {row["id"]: row for row in tables_of(tmp_path, rows)["hypotheses"]}["P2"]
-    assert found["verdict"] == "supported"
-    assert "tokens +10.0 [" in found["evidence"]
-    assert "constraint failures (truncation counted) 0.0%" in found["evidence"]
-
-
-@pytest.mark.slow
-def test_domains_come_from_the_manifest(tmp_path):
-    rows = [
-        make_row(task=task, item=f"{k}", condition=condition, model=f"m{size}", size=size, score=float(condition == "C3"))
-        for task in ("a", "b", "c")
-        for size in ("8B", "32B", "70B")
-        for condition in ("C2", "C3")
-        for k in range(12)
-    ]  # fmt: skip
-    evidence = {row["id"]: row for row in tables_of(tmp_path, rows)["hypotheses"]}["P1"]
-    assert evidence["verdict"] == "supported"
-    (tmp_path / "told").mkdir()
-    note = {"tasks": {task: {"domain": "news"} for task in "abc"}}
-    (tmp_path / "told" / "a.manifest.json").write_text(json.dumps(note))
-    told = {row["id"]: row for row in tables_of(tmp_path / "told", rows)["hypotheses"]}["P1"]
-    assert (told["verdict"], told["evidence"]) == (
-        "not tested", "domains in the run: 1 (news); model sizes: 3 (S, M, L).",
-    )  # fmt: skip
