@@ -31,12 +31,13 @@ from pcsuite.ablation.arms import (
     without,
 )
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import ModelSpec, TaskSpec
+from pcsuite.config.definitions import ConditionsFile, ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import regime_id
+from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.init_task import (
     TableRequest,
     TaskRequest,
@@ -60,6 +61,7 @@ SIMULATED = "simulated"
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
+_PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +167,8 @@ class Study:
         The items of a table are written to the cache folder under a name made of their content, and only once. Raises
         ``ConfigError`` where the profile that results is refused.
         """
-        ordered = in_prefix_order(arms, self.prompt)
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self._files(ordered).items():
+        for name, content in (self._definitions() | self._selection(arms)).items():
             text = content if isinstance(content, str) else as_yaml(content)
             (self.folder / name).write_text(text, encoding="utf-8")
         if self.task.items is not None:
@@ -177,10 +178,25 @@ class Study:
             if not path.is_file():  # named by its content: what is there is the same
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text("".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8")
-        return load_suite(self.folder / "profile.yaml")
+        return load_suite(self.folder / _PROFILE)
 
-    def _files(self, arms: Sequence[PromptArm]) -> dict[str, Any]:
-        request, base = self.request, self.base
+    def extend(self, suite: Suite, arms: Iterable[PromptArm]) -> Suite:
+        """A suite of :meth:`write` with these arms in place of its own, as loading it anew would give it.
+
+        Its files are brought up to date, none is read: whatever ends the run, the profile has the arms that were asked.
+        """
+        contents = self._selection(arms)
+        sources = dict(suite.sources)
+        for key, name in (("profile", _PROFILE), ("conditions_ref", _CONDITIONS)):
+            sources[key] = YamlSource(sources[key].path, as_yaml(contents[name]), contents[name])
+            sources[key].path.write_text(sources[key].text, encoding="utf-8")
+        conditions = sources["conditions_ref"].parse(ConditionsFile).conditions
+        selection = suite.profile.selection.model_copy(update={"conditions": tuple(conditions)})
+        profile = suite.profile.model_copy(update={"selection": selection})
+        return replace(suite, profile=profile, conditions=conditions, sources=sources)
+
+    def _definitions(self) -> dict[str, Any]:
+        """Content of the files that are the same whatever arms are asked, by name: task, models, operators."""
         task = {
             key: value
             for key, value in self.task.spec.model_dump(mode="json").items()
@@ -189,18 +205,36 @@ class Study:
         models = {self.model_id: self.model}
         if self.task.spec.judge is not None:
             judge = self.task.spec.judge
-            models.setdefault(judge.model, base.models[judge.model])
+            models.setdefault(judge.model, self.base.models[judge.model])
             # The arms are no conditions of the profile: what a judge of pairs compares with is the full prompt.
             task["judge"] = judge.model_dump(mode="json") | (
                 {"against": FULL} if judge.scale == "pairwise" else {}
             )
-        files: dict[str, Any] = {}
+        texts: dict[str, Any] = {}
         if self.task.schema is not None:
-            files["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
+            texts["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
             task["schema_ref"] = "schema.json"
         if self.task.grammar is not None:
-            files["grammar.lark"] = self.task.grammar
+            texts["grammar.lark"] = self.task.grammar
             task["grammar_ref"] = "grammar.lark"
+        operators = {
+            name: {"type": "verbatim", "template": text} for name, text in operator_texts(self.prompt).items()
+        }
+        return texts | {
+            "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
+            "models.yaml": {
+                "version": "1.0",
+                "models": {name: model.written() for name, model in models.items()},
+            },
+            "operators.yaml": {"version": "1.0", "operators": operators},
+        }
+
+    def _selection(self, arms: Iterable[PromptArm]) -> dict[str, Any]:
+        """Content of the files that name the arms, by name: conditions and profile."""
+        request, base = self.request, self.base
+        conditions = {
+            arm.id: {"operators": arm.operators(self.prompt)} for arm in in_prefix_order(arms, self.prompt)
+        }
         # Bundled files are found under their names from anywhere; files of the user's by their whole paths.
         refs = {
             key: str(path.resolve())
@@ -209,24 +243,9 @@ class Study:
         }
         regime = request.regime
         greedy = base.regimes[regime].greedy
-        operators = operator_texts(self.prompt)
-        return files | {
-            "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
-            "models.yaml": {
-                "version": "1.0",
-                "models": {name: model.written() for name, model in models.items()},
-            },
-            "operators.yaml": {
-                "version": "1.0",
-                "operators": {
-                    name: {"type": "verbatim", "template": text} for name, text in operators.items()
-                },
-            },
-            "conditions.yaml": {
-                "version": "1.0",
-                "conditions": {arm.id: {"operators": arm.operators(self.prompt)} for arm in arms},
-            },
-            "profile.yaml": {
+        return {
+            _CONDITIONS: {"version": "1.0", "conditions": conditions},
+            _PROFILE: {
                 "version": "1.0",
                 "run": {
                     "name": request.run_name,
@@ -244,7 +263,7 @@ class Study:
                 "selection": {
                     "tasks": [self.task.id],
                     "models": [self.model_id],
-                    "conditions": [arm.id for arm in arms],
+                    "conditions": list(conditions),
                     "decoding_regimes": [regime],
                 },
                 "limits": {
@@ -459,7 +478,7 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
         kind = likely_kind(rows, request)
     task_id = task_name(path.stem)
     table = read_table_task(
-        TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)), least=2
+        TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)), least=2, rows=rows
     )
     content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
     words = dict(table.words.task)
