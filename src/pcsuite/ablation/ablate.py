@@ -220,6 +220,7 @@ class _AblationRun:
             else:
                 self.asked += summary.tally.done
                 self.failed += summary.tally.failed
+        self.log.sync()  # on the disk before it is judged
         self.measured.add(plan)
 
     def _plan_of(

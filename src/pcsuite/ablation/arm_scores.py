@@ -47,11 +47,10 @@ class ArmScores(LoggedScores):
         """Item scores by arm."""
         return self.by_measure["score"]
 
-    def take(self, line: bytes) -> ScoredRow:
+    def keep(self, row: ScoredRow) -> None:
         """Keep a row, whether or not it counts yet."""
-        row = super().take(line)
+        super().keep(row)
         self._rows[row.run_id] = row
-        return row
 
     def add(self, plan: Plan) -> None:
         """Count what the log has of a plan's rows from now on."""

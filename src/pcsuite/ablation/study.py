@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -138,8 +139,8 @@ class Study:
     design: Design
     folder: Path
     base: Suite
-    count: int
-    """Items."""
+    items: Sequence[Item]
+    """All there are; the profile takes :attr:`count` of them."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
 
@@ -152,6 +153,11 @@ class Study:
     def log(self) -> Path:
         """The log of the run."""
         return self.folder / "runs" / f"{self.request.run_name}.jsonl"
+
+    @property
+    def count(self) -> int:
+        """Items that are asked."""
+        return min(len(self.items), self.request.limit or len(self.items))
 
     @property
     def chosen_on(self) -> int:
@@ -342,27 +348,25 @@ def prepare(request: AblationRequest) -> Study:
         value = getattr(request, flag)
         if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
-    whole, source = _read(request, _FOLDER)
-    free, count = list(whole.free), whole.count
-    design_name: DesignName = "leave-one-out" if request.until else request.design
-    design = make_design(free, design_name, with_controls=request.controls)
+    study = _read(request, _FOLDER)
+    free, count = study.free, study.count
+    name: DesignName = "leave-one-out" if request.until else request.design
+    design_within = partial(make_design, free, name, with_controls=request.controls)
+    study = replace(study, design=design_within())
     least = least_items(len(free))
     if count < least:
         raise DataError(
             f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
             hint=f"{'--limit' if request.limit is not None and count >= request.limit else 'give'} {least} or more",
         )
-    study = replace(whole, design=design)
-    _check_context(study, source)
-    if whole.request.budget_tokens is not None or whole.request.budget_usd is not None:
-        arms = _affordable_arms(study, source)
-        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
-        study = replace(study, design=design)
+    _check_context(study)
+    if study.request.budget_tokens is not None or study.request.budget_usd is not None:
+        study = replace(study, design=design_within(most_arms=_affordable_arms(study)))
     return study
 
 
-def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
-    """The prompt, its task and its model with the full prompt as the only arm, and the items."""
+def _read(request: AblationRequest, kind: str) -> Study:
+    """The prompt, its task, its items and its model, with the full prompt as the only arm."""
     try:
         check_run_name(request.run_name)
     except ValueError as error:
@@ -388,13 +392,12 @@ def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
     prompt = prompt.keep(request.keep)
     free = [block.name for block in prompt.free]
     model_id, model = resolve_model(request, base, free)
-    source = task.items
-    if source is None:
-        source = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
-    count = min(len(source), request.limit or len(source))
+    items = task.items
+    if items is None:
+        items = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
-    return Study(request, prompt, task, model_id, model, only, folder, base, count), source
+    return Study(request, prompt, task, model_id, model, only, folder, base, items)
 
 
 def prompt_profile(request: AblationRequest) -> Suite:
@@ -403,8 +406,8 @@ def prompt_profile(request: AblationRequest) -> Suite:
     Its files lie under ``<output_dir>/prompts/<run>/``, its rows in ``<output_dir>/prompts/<run>/runs/``. Raises what
     :func:`prepare` raises for a prompt, a table or a model that cannot be used.
     """
-    study, items = _read(request, "prompts")
-    _check_context(study, items)
+    study = _read(request, "prompts")
+    _check_context(study)
     return study.write(study.design.arms)
 
 
@@ -527,17 +530,19 @@ def _own_scorer(request: AblationRequest) -> ScorerFile | None:
     return own
 
 
-def _check_context(study: Study, items: Sequence[Item]) -> None:
+def _sent_characters(study: Study, item: Item) -> int:
+    """Length of the full prompt with an item."""
+    return len(fill_placeholders(study.prompt.sent(), item.input_text, item.columns))
+
+
+def _check_context(study: Study) -> None:
     """Raise where the longest prompt cannot fit into the model's context, as far as its options say what that is."""
     _, options = check_model(study.model_id, study.model)
     context = getattr(options, "context_tokens", None)
     if context is None:
         return
-    sent = study.prompt.sent()
-    item = max(
-        items[: study.count], key=lambda one: len(fill_placeholders(sent, one.input_text, one.columns))
-    )
-    tokens = math.ceil(len(fill_placeholders(sent, item.input_text, item.columns)) / CHARACTERS_PER_TOKEN)
+    item = max(study.items[: study.count], key=partial(_sent_characters, study))
+    tokens = math.ceil(_sent_characters(study, item) / CHARACTERS_PER_TOKEN)
     if tokens + study.task.spec.max_tokens > context:
         raise PromptError(
             f"{study.request.prompt}: with item '{item.item_id}' it has about {tokens:,} tokens and the answer"
@@ -546,12 +551,11 @@ def _check_context(study: Study, items: Sequence[Item]) -> None:
         )
 
 
-def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
+def _affordable_arms(study: Study) -> int:
     """Arms that the budget pays for if answers run to their limit; a fifth of it is kept for trimming."""
-    sent, request = study.prompt.sent(), study.request
-    sample = items[:20]
-    longest = sum(len(fill_placeholders(sent, one.input_text, one.columns)) for one in sample) / len(sample)
-    prompt_tokens = math.ceil(longest / CHARACTERS_PER_TOKEN)
+    request, sample = study.request, study.items[:20]
+    characters = sum(_sent_characters(study, item) for item in sample) / len(sample)
+    prompt_tokens = math.ceil(characters / CHARACTERS_PER_TOKEN)
     completion = study.task.spec.max_tokens
     rows = study.count * (1 if study.base.regimes[request.regime].greedy else request.seeds)
     limits = []

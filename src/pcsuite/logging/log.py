@@ -122,7 +122,7 @@ class LoggedScores:
     """A metric of a log's rows by run id, for who judges while the log is open.
 
     Given to a :class:`RunLog` it is handed every line once: those that the log has when it is opened, then each that
-    is appended. The newest row of an id counts.
+    is appended. The newest row of an id counts. Who needs more of the rows overrides :meth:`keep`.
     """
 
     def __init__(self, metric: str = "task_score") -> None:
@@ -131,14 +131,21 @@ class LoggedScores:
         """By run id; rows that failed or lack the metric have none."""
 
     def take(self, line: bytes) -> ScoredRow:
-        """Keep what is needed of a row; raises :class:`msgspec.MsgspecError` on a line that is no row."""
+        """Decode a row and keep what is needed of it.
+
+        Raises :class:`msgspec.MsgspecError` on a line that is no row.
+        """
         row = _SCORED.decode(line)
+        self.keep(row)
+        return row
+
+    def keep(self, row: ScoredRow) -> None:
+        """Keep what is needed of a row, in place of what an earlier row of its id had."""
         value = None if row.errors else row.metrics.get(self.metric)
         if value is None:
             self.values.pop(row.run_id, None)
         else:
             self.values[row.run_id] = float(value)
-        return row
 
 
 class ResumeIndex:
