@@ -133,7 +133,7 @@ def ablate(
                 f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
                 hint="give this one a name of its own with --name, or start anew with --overwrite",
             )
-        study = replace(study, request=replace(request, overwrite=True))
+        study = replace(study, request=replace(study.request, overwrite=True))
     study.folder.mkdir(parents=True, exist_ok=True)
     note.write_text(mine + "\n", encoding="utf-8")
     plan = build_plan(study.write(study.design.first))

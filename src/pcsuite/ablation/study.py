@@ -134,7 +134,6 @@ class Study:
     request: AblationRequest
     prompt: SplitPrompt
     task: AblationTask
-    model_id: str
     model: ModelSpec
     design: Design
     folder: Path
@@ -143,6 +142,11 @@ class Study:
     """All there are; the profile takes :attr:`count` of them."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
+
+    @property
+    def model_id(self) -> str:
+        """The model's name, as it was given."""
+        return self.request.model
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -391,13 +395,13 @@ def _read(request: AblationRequest, kind: str) -> Study:
         raise PromptError(f"{request.prompt}: {error}") from error
     prompt = prompt.keep(request.keep)
     free = [block.name for block in prompt.free]
-    model_id, model = resolve_model(request, base, free)
+    model = resolve_model(request, base, free)
     items = task.items
     if items is None:
         items = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
-    return Study(request, prompt, task, model_id, model, only, folder, base, items)
+    return Study(request, prompt, task, model, only, folder, base, items)
 
 
 def prompt_profile(request: AblationRequest) -> Suite:
@@ -411,12 +415,12 @@ def prompt_profile(request: AblationRequest) -> Suite:
     return study.write(study.design.arms)
 
 
-def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> tuple[str, ModelSpec]:
+def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> ModelSpec:
     """The model that is meant: an id of the models file, ``simulated``, or ``provider/model``.
 
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
     """
-    given = model_id = request.model
+    given = request.model
     if given == SIMULATED and given not in base.models:
         spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
     elif given not in base.models:
@@ -437,8 +441,8 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
         single = {key: value for key, value in request.effects.items() if "*" not in key}
         joint = {key: value for key, value in request.effects.items() if "*" in key}
         spec = spec.model_copy(update={"operator_effects": single, "interaction_effects": joint})
-    check_model(model_id, spec)
-    return model_id, spec
+    check_model(given, spec)
+    return spec
 
 
 # The task: a table of the user's, or one there is.
