@@ -13,7 +13,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arm_scores import MEASURES, ArmScores
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, without
 from pcsuite.ablation.study import AblationRequest, Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
@@ -155,7 +155,7 @@ class _AblationRun:
         self.executor = executor
         self.quiet = quiet
         self.arms = {arm.id: arm for arm in study.design.first}
-        self.measured = ArmScores(plan)
+        self.measured = ArmMeasures(plan)
         self.stopped = ""
         self.looks: dict[str, Look] = {}
         """By block: the last look at the prompt without it, where the ablation runs until decided."""

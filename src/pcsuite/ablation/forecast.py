@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pcsuite.ablation.ablate import FINGERPRINT
-from pcsuite.ablation.arm_scores import ArmScores
+from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
 from pcsuite.ablation.verdicts import ALPHA, POWER, flip_rate
@@ -175,7 +175,7 @@ def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
     if request.assume_flips is not None:
         return request.assume_flips, "as --assume-flips says"
     if study.log.is_file():
-        measured = ArmScores(plan)
+        measured = ArmMeasures(plan)
         ResumeIndex.read(study.log, measured.take)
         measured.add(plan)
         scores = measured.scores

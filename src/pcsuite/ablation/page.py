@@ -14,7 +14,7 @@ from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import figure_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import AblationResult
-from pcsuite.ablation.arm_scores import MEASURES
+from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.errors import require
 from pcsuite.report import drawing
 from pcsuite.report.page import shared_assets

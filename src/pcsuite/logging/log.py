@@ -141,11 +141,11 @@ class LoggedScores:
 
     def keep(self, row: ScoredRow) -> None:
         """Keep what is needed of a row, in place of what an earlier row of its id had."""
-        value = None if row.errors else row.metrics.get(self.metric)
-        if value is None:
-            self.values.pop(row.run_id, None)
-        else:
+        value = row.metrics.get(self.metric)
+        if isinstance(value, (bool, int, float)) and not row.errors:
             self.values[row.run_id] = float(value)
+        else:
+            self.values.pop(row.run_id, None)
 
 
 class ResumeIndex:
@@ -441,8 +441,6 @@ class RunLog:
         self._lines.append(line)
         if done:
             self.index.add(run_id)
-        if self.scores is not None:
-            self.scores.take(line)
         if len(self._lines) == 1:
             import asyncio  # a report reads logs and needs no event loop
 
@@ -450,6 +448,8 @@ class RunLog:
                 asyncio.get_running_loop().call_soon(partial(self._write, in_loop=True))
             except RuntimeError:
                 self._write()
+        if self.scores is not None:
+            self.scores.take(line)
 
     def sync(self) -> None:
         """Bring everything appended so far to the disk.

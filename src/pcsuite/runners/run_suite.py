@@ -280,10 +280,9 @@ async def _run(
     commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit, batch)
     async with EXECUTORS.get(executor.name)(work, executor, quiet=quiet) as opened:
+        section = None if plan.scope.block else plan.suite.profile.preregistration
+        scores = LoggedScores(section.metric) if section is not None and section.stops_early else None
         # A further block adds to the log that is there: setting it aside would take the run it belongs to away.
-        section = plan.suite.profile.preregistration
-        looking = section is not None and section.stops_early and not plan.scope.block
-        scores = LoggedScores(section.metric) if section is not None and looking else None
         with RunLog.of(run, overwrite=run.overwrite and not plan.scope.block, scores=scores) as log:
             registered = None
             _check_scorers(plan, log)

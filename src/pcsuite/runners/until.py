@@ -57,6 +57,7 @@ class UntilDecided:
         Raises :class:`ConfigError` where nothing is to be decided or the metric has no bounds or no good end.
         """
         assert log.scores is not None, "a run that looks at its scores keeps them"
+        assert log.scores.metric == section.metric
         self._plan, self._log, self._section = plan, log, section
         self._bound, self._sign = check_metric(plan.suite, section.metric)
         cells = cells_by_group(plan)

@@ -20,15 +20,15 @@ MEASURES = {
 """What else is compared beside the score."""
 
 
-class ArmScores(LoggedScores):
+class ArmMeasures(LoggedScores):
     """One value an item and arm, items in the order of the whole plan, replicates averaged; ``nan`` for none.
 
     Rows come from the log that it is given to; which of them count is told by :meth:`add`: rows of an earlier wording
     of an arm, or of items that are not looked at yet, do not.
 
-        with RunLog.of(run, scores=(scores := ArmScores(plan))) as log: ...
-        scores.add(plan)
-        scores.by_measure["score"]["full"]
+        with RunLog.of(run, scores=(measured := ArmMeasures(plan))) as log: ...
+        measured.add(plan)
+        measured.by_measure["score"]["full"]
     """
 
     def __init__(self, whole: Plan) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from pcsuite.ablation.arm_scores import MEASURES, ArmScores
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures
 from pcsuite.config.load import load_suite
 from pcsuite.logging.row import UsageRecord, encode_row
 from pcsuite.runners.plan import build_plan
@@ -26,7 +26,7 @@ def line_for(unit, score, **changes):
 
 
 def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
-    measured = ArmScores(plan)
+    measured = ArmMeasures(plan)
     units = [unit for unit in plan.units("sim") if unit.cell.condition.id == "C0"]
     by_item = [[unit for unit in units if unit.item is item] for item in plan.tasks["agnews_json"].items]
     replicates = len(by_item[0])
@@ -51,7 +51,7 @@ def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
 
 
 def test_only_rows_of_plans_that_were_added_count(plan):
-    measured = ArmScores(plan)
+    measured = ArmMeasures(plan)
     for unit in plan.units("sim"):
         measured.take(line_for(unit, 1.0))
     measured.take(encode_row(make_row(condition="C0")))  # of an earlier wording
