@@ -3,20 +3,24 @@
     python scripts/house_measures.py            # the table, and a failure where a measure is missed
     python scripts/house_measures.py --list     # also name what was found
     python scripts/house_measures.py --trace    # also count the functions one row passes
+    python scripts/house_measures.py --trace-ablation    # only: what a whole ``pcsuite ablate`` passes
 
-Everything is read from the source text; only ``--trace`` runs code.
+Everything is read from the source text; only the traces run code.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import re
 import statistics
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +43,17 @@ EXTENSION_POINTS = {
 FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
 FEWER_FUNCTIONS_THAN, MOST_FILES = 70, 20
 """What a row may pass on its way from the plan into the log: a reader should be able to follow it."""
+ABLATION_BASE = {
+    "functions": 602,
+    "files of functions": 84,
+    "classes imported": 394,
+    "files entered": 155,
+    "rows decoded": 4_760,
+    "suites loaded": 4,
+    "YAML texts written": 15,
+    "files of items read": 3,
+}
+"""What a whole ablation of 680 rows passed before it was prepared once, run once and judged once."""
 # Children of other interpreters; they may not import the suite, so their names are reached by running the file.
 SCRIPTS = {"engines/adapters/_llamacpp_worker.py", "integrations/promptbench/worker.py"}
 
@@ -320,6 +335,15 @@ def mirrored(modules: list[Module]) -> tuple[list[str], int]:
     return missing, total
 
 
+def is_ours(code: CodeType) -> bool:
+    """Whether a piece of code is a function that somebody wrote in the package.
+
+    Templates are compiled to functions under their own file's name: nobody wrote or reads those.
+    """
+    inside = code.co_filename.startswith(str(PACKAGE)) and code.co_filename.endswith(".py")
+    return inside and "<" not in code.co_name
+
+
 def trace_row() -> list[tuple[str, str]]:
     """Distinct functions of the package on one row's way from the plan into the log, each with its file.
 
@@ -340,9 +364,7 @@ def trace_row() -> list[tuple[str, str]]:
 
     def profiler(frame: Any, event: str, _: object) -> None:
         code = frame.f_code
-        # Templates are compiled to functions under their own file's name: nobody wrote or reads those.
-        ours = code.co_filename.startswith(str(PACKAGE)) and code.co_filename.endswith(".py")
-        if event == "call" and ours and "<" not in code.co_name:
+        if event == "call" and is_ours(code):
             seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 
     accept, untraced = RowSink.accept, LocalExecutor.run
@@ -383,6 +405,102 @@ def trace_row() -> list[tuple[str, str]]:
     return [(file, name) for file, _, name in sorted(inside)]
 
 
+class CallTrace:
+    """Functions and class bodies of the package that run while it is on, how often each, and rows that are decoded.
+
+    Class bodies run when their module is imported: they tell which rooms a command enters without need.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, str, int]] = Counter()
+        self.classes: set[tuple[str, str, int]] = set()
+        self.rows_decoded = 0
+
+    def __enter__(self) -> CallTrace:
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _note(self, frame: Any, event: str, called: Any) -> None:
+        code = frame.f_code
+        if event == "call" and is_ours(code):
+            file = Path(code.co_filename).relative_to(PACKAGE).as_posix()
+            where = (file, code.co_name, code.co_firstlineno)
+            if code.co_flags & inspect.CO_OPTIMIZED:
+                self.calls[where] += 1
+            else:
+                self.classes.add(where)
+        elif event == "c_call" and called.__name__ == "decode":
+            # Of a row, in whole or in part: whatever has an id and errors.
+            decoded = getattr(getattr(called.__self__, "type", None), "__struct_fields__", ())
+            self.rows_decoded += {"run_id", "errors"} <= set(decoded)
+
+    def times(self, file: str, name: str) -> int:
+        """Calls of a function by its file and name."""
+        return sum(count for (where, what, _), count in self.calls.items() if (where, what) == (file, name))
+
+
+def trace_ablation() -> tuple[dict[str, int], list[str]]:
+    """What a whole simulated ``pcsuite ablate`` passes, reads and writes, and the functions it passes.
+
+    Four blocks in all 16 subsets, each on 40 items, and what shams and trimming add to them.
+    """
+    import io
+    import tempfile
+    from contextlib import redirect_stdout
+
+    names = ("role", "rules", "tone", "noise")
+    queues = ("billing", "delivery", "account")
+    prompt = "".join(f"# {name}\nThis is about {name}.\n\n" for name in names) + "# Ticket\n{{ text }}\n"
+    table = "text,queue\n" + "".join(f"ticket {i} about {queues[i % 3]},{queues[i % 3]}\n" for i in range(40))
+    with tempfile.TemporaryDirectory() as name, redirect_stdout(io.StringIO()):
+        folder = Path(name)
+        (folder / "prompt.md").write_text(prompt, "utf-8")
+        (folder / "tickets.csv").write_text(table, "utf-8")
+        words = [
+            "ablate",
+            f"{folder}/prompt.md",
+            "--data",
+            f"{folder}/tickets.csv",
+            "--answer",
+            "queue",
+            "--quiet",
+        ]
+        words += ["--model", "simulated", "--output-dir", f"{folder}/out", "--cache-dir", f"{folder}/cache"]
+        with CallTrace() as trace:
+            from pcsuite.cli import main as pcsuite_main
+
+            status = pcsuite_main([*words, "--margin", "0.1"])
+        assert status == 0, "the ablation went through"
+        rows = (folder / "out/ablations/prompt/runs/prompt.jsonl").read_bytes().count(b"\n")
+    figures = {
+        "rows": rows,
+        "functions": len(trace.calls),
+        "files of functions": len({file for file, _, _ in trace.calls}),
+        "classes imported": len(trace.classes),
+        "files entered": len({file for file, _, _ in (*trace.calls, *trace.classes)}),
+        "rows decoded": trace.rows_decoded,
+        "suites loaded": trace.times("config/load.py", "load_suite"),
+        "YAML texts written": trace.times("ablation/study.py", "as_yaml"),
+        "files of items read": trace.times("data/items.py", "read_items"),
+    }
+    return figures, [f"{file} {name}" for file, name, _ in sorted(trace.calls)]
+
+
+def print_ablation_trace(*, listed: bool) -> None:
+    """Print what an ablation passes today beside what it did, a line each; ``listed`` also names the functions."""
+    figures, functions = trace_ablation()
+    for label, count in figures.items():
+        before = ABLATION_BASE.get(label)
+        print(f"{label:<22} {f'{before:,} → ' if before is not None else ''}{count:,}")
+    if listed:
+        print(*functions, sep="\n")
+
+
 def main() -> int:
     """Print the measures, each with what is wanted of it; exit status 1 where one is missed."""
     parser = argparse.ArgumentParser(
@@ -390,8 +508,13 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="name what was found")
     parser.add_argument("--trace", action="store_true", help="run one simulated row and count what it passes")
+    about = "only run a whole simulated ablation and count what it passes, reads and writes"
+    parser.add_argument("--trace-ablation", action="store_true", help=about)
     parser.add_argument("--package", type=Path, default=PACKAGE, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.trace_ablation:
+        print_ablation_trace(listed=args.list)
+        return 0
     modules = read_modules(args.package)
     once, functions = called_once(modules)
     several, public = docstring_share(modules)

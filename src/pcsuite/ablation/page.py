@@ -13,7 +13,8 @@ from pcsuite import __version__
 from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import figure_text
 from pcsuite.ablation import picture
-from pcsuite.ablation.ablate import MEASURES, AblationResult
+from pcsuite.ablation.ablate import AblationResult
+from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.errors import require
 from pcsuite.report import drawing
 from pcsuite.report.page import shared_assets

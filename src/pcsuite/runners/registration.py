@@ -84,7 +84,7 @@ def registered_plan(plan: Plan) -> RegisteredPlan | None:
     content = section.model_dump(mode="json")
     if not section.primary:
         content["conditions"] = list(plan.scope.conditions)
-    if section.stopping.rule != "all_items":
+    if section.stops_early:
         content["contrasts"] = contrasts
     return RegisteredPlan(
         digest(content), content, contrasts, datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -14,15 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import PreregistrationSection
 from pcsuite.errors import ConfigError
-from pcsuite.logging.log import RunLog, iter_newest_rows
+from pcsuite.logging.log import RunLog
 from pcsuite.logging.looks import ArmKey, Look, LooksFile
 from pcsuite.runners.executors import Executor, phases
 from pcsuite.runners.plan import Cell, Plan, Unit
@@ -50,22 +48,16 @@ class _Arm:
         return self.last is not None and self.last.stopped
 
 
-class _ScoredRow(msgspec.Struct):
-    """The part of a row that a look needs."""
-
-    run_id: str
-    errors: list[Any]
-    metrics: dict[str, Any]
-
-
 class UntilDecided:
     """A run that looks at its primary contrasts after every batch of items and stops those that are decided."""
 
     def __init__(self, plan: Plan, log: RunLog, section: PreregistrationSection) -> None:
-        """Take up the looks and scores that the log has.
+        """Take up the looks that the log has; its :attr:`~pcsuite.logging.log.RunLog.scores` are those of the metric.
 
         Raises :class:`ConfigError` where nothing is to be decided or the metric has no bounds or no good end.
         """
+        assert log.scores is not None, "a run that looks at its scores keeps them"
+        assert log.scores.metric == section.metric
         self._plan, self._log, self._section = plan, log, section
         self._bound, self._sign = check_metric(plan.suite, section.metric)
         cells = cells_by_group(plan)
@@ -87,19 +79,9 @@ class UntilDecided:
             )
             for key in keys
         ]
-        self._scores: dict[str, float] = {}
-        if log.index.rows:
-            for row in iter_newest_rows(log.paths.log):
-                if not row.errors:
-                    self._keep(row.run_id, row.metrics)
+        self._scores = log.scores.values
         self._file = LooksFile(log.paths.log, fresh=not log.index.rows)
         self._taken = {(look.arm, look.visited): look for look in self._file.earlier}
-
-    def watch(self, line: bytes) -> None:
-        """Take the score of a row that is being logged."""
-        row = msgspec.json.decode(line, type=_ScoredRow)
-        if not row.errors:
-            self._keep(row.run_id, row.metrics)
 
     async def run(self, executor: Executor, sink: RowSink) -> None:
         """Go through the items batch by batch, all arms side by side, until every arm is decided or items run out.
@@ -141,11 +123,6 @@ class UntilDecided:
 
     def _family(self, key: ArmKey) -> str:
         return key.task if self._section.family == "task" else ""
-
-    def _keep(self, run_id: str, metrics: dict[str, Any]) -> None:
-        value = metrics.get(self._section.metric)
-        if value is not None:
-            self._scores[run_id] = float(value)
 
     def _active(self, cells: Iterable[Cell]) -> list[Cell]:
         """Cells of undecided arms, and those that no arm is about."""
