@@ -112,6 +112,7 @@ def test_what_is_not_tested_has_no_place_in_the_family():
 def test_a_family_may_be_larger_than_what_was_measured():
     assert Family("holm", size=6).corrected([0.01]).tolist() == [0.06]
     assert Family("bh", size=4).corrected([0.01, 0.02]).tolist() == [0.04, 0.04]
+    assert Family("bonferroni", size=3).corrected([0.01, 0.5]).tolist() == [0.03, 1.0]
     assert Family("none").corrected([0.01, 0.02]).tolist() == [0.01, 0.02]
     assert corrected_within([0.01, np.nan, 0.03], correction="holm")[:1].tolist() == [0.02]
     with pytest.raises(AnalysisError, match="sidak"):

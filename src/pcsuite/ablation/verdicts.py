@@ -159,6 +159,7 @@ def judge_looks(
     Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
     """
     floor, judged = at_floor(full, margin), []
+    family = Family("bonferroni", size=len(blocks))
     for block in blocks:
         look = looks.get(block)
         if look is None:
@@ -166,14 +167,12 @@ def judge_looks(
             judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
-        effect = negated(
-            Estimate(look.mean, look.low, look.high, look.level, look.items, "confidence sequence")
-        )
+        gain = Estimate(look.mean, look.low, look.high, look.level, look.items, "confidence sequence")
         sham = None
         if block in shams:
             arms = {_FULL: ArmScores(full, bounds=(0, 1)), "~": ArmScores(shams[block], bounds=(0, 1))}
-            sham = judge_look(arms, _against_full("~"), Family(margin=margin))
-        no_worse = effect.high < margin
+            sham = judge_look(arms, _against_full("~"), Family("none", margin=margin))
+        no_worse = contrasts.rules_out_loss(gain, margin)
         verdict, note = _in_words(
             contrasts.above_floor(cast(contrasts.Verdict, look.verdict), at_floor=bool(floor)),
             no_worse,
@@ -185,8 +184,8 @@ def judge_looks(
             BlockVerdict(
                 block,
                 verdict,
-                effect,
-                min(1.0, look.p_value * len(blocks)),
+                negated(gain),
+                float(family.corrected([look.p_value])[0]),
                 sham.estimate if sham is not None and sham.estimate.n > 1 else None,
                 no_worse,
                 None,

@@ -8,11 +8,12 @@ margin or more is ruled out at α, *equivalent* where a gain of the margin is to
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pcsuite.contrasts.measuring import Measurement
 from pcsuite.contrasts.scores import Direction
@@ -25,7 +26,7 @@ from pcsuite.stats.sequential import judge_limits
 
 ALPHA = 0.05
 Verdict = Literal["better", "worse", "changed", "no worse", "equivalent", "undecided", "not tested"]
-Correction = Literal["holm", "bh", "none"]
+Correction = Literal["holm", "bh", "bonferroni", "none"]
 Standing = Literal["worse", "no worse", "undecided"]
 
 
@@ -34,7 +35,8 @@ class Family:
     """Contrasts that are judged together, and by which limits."""
 
     correction: Correction = "holm"
-    """``holm``: the chance of even one false finding is held; ``bh``: their expected share is; ``none``: neither."""
+    """``holm``: the chance of even one false finding is held; ``bh``: their expected share is; ``bonferroni``: as Holm,
+    for contrasts that are looked at again and again, each when it comes; ``none``: neither."""
     alpha: float = ALPHA
     margin: float | None = None
     """Smallest loss that matters, in the unit of the score: what *no worse* is about; without it nobody asks."""
@@ -197,10 +199,15 @@ def _no_worse(one: Measurement, family: Family) -> NoWorse | None:
     if one.counted or one.by_labels:
         # Shares of micro-F1 are not bounded as scores are, and labels are few: the limits of the estimate decide.
         gain = one.estimate if better > 0 else negated(one.estimate)
-        shown = gain.low > -margin
-        return NoWorse(shown, shown and gain.high < margin, None, gain)
+        shown = rules_out_loss(gain, margin)
+        return NoWorse(shown, shown and rules_out_loss(negated(gain), margin), None, gain)
     bounds = one.bounds if np.isfinite(one.bounds).all() else None
     return shown_no_worse(better * one.differences, margin=margin, alpha=family.alpha, bounds=bounds)
+
+
+def rules_out_loss(gain: Estimate, margin: float) -> bool:
+    """Whether the limits of a gain (negative: a loss) rule out a loss of ``margin`` or more."""
+    return gain.low > -margin
 
 
 def negated(estimate: Estimate) -> Estimate:
@@ -226,13 +233,23 @@ def corrected_within(
     >>> corrected_within([0.01, 0.04, 0.03], ["a", "a", "b"], correction="bh").round(3).tolist()
     [0.02, 0.04, 0.03]
     """
-    if correction == "none":
-        return np.array(p_values, dtype=np.float64)
-    methods = {"holm": holm, "bh": benjamini_hochberg}
-    if correction not in methods:
-        raise AnalysisError(f"unknown correction '{correction}'", hint="holm, bh or none")
+    if correction not in _METHODS:
+        raise AnalysisError(f"unknown correction '{correction}'", hint=", ".join(_METHODS))
     groups = families if families is not None else [None] * len(p_values)
-    return adjust_within_families(p_values, groups, methods[correction])
+    return adjust_within_families(p_values, groups, _METHODS[correction])
+
+
+def _bonferroni(p_values: ArrayLike) -> FloatArray:
+    values = np.asarray(p_values, dtype=np.float64)
+    return np.asarray(np.minimum(1.0, values * np.isfinite(values).sum()))
+
+
+_METHODS: Mapping[Correction, Callable[[ArrayLike], FloatArray]] = {
+    "holm": holm,
+    "bh": benjamini_hochberg,
+    "bonferroni": _bonferroni,
+    "none": lambda p_values: np.asarray(p_values, dtype=np.float64),
+}
 
 
 def standing(results: Sequence[ContrastResult]) -> Standing:

@@ -183,7 +183,7 @@ class UntilDecided:
             for name, values in zip(("treated", "baseline"), sides, strict=True)
         }
         contrast = Contrast.of("treated", "baseline", better=self._better)
-        family = Family(alpha=section.alpha, margin=section.margin, size=arm.family_size)
+        family = Family("bonferroni", section.alpha, section.margin, size=arm.family_size)
         earlier = None
         if last is not None:
             earlier = Estimate(last.mean, last.low, last.high, last.level, last.items), last.p_value
