@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 from simulation_cells import Cell, family
 
-from pcsuite.analysis.tables.effects import paired_change
+from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.stats.answer_variation import disagreement
 from pcsuite.stats.attribution import attribute
 from pcsuite.stats.bootstrap import (
@@ -198,8 +198,12 @@ def unequal_replicates() -> Iterator[Cell]:
         control, treated = scores(rng, n, (rate, rate), replicates, spread)
         if what == "sign-flip":
             return sign_flip_test(treated - control, rng=rng, permutations=999).p_value <= 0.05
-        change = paired_change(treated, control, rng, replicates=replicates[::-1])
-        return covers(change.delta, 0.0) if what == "coverage" else change.test.p_value <= 0.05
+        arms = {
+            "treated": ArmScores(treated, replicates=replicates[1]),
+            "control": ArmScores(control, replicates=replicates[0]),
+        }
+        (change,) = measure(arms, [Contrast.of("treated", "control")], rng=rng)
+        return covers(change.estimate, 0.0) if what == "coverage" else change.test.p_value <= 0.05
 
     for n in SIZES:
         for replicates in ((1, 10), (3, 10)):

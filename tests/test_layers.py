@@ -19,6 +19,7 @@ ORDER = (
     ("_util",),
     ("registry",),
     ("stats",),  # functions on arrays: they know no profile, no item and no log
+    ("contrasts",),  # which differences hold: arrays and item ids, a family, verdicts
     ("config",),
     ("data",),
     ("prompts",),

@@ -24,9 +24,9 @@ from pcsuite.ablation.verdicts import (
     at_floor,
     find_interactions,
     finite,
-    flip_rate,
     judge_blocks,
     judge_looks,
+    judge_noise,
     suspect_pairs,
 )
 from pcsuite.analysis.alarms import CONSTANT_ITEMS, CONSTANT_SHARE, SHARES
@@ -43,9 +43,9 @@ from pcsuite.runners.pipeline import Work, git_commit
 from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
-from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 FINGERPRINT = "ablation.sha256"
@@ -316,10 +316,7 @@ class _AblationRun:
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
         if AGAIN in scores:
-            drift = finite(scores[AGAIN] - scores[FULL])
-            if len(drift) > 1:
-                noise, noise_p = paired_bootstrap(drift, rng=rng), sign_flip_test(drift, rng=rng).p_value
-                flips = flip_rate(scores[AGAIN], scores[FULL])
+            noise, noise_p, flips = judge_noise(scores[AGAIN], scores[FULL], rng=rng)
         dropped = trim.dropped if trim is not None else ()
         kept = [block.name for block in study.prompt.blocks if block.name not in dropped]
         saved_tokens = saved_usd = 0.0

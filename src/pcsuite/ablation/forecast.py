@@ -18,13 +18,13 @@ from pcsuite.ablation.ablate import FINGERPRINT
 from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
-from pcsuite.ablation.verdicts import ALPHA, POWER, flip_rate
+from pcsuite.ablation.verdicts import POWER, flip_rate
+from pcsuite.contrasts import ALPHA, shown_no_worse
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import ConfigError, require
 from pcsuite.logging.log import ResumeIndex
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.plan import Plan, build_plan
-from pcsuite.stats.equivalence import noninferior_paired
 
 FLIPS = 0.1
 """Share of answers assumed to flip where nothing is known."""
@@ -131,7 +131,8 @@ def _least(passes: Callable[[int], bool], low: int, high: int) -> int:
 
 def _holds(items: int, gains: int, losses: int, margin: float) -> bool:
     deltas = np.concatenate([np.ones(gains), -np.ones(losses), np.zeros(items - gains - losses)])
-    return noninferior_paired(deltas, margin=margin, alpha=ALPHA).verdict == "noninferior"
+    test = shown_no_worse(deltas, margin=margin)
+    return test is not None and test.shown
 
 
 def preview(request: AblationRequest) -> Preview:

@@ -11,6 +11,7 @@ from pcsuite._util.text import counted, figure_text, signed
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
+from pcsuite.contrasts import is_reliable
 from pcsuite.report.wording import join_words, p_text
 
 Tone = Literal["good", "bad", "neutral"]
@@ -145,7 +146,7 @@ def _verdict_metrics(metrics: Metrics) -> list[str]:
 
 def is_significant(record: Record) -> bool:
     """Whether a difference stands after the correction for many comparisons."""
-    return record["p_bh"] is not None and record["p_bh"] < 0.05
+    return is_reliable(record["p_bh"])
 
 
 def least_random(regimes: Iterable[str], temperature: Mapping[str, float]) -> str:

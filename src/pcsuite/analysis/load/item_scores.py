@@ -18,6 +18,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import AnalysisSection
+from pcsuite.contrasts import ArmScores
 from pcsuite.data.items import LABEL_KEYS, Item, task_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
@@ -270,6 +271,34 @@ class ItemScores:
         return (
             ItemValues(cell.items, cell.counts()) if self.is_pooled(key.task, metric) else cell.metric(metric)
         )
+
+    def arm(
+        self,
+        key: CellKey,
+        metric: str,
+        bounds: tuple[float, float] | None = None,
+        *,
+        pooled: bool | None = None,
+        named: bool = False,
+    ) -> ArmScores:
+        """A cell as an arm of a contrast, over every item that it was asked: a metric, or counts that are ``pooled``.
+
+        Counts are pooled where the metric's figure is micro-F1, unless told otherwise. ``bounds`` are the least and
+        largest value of the metric. Items are codes, which only cells of these logs share, or ``named`` by their ids.
+        """
+        cell = self.cells[key]
+        pooled = self.is_pooled(key.task, metric) if pooled is None else pooled
+        values = cell.counts() if pooled else cell.values[metric]
+        items, failed = cell.items, None
+        if len(cell.asked):
+            items, failed, known = cell.asked, cell.failed, values
+            if metric == SCORE and len(cell.unscored):
+                # An answer whose judge could not be read has no score, as a failed call has none.
+                failed = failed + cell.unscored
+            values = np.full((len(items), *known.shape[1:]), np.nan)
+            values[np.searchsorted(items, cell.items)] = known
+        ids = np.array(self.item_names[key.task])[items] if named else items
+        return ArmScores(values, ids, failed, cell.replicates, bounds)
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have, in the same order: treated, then control.
