@@ -6,7 +6,8 @@ from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.efficiency import ABSTENTION
-from pcsuite.report.plots import abstention_figures, draw_figures
+from pcsuite.pages.figures.declare import Facts, draw_figures
+from pcsuite.report.build import figures_of
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 
@@ -27,7 +28,7 @@ def figures(tmp_path_factory):
     ]
     with RunTables([write_log(folder / "a.jsonl", rows)], folder / "tables") as tables:
         analysis = analyse(tables, embeddings="off")
-    return {figure.name: figure for figure in draw_figures(analysis, None)}
+    return {figure.name: figure for figure in figures_of(analysis)}
 
 
 @pytest.mark.slow
@@ -63,7 +64,7 @@ def test_the_least_random_regime_is_the_one_of_lowest_temperature():
         f"{what}_{items}": 2 for what in ("abstained", "answered") for items in ("unanswerable", "answerable")
     }
     rows = [record(name, recall=0.5, misuse=0.5, **counts) for name in temperature]
-    (figure,) = abstention_figures(Table.of(ABSTENTION, rows), None, temperature)
+    (figure,) = draw_figures({"abstention": Table.of(ABSTENTION, rows)}, Facts(temperature))
     assert "under b_cold" in figure.caption
 
 
@@ -75,7 +76,7 @@ def test_abstention_is_a_matrix_for_each_condition():
         "answered_answerable": 6,
     }
     rows = [record("cold", **counts) | {"condition": name} for name in ("C0", "C2", "C10")]
-    (figure,) = abstention_figures(Table.of(ABSTENTION, rows), None, {"cold": 0.0})
+    (figure,) = draw_figures({"abstention": Table.of(ABSTENTION, rows)})
     assert figure.name == "abstain_confusion__t__m"
     for name in ("C0", "C2", "C10"):
         assert f"{name}, unanswerable items that were abstained: 3 of 4" in figure.svg
