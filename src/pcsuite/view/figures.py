@@ -6,9 +6,11 @@ that table are drawn from them. A mark has its numbers in words and leads to the
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -40,7 +42,7 @@ def view_figures(
 
     The model, regime and perturbation are those that the filter fixes, the first of one that it shows as columns.
     """
-    return draw_figures(figure_tables(run, wanted, marks), live=True)
+    return _drawn(figure_tables(run, wanted, marks))
 
 
 def figure_tables(
@@ -66,7 +68,7 @@ def level_figures(run: OpenRun, wanted: Filter, levels: Iterable[Mapping[str, An
     for level in list(levels)[:MOST_CONDITIONS]:
         estimate = Estimate(level["value"], level["low"], level["high"], n=level["n"])
         rows.append(_record(run, wanted, "score", estimate, level["name"]))
-    return draw_figures({"summary_by_condition": rows}, live=True)
+    return _drawn({"summary_by_condition": rows})
 
 
 def head_to_head_figures(
@@ -78,7 +80,17 @@ def head_to_head_figures(
         {**common, "x": point["x"], "y": point["y"], "n_items": point["n"], "url": f"#point-{index}"}
         for index, point in enumerate(points)
     ]
-    return draw_figures({"head_to_head": rows}, live=True)
+    return _drawn({"head_to_head": rows})
+
+
+def _drawn(tables: Mapping[str, Sequence[Record]]) -> list[Figure]:
+    return _drawn_once(json.dumps(tables))
+
+
+@lru_cache(maxsize=32)
+def _drawn_once(tables: str) -> list[Figure]:
+    """The live figures of tables that are written as JSON: drawing takes longer than asking for the values again."""
+    return draw_figures(json.loads(tables), live=True)
 
 
 class _TableBuilder:
@@ -157,7 +169,7 @@ class _TableBuilder:
         if len(rows) < 2:
             return []
         front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
-        return [{**row, "on_pareto_front": on} for row, on in zip(rows, front, strict=True)]
+        return [{**row, "on_pareto_front": bool(on)} for row, on in zip(rows, front, strict=True)]
 
     def drops(self) -> list[Record]:
         """Score lost under each perturbation, clean less perturbed on the same items."""
