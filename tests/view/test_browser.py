@@ -203,8 +203,8 @@ def test_hidden_series_are_in_the_address(browser, site):
         "!window.old && document.querySelector('#ladder_by_size [data-hides]')?.getAttribute('aria-pressed') === 'false'",
     )
     shown = "[...document.querySelectorAll('#ladder_by_size [data-series=\"{}\"]')].map(g => getComputedStyle(g).display)"
-    # the line of intervals and a mark for each of two conditions
-    assert browser.run(shown.format(0)) == ["none"] * 3
+    # the line of intervals and the marks
+    assert browser.run(shown.format(0)) == ["none"] * 2
     assert "none" not in browser.run(shown.format(1))
 
 
@@ -293,7 +293,7 @@ def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, si
 @pytest.mark.parametrize(
     "path",
     ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/prompt/agnews_json/i03", "/run/first/operators",
-     "/run/first/scatter", "/run/first/figures", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
+     "/run/first/scatter", "/run/first/figures", "/run/models/figures", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
 )  # fmt: skip
 def test_axe_finds_no_serious_fault(browser, site, path):
     rules = os.environ.get("PCS_AXE")

@@ -100,12 +100,14 @@ def test_marks_of_a_live_figure_lead_where_their_rows_say(declared):
     figure("x__<task>", "k", "X", table="things")(draw_models)
     rows = [{**row, "url": f"/items/{row['model']}"} for row in ROWS if row["task"] == "b"]
     (live,) = draw_figures({"things": rows}, live=True)
-    assert re.findall(r'data-says="(.*?):.*?href="(.*?)"', live.svg) == [
+    assert re.findall(r'<a data-says="(.*?):.*?href="(.*?)"', live.svg) == [
         ("C10, m, hot", "/items/m"),
         ("C2, n, cold", "/items/n"),
     ]
-    # one series has no legend, so nothing to hide
     assert live.svg.count("data-hides") == 2
+    # one series has no legend, so nothing to hide
+    (alone,) = draw_figures({"things": rows[:1]}, live=True)
+    assert "data-hides" not in alone.svg
 
 
 def test_names_and_functions_of_figures_are_each_their_own():

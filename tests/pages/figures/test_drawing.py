@@ -29,21 +29,25 @@ def row_of(value, low, high):
 
 def test_tooltips_say_value_interval_and_items_and_undefined_points_are_left_out():
     tips = Tips()
-    rows = [row_of(0.5, 0.4, 0.6) | {"cost_n": 1234}, row_of(None, None, None), row_of(-0.001, None, None)]
+    rows = [
+        row_of(0.5, 0.4, 0.6) | {"cost_n": 1234, "url": "/c0"},
+        row_of(None, None, None),
+        row_of(-0.001, None, None),
+    ]
     with drawing.style():
         _, axes = drawing.blank()
         draw_points(axes, tips, [0, 1, 2], rows, "cost", ["C0", "C1", "C2"], name="m", index=9)
-        interval, *marks = axes.lines
-    assert [part.text for part in tips.parts.values()] == [
-        "",
-        "C0: 0.50 [0.40, 0.60] on 1,234 items",
-        "C2: 0.00",
-    ]
-    assert [line.get_gid() for line in (interval, *marks)] == list(tips.parts)
+        interval, points = axes.lines
+    assert [interval.get_gid(), points.get_gid()] == list(tips.parts)
+    assert tips.parts[points.get_gid()].marks == (
+        ("C0: 0.50 [0.40, 0.60] on 1,234 items", "/c0"),
+        ("C2: 0.00", None),
+    )
+    assert points.get_xydata().tolist() == [[0, 0.5], [2, -0.001]]
     assert interval.get_ydata()[:2].tolist() == [0.4, 0.6]
-    assert [line.get_label() for line in marks] == ["m", "_child2"]
+    assert points.get_label() == "m"
     # the tenth series has the colour and the marker of the second
-    assert {(line.get_color(), line.get_marker()) for line in marks} == {("#d9772b", "s")}
+    assert (points.get_color(), points.get_marker()) == ("#d9772b", "s")
 
 
 def test_control_characters_of_names_are_written_out():

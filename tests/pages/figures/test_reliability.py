@@ -1,57 +1,8 @@
-"""Figures: what they are named, what they leave out, which regime they show."""
+"""Figures of reliability: what they show, what they leave out, which regime they are of."""
 
-import pytest
-
-from pcsuite.analysis.analyse import analyse
-from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.efficiency import ABSTENTION
 from pcsuite.pages.figures.declare import Facts, draw_figures
-from pcsuite.report.build import figures_of
-from support.synthetic_log import Design, design_rows, make_row, write_log
-
-
-@pytest.fixture(scope="module")
-def figures(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("figures")
-    models = {"small": ("fam", "135M"), "large": ("fam", "7B")}
-    rows = list(design_rows(Design(items=6, models=models, conditions=("C0", "C3", "C6"))))
-    rows += [
-        make_row(item=f"p{k}", model="small", size="135M", condition="C3", perturbation=kind, score=score)
-        for k in range(4)
-        for kind, score in (("none", 1.0), ("reorder", 0.0))
-    ]
-    rows += [
-        make_row(task="fever_json", item=f"{k}", condition=c, metrics={"unsupported_rate": 0.5})
-        for k in range(4)
-        for c in ("C3", "C7")
-    ]
-    with RunTables([write_log(folder / "a.jsonl", rows)], folder / "tables") as tables:
-        analysis = analyse(tables, embeddings="off")
-    return {figure.name: figure for figure in figures_of(analysis)}
-
-
-@pytest.mark.slow
-def test_every_kind_is_drawn_by_its_contract_name(figures):
-    assert {
-        "perf_condition_ladder__agnews_json__small",
-        "entropy_vs_condition__agnews_json__large",
-        "variance_decomposition__agnews_json__small",
-        "pareto_accuracy_tokens__agnews_json__grid",
-        "cost_per_correct__agnews_json__grid",
-        "robustness_drop__agnews_json__grid",
-        "robustness_worst_case__agnews_json__grid",
-        "perf_condition_ladder__agnews_json__grid",
-        "interaction_condition_size__agnews_json",
-        "unsupported_rate__fever_json__m1",
-        "operator_attribution__agnews_json__small",
-    } <= set(figures)
-    assert not [name for name in figures if name.startswith("abstain_confusion")]
-
-
-def test_captions_and_tooltips_name_what_is_shown(figures):
-    assert "Retrieval is on in C7 (shaded)" in figures["unsupported_rate__fever_json__m1"].caption
-    assert "<title>C3, reorder, D0: 1.00" in figures["robustness_drop__agnews_json__grid"].svg
 
 
 def record(decoding, **values):
@@ -82,3 +33,28 @@ def test_abstention_is_a_matrix_for_each_condition():
         assert f"{name}, unanswerable items that were abstained: 3 of 4" in figure.svg
         assert f"{name}, answerable items that were answered: 6 of 6" in figure.svg
     assert "75%" in figure.svg
+
+
+def test_the_worst_case_stands_beside_the_clean_score():
+    row = {
+        "worst_attack": "injection", "attacks": 2, "clean": 1.0, "clean_low": 0.9, "clean_high": 1.0,
+        "worst": 0.25, "worst_low": 0.1, "worst_high": 0.5,
+    }  # fmt: skip
+    rows = [record(name, **row) for name in ("cold", "hot")]
+    (figure,) = draw_figures({"robustness_worst_case": rows}, Facts({"cold": 0.0, "hot": 1.0}))
+    assert figure.name == "robustness_worst_case__t__grid"
+    assert "<title>C0, clean prompts, no attack: 1.00 [0.90, 1.00]</title>" in figure.svg
+    assert "<title>C0, worst attack, injection: 0.25 [0.10, 0.50]</title>" in figure.svg
+    assert "t under cold" in figure.caption
+    assert "over 2 attacks" in figure.caption
+
+
+def test_entropy_is_left_out_where_rows_have_disagreement_alone():
+    row = record("hot", disagreement=0.5, disagreement_low=0.25, disagreement_high=0.75)
+    (alone,) = draw_figures({"entropy_by_condition": [row]})
+    assert "corrected" not in alone.svg
+    assert ": the chance that two replicates disagree, means" in alone.caption
+    (both,) = draw_figures({"entropy_by_condition": [row | {"entropy_normalised": 0.75}]})
+    assert "corrected" in both.svg
+    assert "bias-corrected entropy and the chance" in both.caption
+    assert "<title>C0, hot: 0.75</title>" in both.svg

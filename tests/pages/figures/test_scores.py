@@ -16,12 +16,6 @@ def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("grid")
     models = {"s": ("fam", "7B"), "m": ("fam", "24B"), "api": ("gpt", "frontier")}
     rows = list(design_rows(Design(items=8, models=models, conditions=("C0", "C3", "C6"))))
-    rows += [
-        make_row(item=f"p{k}", model="s", size="7B", condition=condition, perturbation=kind, score=score)
-        for k in range(6)
-        for condition in ("C0", "C3")
-        for kind, score in (("none", 1.0), ("reorder", 0.5), ("injection", 0.0))
-    ]
     with RunTables([write_log(folder / "a.jsonl", rows)], folder / "tables") as loaded:
         return analyse(loaded, embeddings="off").tables
 
@@ -66,15 +60,6 @@ def test_the_interaction_is_the_effect_by_size_and_regime(tables):
         words = f"{row['effect']:.2f} [{row['effect_low']:.2f}, {row['effect_high']:.2f}]"
         assert f"<title>{condition} at {level}, {regime}: {words}" in figure.svg
     assert "against C0" in figure.caption
-
-
-def test_the_worst_case_stands_beside_the_clean_score(tables):
-    temperature = {"D0": 0.0, "D1": 0.7}
-    worst = {"robustness_worst_case": tables["robustness_worst_case"]}
-    figure = drawn(worst, "worst_case", temperature=temperature)
-    assert figure.name == "robustness_worst_case__agnews_json__grid"
-    assert "<title>C3, clean prompts, no attack: 1.00" in figure.svg
-    assert "<title>C3, worst attack, injection: 0.00" in figure.svg
 
 
 def test_the_least_random_regime_is_the_one_of_lowest_temperature():

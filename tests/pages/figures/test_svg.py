@@ -6,21 +6,22 @@ import re
 import pytest
 
 from pcsuite.pages.figures import drawing, svg
-from pcsuite.pages.figures.svg import Tips, page_svg
+from pcsuite.pages.figures.svg import Mark, Tips, page_svg
 
 
 @pytest.fixture
 def drawn():
-    """Two series, the second with a link, and their names in a legend."""
+    """A bar, a series of two points of which one has a link, the line between them, and their names in a legend."""
     tips = Tips()
     with drawing.style():
         figure, axes = drawing.blank()
         axes.set_title('a "title" & style="fill"')
-        axes.plot([0], [0.5], marker="o", label="one", gid=tips.mark("C0 <b>: 0.50", series="one"))
-        url = "/run/a?sort=score%3AC1&task=t"
-        axes.plot([1], [0.7], marker="s", label="two", gid=tips.mark("C1: 0.70", url=url, series="two"))
-        axes.plot([0, 1], [0.5, 0.7], gid=tips.part("two"))
-        for text, name in zip(axes.legend().get_texts(), ("one", "two"), strict=True):
+        (bar,) = axes.bar([0], [0.5], label="one").patches
+        bar.set_gid(tips.mark("C0 <b>: 0.50", series="one"))
+        marks = [Mark("C1: 0.70", "/run/a?sort=score%3AC1&task=t"), Mark("C2: 0.90")]
+        axes.plot([1, 2], [0.7, 0.9], marker="s", linestyle="none", label="two", gid=tips.marks(marks, "two"))
+        axes.plot([1, 2], [0.7, 0.9], gid=tips.part("two"))
+        for text, name in zip(axes.legend().get_texts(), ("two", "one"), strict=True):
             text.set_gid(tips.legend_name(name))
         return drawing.paint(figure, bitmap=False).svg(), tips
 
@@ -28,7 +29,7 @@ def drawn():
 def test_a_still_figure_has_tooltips_and_the_pages_ink(drawn):
     text = page_svg(drawn[0], "name", 'a "caption"', drawn[1])
     assert text.startswith('<svg role="img" aria-label="a &quot;caption&quot;"')
-    assert re.findall("<title>(.*?)</title>", text) == ["C0 &lt;b&gt;: 0.50", "C1: 0.70"]
+    assert re.findall("<title>(.*?)</title>", text) == ["C0 &lt;b&gt;: 0.50", "C1: 0.70", "C2: 0.90"]
     assert "currentColor" in text
     assert "var(--line)" in text
     assert "<?xml" not in text
@@ -42,14 +43,12 @@ def test_a_still_figure_has_tooltips_and_the_pages_ink(drawn):
 def test_a_live_figure_has_links_and_names_that_hide_their_series(drawn):
     text = page_svg(drawn[0], "name", "caption", drawn[1], live=True)
     assert text.startswith('<svg role="group"')
-    assert re.findall(r'<g id="name--part0" data-series="0" data-says="(.*?)"', text) == [
-        "C0 &lt;b&gt;: 0.50"
+    assert re.findall(r'data-says="(.*?)"', text) == ["C0 &lt;b&gt;: 0.50", "C1: 0.70", "C2: 0.90"]
+    assert re.findall(r'<a data-says="(.*?)" .*? href="(.*?)"><use [^>]*/></a>', text) == [
+        ("C1: 0.70", "/run/a?sort=score%3AC1&amp;task=t")
     ]
-    assert re.findall(r'<a id="name--part1" data-series="1" .*? href="(.*?)"', text) == [
-        "/run/a?sort=score%3AC1&amp;task=t"
-    ]
-    assert '<g id="name--part2" data-series="1">' in text
-    assert re.findall(r'data-hides="(\d)" role="button" tabindex="0" aria-pressed="true"', text) == ["0", "1"]
+    assert re.findall(r'id="name--part(\d)" data-series="(\d)"', text) == [("0", "0"), ("1", "1"), ("2", "1")]
+    assert re.findall(r'data-hides="(\d)" role="button" tabindex="0" aria-pressed="true"', text) == ["1", "0"]
     assert "<title>" not in text
 
 

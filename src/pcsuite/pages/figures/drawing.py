@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.text import interval_text, visible
 from pcsuite.errors import require
-from pcsuite.pages.figures.svg import Tips
+from pcsuite.pages.figures.svg import Mark, Tips
 from pcsuite.pages.palette import INK, LINE, MUTED, SERIES
 
 if TYPE_CHECKING:
@@ -226,24 +226,33 @@ def draw_points(
     of items that the tooltip tells.
     """
     colour = series_colour(index)
-    points = [(row[metric], row.get(f"{metric}_low"), row.get(f"{metric}_high")) for row in rows]
+    ends = [(row.get(f"{metric}_low"), row.get(f"{metric}_high")) for row in rows]
+    known = [
+        (position, row[metric], low, high, row, label)
+        for position, row, (low, high), label in zip(positions, rows, ends, labels, strict=True)
+        if row[metric] is not None
+    ]
     reach: list[tuple[float, float]] = []
-    for position, (value, low, high) in zip(positions, points, strict=True):
-        if value is not None and low is not None and high is not None:
+    for position, _, low, high, *_ in known:
+        if low is not None and high is not None:
             reach += [(position, low), (position, high), (math.nan, math.nan)]
     if reach:
-        part = tips.part(name)
-        axes.plot(*zip(*reach, strict=True), color=colour, linewidth=1.8, solid_capstyle="round", gid=part)
-    legend_name: str | None = name
-    look = {"marker": MARKERS[index % len(MARKERS)], "color": colour, "markersize": 6.5, "linestyle": "none"}
-    for position, point, row, label in zip(positions, points, rows, labels, strict=True):
-        if point[0] is not None:
-            n = row.get(f"{metric}_n")
-            items = "" if n is None else f" on {n:,} item{'' if n == 1 else 's'}"
-            words = f"{label}: {interval_text(*point, digits)}{items}"
-            tip = tips.mark(words, url=row.get("url"), series=name)
-            axes.plot([position], [point[0]], **look, label=legend_name, gid=tip)
-            legend_name = None
+        look = {"color": colour, "linewidth": 1.8, "solid_capstyle": "round"}
+        axes.plot(*zip(*reach, strict=True), **look, gid=tips.part(name))
+    marks = []
+    for _, value, low, high, row, label in known:
+        n = row.get(f"{metric}_n")
+        items = "" if n is None else f" on {n:,} item{'' if n == 1 else 's'}"
+        marks.append(Mark(f"{label}: {interval_text(value, low, high, digits)}{items}", row.get("url")))
+    if marks:
+        look = {
+            "marker": MARKERS[index % len(MARKERS)],
+            "color": colour,
+            "markersize": 6.5,
+            "linestyle": "none",
+        }
+        x, y, *_ = zip(*known, strict=True)
+        axes.plot(x, y, **look, label=name, gid=tips.marks(marks, name))
 
 
 def series_colour(index: int) -> str:

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pcsuite._util.text import visible
 from pcsuite.pages.palette import INK, LINE, MUTED
 
 
+class Mark(NamedTuple):
+    """What a mark says when it is pointed at, and the address that it leads to."""
+
+    text: str
+    url: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is known of one artist: its tooltip, where it leads, and the series that it belongs to or names."""
+    """What is known of an artist: the series that it belongs to or names, and its marks, one for each point."""
 
     series: int | None
-    text: str = ""
-    url: str | None = None
+    marks: Sequence[Mark] = ()
     names_series: bool = False
 
 
@@ -33,8 +41,13 @@ class Tips:
     """Names of series, in the order in which they were first drawn."""
 
     def mark(self, text: str, *, url: str | None = None, series: str | None = None) -> str:
-        """A mark with a tooltip, the address that it leads to, and its series."""
-        return self._add(Part(self._number(series), visible(text), url))
+        """An artist that is one mark, with its tooltip, the address that it leads to, and its series."""
+        return self.marks([Mark(text, url)], series)
+
+    def marks(self, marks: Sequence[Mark], series: str | None) -> str:
+        """An artist of several points, a mark each."""
+        shown = tuple(mark._replace(text=visible(mark.text)) for mark in marks)
+        return self._add(Part(self._number(series), shown))
 
     def part(self, series: str) -> str:
         """A line that belongs to a series."""
@@ -67,13 +80,12 @@ def page_svg(svg: str, name: str, label: str, tips: Tips, *, live: bool = False)
     body = re.sub(r'(<[^<>]*?) style="([^"]*)"', lambda match: match[1] + _as_attributes(match[2]), body)
     body = body.replace(INK, "currentColor").replace(LINE, "var(--line)").replace(MUTED, "var(--muted)")
 
-    def opened(match: re.Match[str]) -> str:
-        key = match[2]
-        tag, attributes, title = _opening(tips.parts[key], live)
-        return f'{match[1]}<{tag} id="{key}"{attributes}>{title}{match[3]}{match[1]}</{tag}>'
-
     # matplotlib indents, so a group ends at the first closing tag that is indented as far as its opening one.
-    body = re.sub(r'(?ms)^( *)<g id="(part\d+)">(.*?)^\1</g>', opened, body)
+    body = re.sub(
+        r'(?ms)^( *)<g id="(part\d+)">(.*?)^\1</g>',
+        lambda match: f"{match[1]}{_part_group(match[2], tips.parts[match[2]], match[3], live)}",
+        body,
+    )
     # All figures of a page share one space of ids: each has its own prefix in it.
     body = re.sub(r'\bid="([^"]+)"', rf'id="{name}--\1"', body)
     body = re.sub(r'(xlink:href="#|url\(#)([^")]+)', rf"\1{name}--\2", body)
@@ -84,19 +96,32 @@ def page_svg(svg: str, name: str, label: str, tips: Tips, *, live: bool = False)
     return head + body.removeprefix("<svg ")
 
 
-def _opening(part: Part, live: bool) -> tuple[str, str, str]:
-    """Tag, further attributes and title of an artist's group."""
-    text = html.escape(part.text)
+def _part_group(key: str, part: Part, content: str, live: bool) -> str:
+    """The group of an artist with what is known of it."""
+    attributes = ""
+    if live and part.names_series:
+        attributes = f' data-hides="{part.series}" role="button" tabindex="0" aria-pressed="true"'
+    elif live and part.series is not None:
+        attributes = f' data-series="{part.series}"'
+    # Points are references to the shape of their marker, in the order in which they were given; a bar is the shape.
+    points = re.findall(r"<use [^>]*/>", content)
+    if part.marks and points:
+        wrapped = (_wrapped(*pair, live) for pair in zip(part.marks, points, strict=True))
+        content = re.sub(r"<use [^>]*/>", lambda _: next(wrapped), content)
+    elif part.marks:
+        content = _wrapped(part.marks[0], content, live)
+    return f'<g id="{key}"{attributes}>{content}</g>'
+
+
+def _wrapped(mark: Mark, shape: str, live: bool) -> str:
+    """A shape with its tooltip, and as a link where the page has a script that shows them."""
+    text = html.escape(mark.text)
     if not live:
-        return "g", "", f"<title>{text}</title>" if text else ""
-    if part.names_series:
-        return "g", f' data-hides="{part.series}" role="button" tabindex="0" aria-pressed="true"', ""
-    attributes = "" if part.series is None else f' data-series="{part.series}"'
-    if text:
-        attributes += f' data-says="{text}" aria-label="{text}"'
-    if part.url is None:
-        return "g", attributes, ""
-    return "a", f'{attributes} href="{html.escape(part.url)}"', ""
+        return f"<g><title>{text}</title>{shape}</g>"
+    says = f'data-says="{text}" aria-label="{text}"'
+    if mark.url is None:
+        return f"<g {says}>{shape}</g>"
+    return f'<a {says} href="{html.escape(mark.url)}">{shape}</a>'
 
 
 def _as_attributes(css: str) -> str:
