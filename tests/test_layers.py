@@ -31,6 +31,7 @@ ORDER = (
     ("programs",),
     ("logging",),
     ("analysis",),
+    ("pages",),  # what report, view and the other pages are built of: palette, figures
     ("report",),
     ("runners",),  # joins all of the above
     ("ablation",),  # a prompt as a task and its arms as conditions, run and judged
