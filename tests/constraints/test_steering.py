@@ -34,7 +34,7 @@ def test_what_no_grammar_says_is_refused_in_the_backends_name():
     with pytest.raises(
         ConstraintUnavailableError, match="^constraint backend 'guidance_cfg': this regex cannot"
     ):
-        CONSTRAINTS.get("guidance_cfg")().grammar(Constraint("regex", "(unclosed"))
+        CONSTRAINTS.get("guidance_cfg")().grammar(Constraint("regex", "(unclosed"), None)
 
 
 @pytest.mark.model

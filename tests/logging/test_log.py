@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pcsuite.errors import RunLockedError
 from pcsuite.integrations.promptbench.attacks import AttackStore
-from pcsuite.logging.labels import check_path, labels_path, sample_path
 from pcsuite.logging.log import (
     LoggedScores,
     ResumeIndex,
@@ -19,6 +18,7 @@ from pcsuite.logging.log import (
     read_prompts,
 )
 from pcsuite.logging.manifest import RunManifest, write_manifest
+from pcsuite.logging.segments import Beside
 from support.rows import make_row
 
 
@@ -176,7 +176,11 @@ def test_what_lies_beside_a_log_is_set_aside_with_it(paths):
         with RunLog(paths, overwrite=True) as log:
             log.append(make_row(item="old"), "old prompt")
         write_manifest(paths.log, RunManifest())
-        for path in (labels_path(paths.log), sample_path(paths.log), check_path(paths.log)):
+        for path in (
+            Beside.LABELS.of(paths.log),
+            Beside.JUDGE_SAMPLE.of(paths.log),
+            Beside.JUDGE_CHECK.of(paths.log),
+        ):
             path.write_text("{}")
     left = {path.name.removeprefix(paths.log.stem) for path in paths.log.parent.iterdir()}
     endings = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.commands import FILE, options
 from pcsuite.errors import ConfigError, Exit, LogError
-from pcsuite.logging.labels import Labels, labels_path, read_sample, sheet_csv, write_sample
+from pcsuite.logging.labels import Labels, read_sample, sheet_csv, write_sample
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.segments import Beside
@@ -119,7 +119,7 @@ def _check(args: argparse.Namespace) -> int:
     for record in found.check.records:
         print(_line(record))
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
-    print(f"labels  {labels_path(log)}")
+    print(f"labels  {Beside.LABELS.of(log)}")
     print(f"saved   {found.path}")
     few = [task for task, judge in found.check.tasks.items() if judge.labels < FEWEST_LABELLED]
     if few:

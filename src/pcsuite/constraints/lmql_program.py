@@ -26,7 +26,6 @@ from pcsuite.constraints._steering import (
     TokenLimitReached,
     cannot_enforce,
     llguidance_tokenizer,
-    refuse_uncompilable,
 )
 from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
@@ -53,10 +52,7 @@ class LmqlBackend(LocalHfBackend):
         a ``ConstraintUnavailableError``, any failure of LMQL an ``EngineError``.
         """
         model = self.steered(adapter)
-        grammar = None
-        if not constraint.program:
-            grammar = self.grammar(constraint)
-            refuse_uncompilable(grammar, model, constraint, self.name)
+        grammar = None if constraint.program else self.grammar(constraint, model)
         code = constraint.program or '"[ANSWER]" where CONFORMS(ANSWER)'
         return model.run_alone(lambda: self._run(SteeredAnswer(model, request), code, grammar)).result()
 

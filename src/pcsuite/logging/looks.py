@@ -60,18 +60,13 @@ class Look(msgspec.Struct, frozen=True):
         return ArmKey(self.task, self.model, self.decoding, self.condition, self.baseline)
 
 
-def looks_path(log: Path) -> Path:
-    """``<run>.looks.ndjson`` beside the log ``<run>.jsonl``."""
-    return Beside.LOOKS.of(log)
-
-
 def read_looks(log: Path) -> list[Look]:
     """The looks of a run in the order they were taken; none where it took none.
 
     A line that is torn (the last, after a kill) is passed over: what it said is worked out again.
     """
     found = []
-    for line in read_lines(looks_path(log)):
+    for line in read_lines(Beside.LOOKS.of(log)):
         try:
             found.append(msgspec.json.decode(line, type=Look))
         except msgspec.MsgspecError:
@@ -89,9 +84,9 @@ class LooksFile:
 
     def __init__(self, log: Path, *, fresh: bool) -> None:
         """Open the file of a ``log``; those of an earlier run that has been set aside (``fresh``) are set aside too."""
-        path = looks_path(log)
+        path = Beside.LOOKS.of(log)
         if fresh and path.exists():
-            path.rename(next_free(lambda number: looks_path(log.with_suffix(f".old-{number}.jsonl"))))
+            path.rename(next_free(lambda number: Beside.LOOKS.of(log.with_suffix(f".old-{number}.jsonl"))))
         self.earlier = read_looks(log)
         self._file = AppendFile(path)
 

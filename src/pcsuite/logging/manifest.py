@@ -216,11 +216,6 @@ class MergedManifest(RunManifest):
     """Manifests that could not be read."""
 
 
-def manifest_path(log: Path) -> Path:
-    """``<run>.manifest.json`` beside the log ``<run>.jsonl``."""
-    return Beside.MANIFEST.of(log)
-
-
 def write_manifest(log: Path, manifest: RunManifest) -> None:
     """Write the manifest of a log, whole or not at all, in place of an earlier one.
 
@@ -228,9 +223,9 @@ def write_manifest(log: Path, manifest: RunManifest) -> None:
     """
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
     with write_errors(
-        LogError, manifest_path(log), "see to space and permissions, and run the same command again"
+        LogError, Beside.MANIFEST.of(log), "see to space and permissions, and run the same command again"
     ):
-        replace_atomically(manifest_path(log), text + b"\n")
+        replace_atomically(Beside.MANIFEST.of(log), text + b"\n")
 
 
 def read_manifest(log: Path) -> RunManifest | None:
@@ -238,7 +233,7 @@ def read_manifest(log: Path) -> RunManifest | None:
 
     Raises :class:`LogError` where the file is there and cannot be read.
     """
-    path = manifest_path(log)
+    path = Beside.MANIFEST.of(log)
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except FileNotFoundError:
@@ -258,7 +253,7 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
             found = read_manifest(log)
         except LogError as error:
             # By its name alone: what is published names no folder of the author's machine.
-            said = f"{manifest_path(log).name} could not be read ({error.__cause__})"
+            said = f"{Beside.MANIFEST.of(log).name} could not be read ({error.__cause__})"
             merged.problems.append(f"{said}; titles and sources are missing.")
             continue
         if found is not None:
