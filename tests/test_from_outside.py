@@ -217,8 +217,9 @@ def test_a_provider_of_a_known_wire_is_its_entry_in_the_providers_file(fork):
     assert {(row["model"]["provider"], row["model"]["size"]) for row in rows} == {("acme", "7B")}
 
 
-def test_the_simulated_effect_of_an_operator_in_the_operators_file_shows_in_the_scores(fork):
+def test_an_operator_in_the_operators_file_is_known_to_scores_verdicts_and_the_search(fork):
     tone = {"type": "rule", "template": "Tone:\n- Calm.", "simulated": {"effect": 60.0}}
+    tone |= {"structure": "rules", "searched": True}
     add_definition(fork, "operators_v1.yaml", "operators", TONE=tone)
     add_definition(fork, "conditions_v1.yaml", "conditions", CALM=["TONE"])
     # Without the operator every answer is wrong, with it every answer is right: the logits are -30 and +30.
@@ -228,3 +229,15 @@ def test_the_simulated_effect_of_an_operator_in_the_operators_file_shows_in_the_
     pcsuite(fork, "run", "--quiet")
     scores = {(row["condition"]["id"], row["metrics"]["task_score"]) for row in logged_rows(fork)}
     assert scores == {("C0", 0.0), ("CALM", 1.0)}
+    manifest = json.loads((fork / "outputs" / "runs" / "t.manifest.json").read_text())
+    assert manifest["operator_work"] == {"TONE": "rules"}
+    pcsuite(fork, "report")
+    with (fork / "outputs" / "tables" / "hypotheses.csv").open(encoding="utf-8", newline="") as table:
+        first = next(csv.DictReader(table))
+    assert (first["id"], first["verdict"], first["effect"]) == ("H1", "supported", "1")
+    assert first["evidence"].startswith("TONE supported: score +1.000")
+    asked = (
+        "from pcsuite.config.load import load_suite; print(load_suite('quickstart').searched_operators()[-1])"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], cwd=fork, capture_output=True, text=True, check=True)
+    assert done.stdout == "TONE\n"

@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from pcsuite.analysis.load.item_scores import item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.twins import (
     CONSTRAINT,
-    LOOP,
+    SEARCH_LOOP,
     condition_pairs,
     constraints,
+    doing,
     free_twin,
     ladder,
     operator_pairs,
@@ -32,7 +35,7 @@ def twin_of(scores, condition, dropped, model="m1"):
 
 def test_a_twin_lacks_only_what_is_dropped(scores):
     assert twin_of(scores, "C6", constraints(OPERATORS["C6"])) == ("m1", "C4")
-    assert twin_of(scores, "C7", {LOOP}) == ("m1", "C3")
+    assert twin_of(scores, "C7", {"REACT_LOOP"}) == ("m1", "C3")
 
 
 def test_without_something_to_drop_or_in_another_group_there_is_none(scores):
@@ -69,7 +72,7 @@ def test_every_operator_that_has_a_twin(scores):
     assert found == {
         "VERIFIER": [("C4", "C3", "m1")],
         CONSTRAINT: [("C6", "C4", "m1")],
-        LOOP: [("C7", "C3", "m1")],
+        "REACT_LOOP": [("C7", "C3", "m1")],
     }
 
 
@@ -110,6 +113,19 @@ LADDER = {
 )
 def test_the_ladder_is_the_one_chain_of_conditions_that_build_on_one_another(beside, found):
     assert ladder(LADDER | beside) == found
+
+
+def test_a_program_of_ones_own_stands_beside_the_ladder():
+    beside = {"LOOPED": [*LADDER["C4"], "MY_LOOP"]}
+    assert ladder(LADDER | beside) == (*LADDER, "LOOPED")
+    assert ladder(LADDER | beside, {"MY_LOOP": "program"}) == tuple(LADDER)
+
+
+def test_what_operators_do_is_said_by_the_manifest_or_the_suite(scores):
+    names = ("MY_LOOP", "REACT_LOOP", "RETRY_ON_FAIL")
+    assert doing(scores, names, SEARCH_LOOP) == ["REACT_LOOP"]
+    told = replace(scores, operator_work={"MY_LOOP": "react"})
+    assert doing(told, names, SEARCH_LOOP) == ["MY_LOOP", "REACT_LOOP"]
 
 
 def test_a_factorial_and_single_conditions_have_no_ladder():

@@ -1,6 +1,6 @@
 """Conditions that differ in one thing only: the same operators without a constraint, a loop, retries or any other.
 
-A log has operators by name; what type each is, the run's manifest says (``types``), else the suite's own operators.
+A log has operators by name; what type each is and what it does, the run's manifest says, else the suite's operators.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
-from pcsuite.config.bundled import operator_type
+from pcsuite.config.bundled import operator_type, operator_work
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 
-LOOP = "REACT_LOOP"
-LOOP_ALONE = "REVISE_LOOP"
+SEARCH_LOOP = "react"
+LOOP_ALONE = "revise"
 """The loop without search, which tells going round again from looking things up."""
-RETRY = "RETRY_ON_FAIL"
+RETRY = "retry"
 CONSTRAINT = "decoding constraint"
 """Stands for every operator that restricts decoding: which of them a task uses depends on what it provides for."""
 
@@ -31,7 +31,16 @@ class CellPair(NamedTuple):
 
 def constraints(operators: Iterable[str], types: Mapping[str, str] | None = None) -> set[str]:
     """The operators of a bundle that restrict decoding."""
-    return {name for name in operators if ((types or {}).get(name) or operator_type(name)) == "constraint"}
+    return {name for name in operators if _type(name, types) == "constraint"}
+
+
+def _type(name: str, types: Mapping[str, str] | None) -> str | None:
+    return (types or {}).get(name) or operator_type(name)
+
+
+def doing(scores: ItemScores, operators: Iterable[str], work: str) -> list[str]:
+    """Those of some operators that do a work: run a program (``react``) or give a structure (``schema``)."""
+    return [name for name in operators if (scores.operator_work.get(name) or operator_work(name)) == work]
 
 
 def twin_without(
@@ -106,10 +115,10 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
     >>> ladder({"C0": [], "C1": ["ROLE"], "C6": ["ROLE", "TYPE_CONSTRAIN"], "C2": ["ROLE", "GOAL"], "B": ["GOAL"]})
     ('C0', 'C1', 'C2')
     """
-    aside = {LOOP, LOOP_ALONE, RETRY, COMPILED_OPERATOR}
     steps: dict[frozenset[str], str] = {}
     for name, operators in bundles.items():
-        if not aside & set(operators) and not constraints(operators, types):
+        aside = any(_type(operator, types) in ("constraint", "program") for operator in operators)
+        if not aside and COMPILED_OPERATOR not in operators:
             steps.setdefault(frozenset(operators), name)
     longest: dict[frozenset[str], tuple[tuple[str, ...], int]] = {}
     """By bundle: the longest chain that ends in it, and how many there are of that length."""

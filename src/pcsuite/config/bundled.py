@@ -81,6 +81,41 @@ def _metrics_file() -> tuple[Mapping[str, Any], Mapping[str, MetricSpec]]:
     return source.data["metrics"], source.parse(MetricsFile).metrics
 
 
+def searched_operators(operators: Mapping[str, OperatorSpec] | None = None) -> tuple[str, ...]:
+    """Operators that the method ``blocks`` searches over where a profile names none; those of the suite come first.
+
+    >>> searched_operators()[:3]
+    ('ROLE', 'GOAL', 'CONSTRAINTS')
+    """
+    known = bundled_operators() if operators is None else operators
+    return tuple(
+        name
+        for name in dict.fromkeys([*bundled_operators(), *known])
+        if name in known and known[name].searched
+    )
+
+
+def with_bundled_traits(operators: Mapping[str, OperatorSpec]) -> dict[str, OperatorSpec]:
+    """Operators of a user's file; where one leaves modes, structure or search open, the bundled one says."""
+
+    def filled(name: str, spec: OperatorSpec) -> OperatorSpec:
+        bundled = bundled_operators().get(name)
+        if bundled is None or bundled is spec:
+            return spec
+        traits = ("modes", "structure", "searched")
+        return spec.model_copy(
+            update={key: getattr(bundled, key) for key in traits if getattr(spec, key) is None}
+        )
+
+    return {name: filled(name, spec) for name, spec in operators.items()}
+
+
+def operator_work(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str | None:
+    """What an operator does that a log names (``OperatorSpec.work``): as ``operators`` has it, or the bundled file."""
+    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    return None if spec is None else spec.work
+
+
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
     """The type of an operator that a log names: as ``operators`` has it, else the bundled file.
 

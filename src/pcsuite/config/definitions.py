@@ -310,6 +310,7 @@ OperatorType = Literal[
     "prefix_block", "block", "post_block", "fewshot", "rule", "program", "constraint", "verbatim"
 ]
 OperatorMode = Literal["none", "brief", "full", "shown", "hidden"]
+StructureKind = Literal["schema", "rules", "checklist"]
 ConditionDesign = Literal["ladder", "leave_one_out", "add_one_in", "factorial", "orders"]
 
 
@@ -346,8 +347,10 @@ class _MessagePart(Definition):
 class OperatorSpec(_MessagePart):
     """One operator: where its text goes and what the text is, or what it does to decoding.
 
-    ``paraphrases``, ``cues`` and ``simulated`` are kept out of dumps: they change no clean prompt, so they are no
-    part of a row's id. What ``simulated`` changes enters ids as effects of the model.
+    What changes no clean prompt (``paraphrases``, ``cues``, ``simulated``, ``modes``, ``structure``, ``searched``) is
+    kept out of dumps, so that it is no part of a row's id. What ``simulated`` changes enters ids as effects of the
+    model. ``modes``, ``structure`` and ``searched`` are those of the bundled operator of the same name where an entry
+    does not say them.
     """
 
     type: OperatorType
@@ -362,6 +365,12 @@ class OperatorSpec(_MessagePart):
     mode: OperatorMode | None = None
     """Amount of visible reasoning (REASONING_MODE: none, brief, full), or whether steps are written out (DECOMPOSE:
     shown, the default, or hidden)."""
+    modes: tuple[OperatorMode, ...] | None = Field(default=None, exclude=True)
+    """Modes that its template knows; another one would be rendered as its last branch, and is refused."""
+    structure: StructureKind | None = Field(default=None, exclude=True)
+    """Kind of structure it gives an answer, by which H1 and P1 count it among the structure blocks."""
+    searched: bool | None = Field(default=None, exclude=True)
+    """Whether the method ``blocks`` searches over it where the profile names no operators."""
     engine: str | None = None
     """Constraint backend (``auto`` chooses among those the model supports) or program name."""
     kind: Literal["json_schema", "regex", "cfg"] | None = None
@@ -379,6 +388,11 @@ class OperatorSpec(_MessagePart):
     """Regular expressions (case ignored, ``^`` at each line) that show the operator's work in a free text."""
     simulated: SimulatedOperator | None = Field(default=None, exclude=True)
     """What a simulated model makes of it."""
+
+    @property
+    def work(self) -> str | None:
+        """What it does that an analysis asks for: the structure it gives, or the program it runs (``react``, …)."""
+        return self.structure or (self.engine if self.type == "program" else None)
 
     @model_validator(mode="after")
     def _complete(self) -> OperatorSpec:

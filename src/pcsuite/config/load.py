@@ -17,6 +17,8 @@ from pcsuite._util.mappings import flatten
 from pcsuite.config.bundled import (
     over_bundled_metrics,
     profile_path,
+    searched_operators,
+    with_bundled_traits,
     with_bundled_words,
     with_operator_effects,
 )
@@ -174,6 +176,11 @@ class Suite:
                     hint="the last command of the README.md beside it reads it anew",
                 )
 
+    def searched_operators(self) -> tuple[str, ...]:
+        """Operators that the optimiser's ``blocks`` searches over: those the profile names, else those that say so."""
+        dspy = self.profile.optimization.dspy
+        return dspy.operators if "operators" in dspy.model_fields_set else searched_operators(self.operators)
+
     def judges(self, tasks: Iterable[str]) -> list[str]:
         """Ids of the models that judge answers of some tasks, each once.
 
@@ -321,15 +328,16 @@ def load_suite(
         elif key == "metrics_ref":
             sources[key] = over_bundled_metrics(sources[key])
         parsed[key] = sources[key].parse(model)
+    operators = with_bundled_traits(parsed["operators_ref"].operators)
     suite = Suite(
         path=source.path,
         profile=profile,
         tasks=parsed["tasks_ref"].tasks,
         models=NamedModels(
-            with_operator_effects(parsed["models_ref"].models, parsed["operators_ref"].operators),
+            with_operator_effects(parsed["models_ref"].models, operators),
             profile.model_options,
         ),
-        operators=parsed["operators_ref"].operators,
+        operators=operators,
         conditions=parsed["conditions_ref"].conditions,
         regimes=parsed["decoding_ref"].regimes,
         metrics=parsed["metrics_ref"].metrics,

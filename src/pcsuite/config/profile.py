@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
+from pcsuite.config.bundled import searched_operators
 from pcsuite.config.definitions import Definition, RegimeId
 from pcsuite.config.spellings import by_regime, helm_scenarios
 from pcsuite.errors import ConfigError
@@ -302,10 +303,8 @@ class DspySection(Definition):
     """Sampled answers an item, for the entropy; by default as many as the task's runs have."""
     proposer: str | None = None
     """A model of the models file that writes proposals; by default the model that is measured."""
-    operators: tuple[str, ...] = (
-        "ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "DECOMPOSE", "REASONING_MODE", "VERIFIER", "EXEMPLARS",
-    )  # fmt: skip
-    """Operators that ``blocks`` searches over."""
+    operators: tuple[str, ...] = Field(default_factory=searched_operators)
+    """Operators that ``blocks`` searches over; by default those whose definition says ``searched: true``."""
     objective: ObjectiveSection = ObjectiveSection()
     """The objective's weights."""
 

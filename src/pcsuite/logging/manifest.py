@@ -117,6 +117,8 @@ class RunManifest(msgspec.Struct):
     conditions: dict[str, ConditionNote] = msgspec.field(default_factory=dict)
     operator_types: dict[str, str] = msgspec.field(default_factory=dict)
     """Type of each operator of the conditions, which rows have by name only."""
+    operator_work: dict[str, str] = msgspec.field(default_factory=dict)
+    """What some of them do: the structure they give (schema, rules, checklist), or the program they run."""
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
@@ -154,6 +156,7 @@ class RunManifest(msgspec.Struct):
             "models",
             "conditions",
             "operator_types",
+            "operator_work",
             "regimes",
             "metrics",
             "configurations",

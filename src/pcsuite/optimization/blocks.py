@@ -25,7 +25,6 @@ from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt
 from pcsuite.prompts.operators import Operator
 
 EXEMPLAR_COUNTS = (1, 2, 4)
-MODES = ("none", "brief", "full")
 _ENOUGH_TO_SCREEN = 20
 """With fewer candidates than this the search starts from the bare instruction and goes by single changes."""
 _FIRST_ROW = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
@@ -100,7 +99,7 @@ def options_of(spec: OperatorSpec, exemplars: int) -> tuple[int | str, ...]:
     if spec.type == "fewshot":
         return tuple(k for k in EXEMPLAR_COUNTS if k <= exemplars and k != spec.k)
     if spec.mode is not None:
-        return tuple(mode for mode in MODES if mode != spec.mode)
+        return tuple(mode for mode in spec.modes or () if mode != spec.mode)
     return ()
 
 

@@ -138,8 +138,9 @@ class DevProblem:
         self.dev: Sequence[Item] = dev.plan.items
         self.train: Sequence[Exemplar] = dev.train
         self.train_items: Sequence[Item] = dev.train_items
-        chosen = dev.suite.profile.optimization.dspy.operators
-        self.operators: Mapping[str, OperatorSpec] = {name: dev.suite.operators[name] for name in chosen}
+        self.operators: Mapping[str, OperatorSpec] = {
+            name: dev.suite.operators[name] for name in dev.suite.searched_operators()
+        }
         self.scores: dict[str, CandidateScore] = {}
         """Of every candidate the newest score on most items, in the order they were first tried."""
         self.on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None

@@ -85,7 +85,7 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     A method whose optional dependency is missing raises :class:`~pcsuite.errors.MissingExtraError`.
     """
     proposer = suite.profile.optimization.dspy.proposer
-    operators = suite.profile.optimization.dspy.operators
+    operators = suite.searched_operators()
     for name, known, what in (
         (settings.task_id, suite.tasks, "--task: unknown task"),
         (settings.model_id, suite.models, "--model: unknown model"),

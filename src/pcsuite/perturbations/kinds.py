@@ -199,7 +199,7 @@ def confuse(tree: PromptTree, target: PerturbationTarget, number: int) -> Prompt
     """Add the contradicting line."""
     slot, against_role, without_role = _ROLE_FORMS[number - 1]
     wrong = target.pick(_WRONG_ROLES, "role_confusion", number)
-    stated = any(block.operator == "ROLE" for block in tree.blocks)
+    stated = bool(target.ctx.role) and any(target.ctx.role in block.text for block in tree.blocks)
     text = (against_role if stated else without_role).format(role=target.ctx.role, wrong=wrong)
     return replace(tree, blocks=(*tree.blocks, OperatorBlock(ROLE_BLOCK, slot, text)))
 

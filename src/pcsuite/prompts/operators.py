@@ -58,8 +58,6 @@ def render_text(source: str, variables: dict[str, Any], *, where: str) -> str:
         raise PromptError(f"{where}: template cannot be rendered: {error}") from error
 
 
-MODES = {"REASONING_MODE": ("none", "brief", "full"), "DECOMPOSE": ("shown", "hidden")}
-"""Modes of the operators that have some; another one would be rendered as the last branch of their template."""
 Slot = Literal["prefix", "block", "fewshot", "post", "verbatim", "none"]
 
 _SLOTS: dict[str, Slot] = {
@@ -102,7 +100,7 @@ class Operator:
         What the use leaves out stays as the operator has it. A role that only verbatim pieces have is a
         ``PromptError`` on any other operator, a mode that it does not have a ``ConfigError``.
         """
-        allowed = MODES.get(self.name)
+        allowed = self.spec.modes
         if use.mode is not None and allowed is not None and use.mode not in allowed:
             raise ConfigError(f"{self.name} has no mode '{use.mode}'", hint=f"it has {' and '.join(allowed)}")
         if use.role not in (None, "system", "user") and self.spec.type != "verbatim":

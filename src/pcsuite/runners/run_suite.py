@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite._util.loops import run_blocking, run_in_thread
 from pcsuite.analysis.metrics import declared_by
-from pcsuite.config.bundled import operator_type
-from pcsuite.config.definitions import ModelSpec
+from pcsuite.config.bundled import operator_type, operator_work
+from pcsuite.config.definitions import ModelSpec, OperatorSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
@@ -88,11 +89,8 @@ def plan_manifest(plan: Plan) -> RunManifest:
             cell.condition.id: ConditionNote(cell.condition.title, list(cell.operators))
             for cell in plan.cells
         },
-        operator_types={
-            name: kind
-            for name in sorted({name for cell in plan.cells for name in cell.operators})
-            if (kind := operator_type(name, suite.operators)) is not None
-        },
+        operator_types=_of_operators(plan, operator_type),
+        operator_work=_of_operators(plan, operator_work),
         regimes={name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
         metrics=declared_by(suite.metrics),
         objective=suite.profile.optimization.dspy.objective.model_dump(mode="json"),
@@ -103,6 +101,14 @@ def plan_manifest(plan: Plan) -> RunManifest:
             NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
     )
+
+
+def _of_operators(
+    plan: Plan, look_up: Callable[[str, Mapping[str, OperatorSpec]], str | None]
+) -> dict[str, str]:
+    """What is known of the operators of the plan's conditions, by name."""
+    names = sorted({name for cell in plan.cells for name in cell.operators})
+    return {name: known for name in names if (known := look_up(name, plan.suite.operators)) is not None}
 
 
 def _model_note(spec: ModelSpec) -> ModelNote:

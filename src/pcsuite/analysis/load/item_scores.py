@@ -212,6 +212,8 @@ class ItemScores:
     """Item ids of each task, by code."""
     operator_types: Mapping[str, str] = field(default_factory=dict)
     """Types of operators, as far as the run's manifest says them."""
+    operator_work: Mapping[str, str] = field(default_factory=dict)
+    """What operators do (``OperatorSpec.work``), as far as the run's manifest says it."""
     control: str | None = None
     """The condition that others are compared with, where a reader names one (``report --baseline``)."""
 
@@ -404,6 +406,7 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         metrics=tuple(metrics),
         item_names={task: list(ids) for task, ids in names},
         operator_types=manifest.operator_types,
+        operator_work=manifest.operator_work,
     )
 
 

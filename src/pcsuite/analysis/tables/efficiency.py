@@ -18,7 +18,7 @@ from pcsuite.analysis.load.item_scores import (
     on_common_items,
 )
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.twins import LOOP, free_twin
+from pcsuite.analysis.twins import SEARCH_LOOP, doing, free_twin
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, bootstrap_mean, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.f1 import linearised_f1
@@ -221,7 +221,7 @@ def unsupported_table(scores: ItemScores) -> Table:
         rng = named_rng("unsupported", *key)
         record: dict[str, Any] = {
             **key.names(),
-            "retrieval": LOOP in scores.operators_in(key),
+            "retrieval": bool(doing(scores, scores.operators_in(key), SEARCH_LOOP)),
             "n_items": len(items),
         }
         if len(items):

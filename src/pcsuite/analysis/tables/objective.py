@@ -17,6 +17,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.table import CELL, MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.analysis.tables.entropy import AnswerCounts
+from pcsuite.config.bundled import searched_operators
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, paired_bootstrap
@@ -84,9 +85,6 @@ MAKEUP = TableSpec(
     ),
 )
 MAKEUP_DRAWS = 4_000
-LADDER_OPERATORS = (
-    "ROLE", "GOAL", "CONSTRAINTS", "ABSTAIN", "SCHEMA", "DECOMPOSE", "REASONING_MODE", "VERIFIER", "EXEMPLARS",
-)  # fmt: skip
 
 
 def objective_tables(
@@ -129,7 +127,7 @@ def objective_tables(
     ]
     # How many of the compiled prompts do each operator's work.
     sets = [set(entry["makeup"]) for entry in manifest.compiled]
-    found = dict.fromkeys([*LADDER_OPERATORS, *(name for held in sets for name in sorted(held))])
+    found = dict.fromkeys([*searched_operators(), *(name for held in sets for name in sorted(held))])
     makeup = []
     for name in found if sets else ():
         lacking = [entry for entry in manifest.compiled if name not in entry["makeup"]]
@@ -207,14 +205,14 @@ def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, floa
 
     By chance: each prompt draws as many of the ladder's operators as it has. ``None`` with fewer than two prompts.
     """
-    sets = [set(entry["makeup"]) & set(LADDER_OPERATORS) for entry in compiled]
+    ladder = searched_operators()
+    sets = [set(entry["makeup"]) & set(ladder) for entry in compiled]
     if len(sets) < 2:
         return None
     rng = named_rng("compiled makeup")
     seen = _agreement(sets)
     drawn = [
-        _agreement([set(rng.permutation(LADDER_OPERATORS)[: len(held)]) for held in sets])
-        for _ in range(MAKEUP_DRAWS)
+        _agreement([set(rng.permutation(ladder)[: len(held)]) for held in sets]) for _ in range(MAKEUP_DRAWS)
     ]
     # The observed make-ups count among the draws, so that no chance is 0 (Phipson & Smyth 2010).
     as_much = sum(value >= seen - 1e-12 for value in drawn)

@@ -13,7 +13,7 @@ from pcsuite.analysis.load.item_scores import LOGGED_SCORE, CellKey, ItemScores,
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, CLEAN_KEY, IN_CELL, USABLE, USABLE_CLEAN, sql_text
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.twins import RETRY, free_twin, twin_without
+from pcsuite.analysis.twins import RETRY, doing, free_twin, twin_without
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 from pcsuite.stats.equal_tokens import NO_ROW, UNREADABLE, Arm, EqualTokens, compare_at_equal_tokens
@@ -241,7 +241,10 @@ def _find_arms(scores: ItemScores) -> Iterator[Arms]:
     for group in scores.groups().values():
         # Of conditions with the same operators (one constraint by several backends, say) the last stands for all.
         keys = list({scores.operators_in(key): key for key in group}.values())
-        retried = {twin_without(scores, key, {RETRY}, keys): key for key in keys}
+        retried = {
+            twin_without(scores, key, doing(scores, scores.operators_in(key), RETRY), keys): key
+            for key in keys
+        }
         for key in keys:
             free = free_twin(scores, key, keys)
             if free is not None and free in retried:

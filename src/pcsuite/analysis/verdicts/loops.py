@@ -7,16 +7,22 @@ from functools import partial
 import numpy as np
 
 from pcsuite.analysis.load.item_scores import SCORE, CellKey
-from pcsuite.analysis.twins import LOOP, LOOP_ALONE
+from pcsuite.analysis.twins import LOOP_ALONE, SEARCH_LOOP, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import ALPHA, UNSUPPORTED, Effect, Evidence, pool_deltas
 from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict, finding, judge, scope_words
 from pcsuite.stats.equivalence import noninferior_paired
 
 
+def _pairs(evidence: Evidence, loop: str) -> tuple[list[str], list[CellPair]]:
+    """The operators that run a loop, and their cells beside the open-loop twins."""
+    names = doing(evidence.scores, evidence.operators, loop)
+    return names, [pair for name in names for pair in evidence.operators[name]]
+
+
 def _groundedness(evidence: Evidence, loop: str) -> Effect:
     why = "no item where both sides make a claim to check"
-    deltas = evidence.deltas(evidence.operators.get(loop, ()), UNSUPPORTED)
-    return pool_deltas(deltas, loop, UNSUPPORTED, reason=why)
+    names, pairs = _pairs(evidence, loop)
+    return pool_deltas(evidence.deltas(pairs, UNSUPPORTED), *names, UNSUPPORTED, reason=why)
 
 
 def _searches(evidence: Evidence, key: CellKey) -> bool:
@@ -25,7 +31,7 @@ def _searches(evidence: Evidence, key: CellKey) -> bool:
 
 def ground(evidence: Evidence, loop: str) -> Finding | None:
     """Unsupported rate of conditions with a loop less that of their twins, where both make a claim."""
-    pairs = evidence.operators.get(loop, ())
+    _, pairs = _pairs(evidence, loop)
     if not pairs:
         return None
     grounded = evidence.once(_groundedness, loop)
@@ -47,14 +53,14 @@ def ground(evidence: Evidence, loop: str) -> Finding | None:
 def keep_score(evidence: Evidence) -> Finding | None:
     """H3, and a score that is not lower by the margin or more (a test of non-inferiority, not of no difference)."""
     margin = evidence.analysis.loss_margin
-    pairs = evidence.operators.get(LOOP, ())
+    names, pairs = _pairs(evidence, SEARCH_LOOP)
     if not pairs:
         return None
-    grounded = evidence.once(_groundedness, LOOP)
+    grounded = evidence.once(_groundedness, SEARCH_LOOP)
     if grounded.untested:
         return Finding(f"{grounded.untested}.", cells=len(pairs))
     deltas = evidence.deltas(pairs, SCORE)
-    score = pool_deltas(deltas, LOOP, SCORE, reason="no item has a score on both sides")
+    score = pool_deltas(deltas, *names, SCORE, reason="no item has a score on both sides")
     if score.untested:
         return Finding(f"score: {score.untested}.", cells=len(pairs))
     # A 90 % interval above the margin is the one-sided test at 5 %.
@@ -82,7 +88,7 @@ H3 = Hypothesis(
     "a closed loop (REACT_LOOP) lowers unsupported content more than the open loop on grounded tasks.",
     "C7 against its open-loop twin; it says so where only the loop searches",
     _NO_LOOP,
-    partial(ground, loop=LOOP),
+    partial(ground, loop=SEARCH_LOOP),
 )
 H3L = Hypothesis(
     "H3L",

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, on_common_items
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.twins import CONSTRAINT, CellPair
+from pcsuite.analysis.twins import CONSTRAINT, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import (
     ALPHA,
     PROMPT_VARIANCE,
@@ -39,11 +39,10 @@ from pcsuite.analysis.verdicts.findings import (
     scope_words,
     weakest,
 )
+from pcsuite.config.definitions import StructureKind
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.paired_information import InformationGain, information_gain
 
-OPERATORS = ("SCHEMA", "CONSTRAINTS", "VERIFIER", CONSTRAINT)
-"""The structure blocks: schema, rules, checklist, and constraints of decoding."""
 INFORMATION = "information"
 DOMAINS, SCALES = 3, 3
 """Domains and model sizes on which an effect must show to count as replicated."""
@@ -96,13 +95,17 @@ class BlockEffects:
         return verdict
 
 
+def _block_pairs(evidence: Evidence) -> dict[str, Sequence[CellPair]]:
+    """Structure blocks that have a twin: schema, rules, checklist, and constraints of decoding as one."""
+    kinds = get_args(StructureKind)
+    names = [name for kind in kinds for name in doing(evidence.scores, evidence.operators, kind)]
+    return {name: evidence.operators[name] for name in (*names, CONSTRAINT) if name in evidence.operators}
+
+
 def structure_blocks(evidence: Evidence) -> list[BlockEffects]:
     """The effects of every structure block that has a twin."""
     blocks = []
-    for operator in OPERATORS:
-        own = evidence.operators.get(operator)
-        if not own:
-            continue
+    for operator, own in _block_pairs(evidence).items():
         score = pool_deltas(
             evidence.deltas(own, SCORE), operator, SCORE, reason="no item has a score on both sides"
         )
@@ -238,7 +241,7 @@ def replicate(evidence: Evidence) -> Finding:
     one-sided p-value, at 5 % over blocks and directions. No effect found is no evidence of none: contradicted only
     where every block reliably goes both ways, in so many domains (or sizes) that neither direction can reach three.
     """
-    blocks = {name: evidence.operators[name] for name in OPERATORS if name in evidence.operators}
+    blocks = _block_pairs(evidence)
     domains = sorted({evidence.domain(task) for task in evidence.scores.tasks})
     tasks, models = len(evidence.scores.tasks), len(evidence.scores.models)
     if not blocks:
