@@ -52,7 +52,7 @@ matrix:
 
 # The site of docs/ and the docstrings, into build/site. Commands and examples in it are run by the tests.
 docs: $(DOCS)/.ready
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict
 	@echo "build/site/index.html"
 
 $(DOCS)/.ready: pyproject.toml

@@ -283,12 +283,12 @@ VOLATILE_KEYS = set(
 MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?( UTC)?"), "<time>"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "<date>"),
-    (re.compile(r"\bin \d+(\.\d+)? (s|min|ms)\b( \d+ s\b)?"), "in <duration>"),
+    (re.compile(r"\bin \d+(\.\d+)? ?(s|min|ms)\b( \d+ s\b)?"), "in <duration>"),
     (re.compile(r"\b(time|duration)=\"[\d.]+\""), r'\1="<duration>"'),
     (re.compile(r"\b0\.[12]\.\d+(\.dev\d+)?\b"), "<version>"),
 )
 PRESENCE_ONLY = {".html", ".png", ".svg", ".pdf", ".parquet", ".z", ".sqlite", ".db"}
-LEFT_OUT = ("cache/", ".parts/", "-wal", "-shm", ".lock")
+LEFT_OUT = ("cache/", "cache_report.md", ".parts/", "-wal", "-shm", ".lock")
 
 
 @dataclass(slots=True)
@@ -414,7 +414,7 @@ def compare_tables(old: Path, new: Path, folders: tuple[Path, Path]) -> Comparis
     report = Comparison()
     tables = []
     for path in (old, new):
-        with path.open(newline="") as source:
+        with path.open(newline="", encoding="utf-8", errors="backslashreplace") as source:
             reader = csv.DictReader(source)
             tables.append((list(reader.fieldnames or ()), list(reader)))
     (old_columns, old_rows), (new_columns, new_rows) = tables
@@ -447,7 +447,12 @@ Record = dict[str, str]
 def paired(
     old: list[Record], new: list[Record], columns: list[str]
 ) -> Iterator[tuple[Record | None, Record | None]]:
-    """Rows that belong together: by place where there are as many, else by the cells that are no numbers."""
+    """Rows that belong together: by run id; else by place, or where one has more, by the cells that are no numbers.
+
+    The table of rows is in the order in which calls came back.
+    """
+    if "run_id" in columns:
+        old, new = (sorted(rows, key=lambda row: (row["run_id"], row.get("kind", ""))) for rows in (old, new))
     if len(old) == len(new):
         yield from zip(old, new, strict=True)
         return
@@ -482,7 +487,7 @@ def compare_texts(old: Path, new: Path, folders: tuple[Path, Path]) -> Compariso
     """Two texts line by line, what is volatile being masked."""
     report = Comparison()
     before, after = (
-        masked(path.read_text(), folder).splitlines()
+        masked(path.read_text(encoding="utf-8", errors="backslashreplace"), folder).splitlines()
         for path, folder in zip((old, new), folders, strict=True)
     )
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():

@@ -39,7 +39,7 @@ EXTENSION_POINTS = {
     "Errors": "PcsuiteError",
 }
 """What can be plugged in, by class; the module that defines it is looked up."""
-LINK = re.compile(r"(?P<open>\]\()(?P<target>[^)\s#]+)(?P<rest>[^)]*\))")
+LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#]+)(?P<rest>[^)]*\))")
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//[^>]*>|<link\b[^>]*(?:stylesheet|preconnect|icon)[^>]*(?:https?:)?//[^>]*>"
 )
@@ -60,7 +60,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links at where their targets are in the site; ``text`` stays where the target is not in it."""
+    """Point links at where their targets are in the site; of a folder the words alone stay."""
     here = PurePosixPath(page.file.src_uri)
     origins = {place: source for source, place in REPOSITORY_PAGES.items()}
     origin = origins.get(str(here), f"docs/{here}")
@@ -69,11 +69,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         target = match["target"]
         if "://" in target or target.startswith("mailto:"):
             return match[0]
-        wanted = os.path.normpath(os.path.join(os.path.dirname(origin), target)).replace(os.sep, "/")  # noqa: PTH118, PTH120
-        place = site_place(wanted)
+        path = os.path.normpath(os.path.join(os.path.dirname(origin), target)).replace(os.sep, "/")  # noqa: PTH118, PTH120
+        if (ROOT / path).is_dir():
+            return match["text"]
+        place = site_place(path)
         if place is None:
             return match[0]
-        return match["open"] + os.path.relpath(place, here.parent).replace(os.sep, "/") + match["rest"]
+        return (
+            f"[{match['text']}](" + os.path.relpath(place, here.parent).replace(os.sep, "/") + match["rest"]
+        )
 
     return LINK.sub(moved, markdown)
 
@@ -168,7 +172,7 @@ def as_markdown(text: str) -> str:
     >>> as_markdown("See :func:`~a.b`.")
     'See `b`.'
     """
-    text = ROLE.sub(lambda match: f"`{match['name'].rpartition('.')[2]}`", text)
+    text = ROLE.sub(lambda match: f"`{match['name'].rpartition('.')[2]}`", text).replace("](", "]\\(")
     return EXAMPLE.sub(lambda match: f"```pycon\n{match['block']}\n```", text)
 
 
