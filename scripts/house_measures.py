@@ -4,7 +4,7 @@
     python scripts/house_measures.py --list     # also name what was found
     python scripts/house_measures.py --trace    # also count the functions one row passes
 
-Everything is read from the source text; only ``--trace`` runs code.
+Everything is read from the source text; only ``--trace`` runs code, and options are counted in the commands' parsers.
 """
 
 from __future__ import annotations
@@ -363,6 +363,20 @@ def trace_row() -> list[tuple[str, str]]:
     return [(file, name) for file, _, name in sorted(inside)]
 
 
+def count_options() -> int:
+    """Options of all commands and their actions, ``--help`` left out: what a newcomer would have to read."""
+    from pcsuite.cli import COMMANDS, command_parser
+
+    waiting: list[argparse.ArgumentParser] = [command_parser(command) for command in COMMANDS]
+    options = 0
+    for parser in waiting:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += dict.fromkeys(action.choices.values())
+            options += bool(action.option_strings) and not isinstance(action, argparse._HelpAction)
+    return options
+
+
 def main() -> int:
     """Print the measures, each with what is wanted of it; exit status 1 where one is missed."""
     parser = argparse.ArgumentParser(
@@ -404,6 +418,7 @@ def main() -> int:
         ),
         ("configuration keys that nothing reads", f"{len(keys)}", "0", not keys),
         ("definitions out of reach", f"{len(lost)}", "0", not lost),
+        ("options of all commands", f"{count_options()}", "", True),
     ]
     if way:
         wanted = f"under {FEWER_FUNCTIONS_THAN} in at most {MOST_FILES}"

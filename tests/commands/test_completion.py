@@ -89,8 +89,8 @@ def test_runs_profiles_choices_and_files(folder):
 
 def test_the_words_are_printed_with_what_they_are_about(capsys):
     assert main(["completion", "words", "--", "pcsuite mod"]) == 0
-    about = next(command.summary for command in COMMANDS if command.name == "models")
-    assert capsys.readouterr().out == f"models\t{about}\n"
+    known = next(command for command in COMMANDS if command.name == "models")
+    assert capsys.readouterr().out == f"models\t{known.group}: {known.summary}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -113,11 +113,16 @@ class Completion(NamedTuple):
 
 
 class KnownCommand(Protocol):
-    """A command: its name and one line about it."""
+    """A command: its name, its group and one line about it."""
 
     @property
     def name(self) -> str:
         """Name."""
+        ...
+
+    @property
+    def group(self) -> str:
+        """Title of its group in the help."""
         ...
 
     @property
@@ -160,7 +165,9 @@ def complete(line: str, known: KnownCommands) -> list[Completion]:
     if not words:
         return []
     if len(words) == 1:
-        first = [Completion(command.name, command.summary) for command in known.commands]
+        first = [
+            Completion(command.name, f"{command.group}: {command.summary}") for command in known.commands
+        ]
         first += [Completion("--help"), Completion("--version"), Completion("--debug")]
         return _beginning(first, words[0])
     command = next((one for one in known.commands if one.name == words[0]), None)
