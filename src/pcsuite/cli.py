@@ -13,25 +13,16 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from pcsuite import __version__
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, one_line, shorten, visible_output
+from pcsuite.commands import Command, CommandTable
 from pcsuite.errors import Exit, PcsuiteError, did_you_mean
-
-
-class Command(NamedTuple):
-    """A subcommand: its name, the module of ``pcsuite.commands`` that has it, its group in the help, and a line."""
-
-    name: str
-    module: str
-    group: str
-    summary: str
-
 
 MEASURE, STUDY, LOOK = "measure a prompt", "run a study", "look"
 VERIFY, MODELS, UPKEEP = "verify extractions", "models", "upkeep"
@@ -144,13 +135,6 @@ def _listing() -> str:
     return "\n\n".join(titled)
 
 
-class CommandTable(NamedTuple):
-    """The commands and how to have the parser of one."""
-
-    commands: Sequence[Command]
-    parser_of: Callable[[Command], argparse.ArgumentParser]
-
-
 class CommandParser(argparse.ArgumentParser):
     """argparse, but a mistake is one line that names the flag, what may be meant, and where the help is."""
 
@@ -191,6 +175,7 @@ class CommandParser(argparse.ArgumentParser):
         return found
 
 
+_MOST_IN_USAGE = 8
 _DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
 
 
@@ -227,7 +212,22 @@ def command_parser(command: Command) -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     configure(parser)
+    if len(parser._actions) > _MOST_IN_USAGE:
+        parser.usage = _short_usage(parser)
     return parser
+
+
+def _short_usage(parser: argparse.ArgumentParser) -> str:
+    """What must be given, without a list of all that may be: the help has it below, in groups."""
+    words = ["%(prog)s"]
+    for action in parser._actions:
+        name = str(action.metavar or action.dest)
+        if action.required and action.option_strings:
+            words.append(f"{action.option_strings[0]} {name.upper()}")
+        elif not action.option_strings:
+            shown = f"{name} …" if action.nargs in ("*", "+") else name
+            words.append(f"[{shown}]" if action.nargs in ("*", "?") else shown)
+    return " ".join([*words, "[options]"])
 
 
 if __name__ == "__main__":

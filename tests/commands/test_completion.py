@@ -7,7 +7,8 @@ import subprocess
 import pytest
 import yaml
 
-from pcsuite.cli import COMMANDS, CommandTable, command_parser, main
+from pcsuite.cli import COMMANDS, command_parser, main
+from pcsuite.commands import CommandTable
 from pcsuite.commands.completion import FILES, FOLDERS, SCRIPTS, complete
 from support.profiles import write_profile
 from support.typing_shell import command_on_path, line_after

@@ -25,106 +25,60 @@ def _repeated(names: str, about: str, metavar: str) -> Flag:
 
 
 ABLATE = (
-    Group(
-        "",
-        [
-            flag(
-                "--data",
-                "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile",
-                metavar="TABLE|TASK",
-            ),
-            options.one(
-                "model",
-                "default: smollm2-135m, for the bundled example the model it was made for",
-                metavar="ID|PROVIDER/MODEL",
-            ),
-            switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
-            flag(
-                "--margin", "how much worse is still no worse, in score (default: 0.02)", type=float, metavar="X"
-            ),
-            flag(
-                "--until",
-                "ask batches of items until every block is decided, instead of all; arms that are decided stop",
-                choices=("decided",),
-            ),
-            flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
-            flag("--limit", "at most N items", type=int, metavar="N"),
-        ],
-    ),
-    options.table_group(
-        "the table, read as init-task reads it; what is left out is concluded and said",
-        input="columns of the input (default: those the placeholders name)",
-        kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
-        scorer="a function of yours, or the name of a registered scorer, instead of that of the kind",
-    ),
-    Group(
-        "the blocks",
-        [
-            flag(
-                "--split",
-                "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
-                choices=SPLIT_METHODS,
-                default="auto",
-            ),
-            _repeated("--keep", "never leave this block out (name or number)", "BLOCK"),
-            _repeated("--into", "split this block further, pin all others", "BLOCK"),
-            _repeated("--rename", "call a block by another name", "BLOCK=NAME"),
-            switch("--append-input", "put the item after the prompt, which has no placeholder"),
-        ],
-    ),
-    Group(
-        "the design",
-        [
-            flag(
-                "--design",
-                "which prompts are tried (default: auto, by the number of blocks and the budget)",
-                choices=DESIGN_NAMES,
-            ),
-            switch("--no-controls", "leave out the A/A arm and the shams"),
-            switch("--no-trim", "judge the blocks, do not look for a shorter prompt"),
-            flag(
-                "--budget-tokens",
-                "stop before so many tokens; the design fits itself to it",
-                type=int,
-                metavar="N",
-            ),
-            flag(
-                "--assume-flips",
-                "share of answers a change without effect flips, for --show (default: 0.1, or as measured)",
-                type=float,
-                metavar="X",
-            ),
-        ],
-    ),
-    Group(
-        "the model",
-        [
-            options.BASE_URL,
-            options.MODEL_OPTION.but(
-                "override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE with --base-url"
-            ),
-            flag("--regime", "decoding regime (default: D0)", default="D0"),
-            flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
-            flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
-            _repeated(
-                "--effect",
-                "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
-                "BLOCK=X",
-            ),
-        ],
-    ),
-    Group(
-        "the run",
-        [
-            options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
-            options.NAME.but("name of the run (default: the prompt file's)"),
-            options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
-            flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
-            options.OVERWRITE.but(),
-            options.NO_CACHE,
-            options.QUIET,
-        ],
-    ),
+    Group("", [
+        flag("--data", "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile",
+             metavar="TABLE|TASK"),
+        options.one("model", "default: smollm2-135m, for the bundled example the model it was made for",
+             metavar="ID|PROVIDER/MODEL"),
+        switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
+        flag("--margin", "how much worse is still no worse, in score (default: 0.02)", type=float, metavar="X"),
+        flag("--until",
+             "ask batches of items until every block is decided, instead of all; arms that are decided stop",
+             choices=("decided",)),
+        flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
+        flag("--limit", "at most N items", type=int, metavar="N"),
+    ]),
+    options.table_group("the table, read as init-task reads it; what is left out is concluded and said",
+         input="columns of the input (default: those the placeholders name)",
+         kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
+         scorer="a function of yours, or the name of a registered scorer, instead of that of the kind"),
+    Group("the blocks", [
+        flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
+             choices=SPLIT_METHODS, default="auto"),
+        _repeated("--keep", "never leave this block out (name or number)", "BLOCK"),
+        _repeated("--into", "split this block further, pin all others", "BLOCK"),
+        _repeated("--rename", "call a block by another name", "BLOCK=NAME"),
+        switch("--append-input", "put the item after the prompt, which has no placeholder"),
+    ]),
+    Group("the design", [
+        flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
+             choices=DESIGN_NAMES),
+        switch("--no-controls", "leave out the A/A arm and the shams"),
+        switch("--no-trim", "judge the blocks, do not look for a shorter prompt"),
+        flag("--budget-tokens", "stop before so many tokens; the design fits itself to it", type=int, metavar="N"),
+        flag("--assume-flips",
+             "share of answers a change without effect flips, for --show (default: 0.1, or as measured)", type=float,
+             metavar="X"),
+    ]),
+    Group("the model", [
+        options.BASE_URL,
+        options.MODEL_OPTION.but("override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE"
+             " with --base-url"),
+        flag("--regime", "decoding regime (default: D0)", default="D0"),
+        flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
+        flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
+        _repeated("--effect", "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
+             "BLOCK=X"),
+    ]),
+    Group("the run", [
+        options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
+        options.NAME.but("name of the run (default: the prompt file's)"),
+        options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
+        flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
+        options.OVERWRITE.but(),
+        options.NO_CACHE,
+        options.QUIET,
+    ]),
     options.EXECUTOR,
 )  # fmt: skip
 

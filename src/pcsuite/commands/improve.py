@@ -29,70 +29,38 @@ if TYPE_CHECKING:
 
 
 IMPROVE = (
-    Group(
-        "",
-        [
-            one("model", "model of the profile's models file", default="smollm2-135m"),
-            flag("--condition", "condition to extract under (default C4)", default="C4", metavar="C"),
-            flag("--iterations", "changes to try in all (default 10)", type=int, default=10, metavar="N"),
-            several("--held-out", "evals that only decide (default: a third, by hash)", metavar="ID,ID"),
-            flag("--start", "instruction to start from (default: the task's)", **FILE),
-            switch("--propose-only", "write the next draft and stop, so that you can edit it"),
-            flag("--out", "folder of the loop (default: EVALS_DIR/improve)", **DIR),
-            switch("--json", "print the summary as JSON instead of a table"),
-        ],
-    ),
-    Group(
-        "the change",
-        [
-            flag(
-                "--method",
-                "who drafts a change: a catalogue of rules (default), or the model itself",
-                choices=("rules", "model"),
-                default="rules",
-            ),
-            flag("--rules", "catalogue of rules (default: the bundled one)", **FILE),
-            flag("--patience", "rejected changes in a row (default 3)", type=int, default=3, metavar="N"),
-            flag(
-                "--margin",
-                "how far the held-out interval may reach below no change (default 0.02)",
-                type=float,
-                default=0.02,
-                metavar="F1",
-            ),
-            flag(
-                "--min-gain",
-                "training gain a change must exceed (default 0)",
-                type=float,
-                default=0.0,
-                metavar="F1",
-            ),
-        ],
-    ),
-    Group(
-        "the extraction",
-        [
-            one("task", "task (default buildingspec_json)", default="buildingspec_json"),
-            flag("--regime", "decoding regime (default D0)", default="D0", metavar="ID"),
-            flag("--seed", "seed of the extractions", type=int, default=0),
-            flag("--mapping", "mapping file (default: the task's, else the bundled one)", type=Path),
-            flag(
-                "--extractor",
-                "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'",
-                metavar="CMD",
-            ),
-            flag(
-                "--extractor-timeout",
-                "seconds one call of the extractor may take (default 600)",
-                type=float,
-                default=600.0,
-                metavar="S",
-            ),
-        ],
-    ),
+    Group("", [
+        one("model", "model of the profile's models file", default="smollm2-135m"),
+        flag("--condition", "condition to extract under (default C4)", default="C4", metavar="C"),
+        flag("--iterations", "changes to try in all (default 10)", type=int, default=10, metavar="N"),
+        several("--held-out", "evals that only decide (default: a third, by hash)", metavar="ID,ID"),
+        flag("--start", "instruction to start from (default: the task's)", **FILE),
+        switch("--propose-only", "write the next draft and stop, so that you can edit it"),
+        flag("--out", "folder of the loop (default: EVALS_DIR/improve)", **DIR),
+        switch("--json", "print the summary as JSON instead of a table"),
+    ]),
+    Group("the change", [
+        flag("--method", "who drafts a change: a catalogue of rules (default), or the model itself",
+             choices=("rules", "model"), default="rules"),
+        flag("--rules", "catalogue of rules (default: the bundled one)", **FILE),
+        flag("--patience", "rejected changes in a row (default 3)", type=int, default=3, metavar="N"),
+        flag("--margin", "how far the held-out interval may reach below no change (default 0.02)", type=float,
+             default=0.02, metavar="F1"),
+        flag("--min-gain", "training gain a change must exceed (default 0)", type=float, default=0.0, metavar="F1"),
+    ]),
+    Group("the extraction", [
+        one("task", "task (default buildingspec_json)", default="buildingspec_json"),
+        flag("--regime", "decoding regime (default D0)", default="D0", metavar="ID"),
+        flag("--seed", "seed of the extractions", type=int, default=0),
+        flag("--mapping", "mapping file (default: the task's, else the bundled one)", type=Path),
+        flag("--extractor", "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'",
+             metavar="CMD"),
+        flag("--extractor-timeout", "seconds one call of the extractor may take (default 600)", type=float,
+             default=600.0, metavar="S"),
+    ]),
     Group("the profile", [CONFIG, SET]),
     CALLS,
-)
+)  # fmt: skip
 
 
 def configure_improve(parser: argparse.ArgumentParser) -> None:

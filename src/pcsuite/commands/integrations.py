@@ -25,32 +25,18 @@ def _of_the_suite(names: list[str]) -> list[str] | None:
 
 
 HELM = (
-    Group(
-        "",
-        [
-            options.CONFIG,
-            several("--scenarios", "HELM run entries, instead of the profile's", f"{_HELM}.scenarios"),
-            several(
-                "--models --model",
-                f"models of the profile's file, or {BUILT_IN}",
-                options.KEYS["models"],
-                read=_of_the_suite,
-                dest="models",
-            ),
-            flag(
-                "--limit -m",
-                "at most N instances a scenario",
-                f"{_HELM}.max_instances",
-                type=int,
-                metavar="N",
-            ),
-            flag("--data", "folder of the scenarios' published files", f"{_HELM}.data_dir", metavar="DIR"),
-            flag("--import-only", "run nothing: import the results HELM left in DIR", **DIR),
-        ],
-    ),
+    Group("", [
+        options.CONFIG,
+        several("--scenarios", "HELM run entries, instead of the profile's", f"{_HELM}.scenarios"),
+        several("--models --model", f"models of the profile's file, or {BUILT_IN}", options.KEYS["models"],
+             read=_of_the_suite, dest="models"),
+        flag("--limit -m", "at most N instances a scenario", f"{_HELM}.max_instances", type=int, metavar="N"),
+        flag("--data", "folder of the scenarios' published files", f"{_HELM}.data_dir", metavar="DIR"),
+        flag("--import-only", "run nothing: import the results HELM left in DIR", **DIR),
+    ]),
     options.PROFILE,
     Group("calls", [options.MODEL_OPTION, options.QUIET.but("no progress lines")]),
-)
+)  # fmt: skip
 
 
 def configure_helm(parser: argparse.ArgumentParser) -> None:
@@ -151,33 +137,23 @@ def execute_integrations(args: argparse.Namespace) -> int:
 
 
 PROMPTBENCH = (
-    Group(
-        "",
-        [
-            options.CONFIG,
-            # The block attacks what is selected.
-            options.TASKS.but(
-                "tasks, instead of integrations.promptbench.tasks", options.KEYS["tasks"], f"{_BLOCK}.tasks"
-            ),
-            options.MODELS,
-            options.CONDITIONS.but("conditions, instead of the block's", f"{_BLOCK}.conditions_subset"),
-            several("--attacks", "kinds of perturbation, instead of the block's", f"{_BLOCK}.attack_types"),
-            options.LIMIT.but(None, f"{_BLOCK}.max_items"),
-            flag(
-                "--variants",
-                "at most N variants of each kind",
-                f"{_BLOCK}.variants",
-                type=int,
-                metavar="N",
-            ),
-            options.REGIMES.but("decoding regimes (default: the greedy ones)"),
-            switch("--no-tables", "only run; write no tables and figures"),
-        ],
-    ),
+    Group("", [
+        options.CONFIG,
+        # The block attacks what is selected.
+        options.TASKS.but("tasks, instead of integrations.promptbench.tasks", options.KEYS["tasks"],
+             f"{_BLOCK}.tasks"),
+        options.MODELS,
+        options.CONDITIONS.but("conditions, instead of the block's", f"{_BLOCK}.conditions_subset"),
+        several("--attacks", "kinds of perturbation, instead of the block's", f"{_BLOCK}.attack_types"),
+        options.LIMIT.but(None, f"{_BLOCK}.max_items"),
+        flag("--variants", "at most N variants of each kind", f"{_BLOCK}.variants", type=int, metavar="N"),
+        options.REGIMES.but("decoding regimes (default: the greedy ones)"),
+        switch("--no-tables", "only run; write no tables and figures"),
+    ]),
     options.PROFILE,
     options.CALLS,
     options.EXECUTOR,
-)
+)  # fmt: skip
 """Its flags change the profile's perturbation block (``integrations.promptbench``), not its selection."""
 
 

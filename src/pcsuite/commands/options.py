@@ -136,74 +136,39 @@ def one(what: str, about: str, *keys: str, metavar: str = "ID", default: str | N
 
 def several(names: str, about: str, *keys: str, **settings: Any) -> Flag:
     """A flag that holds a list of names, ``A,B``."""
-    return flag(names, about, *keys, **{"type": listed, "metavar": "A,B"} | settings)
+    all_settings: dict[str, Any] = {"type": listed, "metavar": "A,B"} | settings
+    return flag(names, about, *keys, **all_settings)
 
 
 KEYS = PROFILE_WORDS
-CONFIG = flag(
-    "--config -c",
-    "profile file or bundled name (default: quickstart)",
-    default="quickstart",
-    metavar="PROFILE",
-)
+# fmt: off
+CONFIG = flag("--config -c", "profile file or bundled name (default: quickstart)",
+              default="quickstart", metavar="PROFILE")
 NAME = flag("--name", "name of the run, instead of the profile's", KEYS["name"])
-OUTPUT_DIR = flag(
-    "--output-dir", "folder of results, instead of the profile's", KEYS["output_dir"], metavar="DIR"
-)
-MODEL_OPTION = flag(
-    "--model-option",
-    "override a key of the models' entries, e.g. logprobs=true or price_in=2.5",
-    action="append",
-    default=[],
-    metavar="KEY=VALUE",
-)
-SET = flag(
-    "--set",
-    "override any profile key, e.g. limits.max_cost_usd=5",
-    action="append",
-    default=[],
-    metavar="KEY=VALUE",
-)
+OUTPUT_DIR = flag("--output-dir", "folder of results, instead of the profile's", KEYS["output_dir"], metavar="DIR")
+MODEL_OPTION = flag("--model-option", "override a key of the models' entries, e.g. logprobs=true or price_in=2.5",
+                    action="append", default=[], metavar="KEY=VALUE")
+SET = flag("--set", "override any profile key, e.g. limits.max_cost_usd=5",
+           action="append", default=[], metavar="KEY=VALUE")
 TASKS = several("--tasks --task", "only these tasks", KEYS["tasks"], dest="tasks")
-MODELS = several(
-    "--models --model",
-    "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5, ollama/llama3.2, …)",
-    KEYS["models"],
-    dest="models",
-)
-CONDITIONS = several(
-    "--conditions", "only these conditions; DESIGN:MEMBER is one of a design", KEYS["conditions"]
-)
+MODELS = several("--models --model", "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5,"
+                 " ollama/llama3.2, …)", KEYS["models"], dest="models")
+CONDITIONS = several("--conditions", "only these conditions; DESIGN:MEMBER is one of a design", KEYS["conditions"])
 REGIMES = several("--regimes", "only these decoding regimes", KEYS["regimes"])
 LIMIT = flag("--limit", "at most N items a task", KEYS["limit"], type=int, metavar="N")
-OVERWRITE = switch(
-    "--overwrite", "start anew; an earlier log, and what lies beside it, is set aside", KEYS["overwrite"]
-)
-BASE_URL = flag(
-    "--base-url", "address of an OpenAI-compatible server, with --model openai/NAME", metavar="URL"
-)
-NO_CACHE = flag(
-    "--no-cache", "do not read or write the response cache", action="store_false", dest="use_cache"
-)
+OVERWRITE = switch("--overwrite", "start anew; an earlier log, and what lies beside it, is set aside",
+                   KEYS["overwrite"])
+BASE_URL = flag("--base-url", "address of an OpenAI-compatible server, with --model openai/NAME", metavar="URL")
+NO_CACHE = flag("--no-cache", "do not read or write the response cache", action="store_false", dest="use_cache")
 # The display goes to standard error, so that --quiet changes nothing of what a pipe gets.
 QUIET = switch("--quiet -q", "no progress display")
-JSON = switch(
-    "--json", "print one JSON document on standard output and nothing else (docs/reference/json.md)"
-)
-UNTIL = flag(
-    "--until",
-    "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
-    " equivalent) or 'no-worse' (also not worse by more than --margin)",
-    KEYS["until"],
-    read=lambda rule: rule.replace("-", "_"),
-    choices=("decided", "no-worse"),
-)
-MARGIN = flag(
-    "--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D"
-)
-LOOK_EVERY = flag(
-    "--look-every", "items between two looks (default 10)", KEYS["batch"], type=int, metavar="N"
-)
+JSON = switch("--json", "print one JSON document on standard output and nothing else (docs/reference/json.md)")
+UNTIL = flag("--until", "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with"
+             " --margin also equivalent) or 'no-worse' (also not worse by more than --margin)", KEYS["until"],
+             read=lambda rule: rule.replace("-", "_"), choices=("decided", "no-worse"))
+MARGIN = flag("--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D")
+LOOK_EVERY = flag("--look-every", "items between two looks (default 10)", KEYS["batch"], type=int, metavar="N")
+# fmt: on
 
 PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
 """What changes a profile whatever runs of it: the same for ``run``, what ``run --all`` does after it, and readers."""
@@ -212,38 +177,24 @@ SELECTION = Group("", [CONFIG, TASKS, MODELS, CONDITIONS, REGIMES, LIMIT])
 STOPPING = Group("stop early", [UNTIL, MARGIN, LOOK_EVERY])
 CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
 """Of commands that call models."""
-EXECUTOR = Group(
-    "who makes the calls",
-    [
-        flag("--executor", "local (this process, the default) or ray (a cluster)", default="local", metavar="NAME"),
-        flag(
-            "--address",
-            "with --executor ray: an existing cluster (auto: the one on this machine); without it one is started",
-            metavar="HOST:PORT",
-        ),
-        flag(
-            "--workers",
-            "with --executor ray: worker processes, instead of as many as the cluster has room for",
-            type=int,
-            metavar="N",
-        ),
-    ],
-)  # fmt: skip
-TABLE = Group(
-    "the table; what is left out is concluded and said",
-    [
-        several("--input", "columns of the input", dest="inputs", metavar="COL[,COL]"),
-        flag("--answer", "column of the right answer", metavar="COL"),
-        flag("--kind", "kind of task, as for init-task", metavar="KIND"),
-        several("--labels", "classification: the labels (default: those that occur)"),
-        several(
-            "--choices", "choice: columns of the options, or one that holds 'a|b|c'", metavar="COL[,COL]"
-        ),
-        several("--fields", "extraction: columns of the record", metavar="COL[,COL]"),
-        flag("--id", "column of item ids (default: numbered)", dest="id_column", metavar="COL"),
-        flag("--scorer", "a scoring function of your own", metavar="FILE.py:FUNCTION"),
-    ],
-)
+EXECUTOR = Group("who makes the calls", [
+    flag("--executor", "local (this process, the default) or ray (a cluster)", default="local", metavar="NAME"),
+    flag("--address",
+         "with --executor ray: an existing cluster (auto: the one on this machine); without it one is started",
+         metavar="HOST:PORT"),
+    flag("--workers", "with --executor ray: worker processes, instead of as many as the cluster has room for",
+         type=int, metavar="N"),
+])  # fmt: skip
+TABLE = Group("the table; what is left out is concluded and said", [
+    several("--input", "columns of the input", dest="inputs", metavar="COL[,COL]"),
+    flag("--answer", "column of the right answer", metavar="COL"),
+    flag("--kind", "kind of task, as for init-task", metavar="KIND"),
+    several("--labels", "classification: the labels (default: those that occur)"),
+    several("--choices", "choice: columns of the options, or one that holds 'a|b|c'", metavar="COL[,COL]"),
+    several("--fields", "extraction: columns of the record", metavar="COL[,COL]"),
+    flag("--id", "column of item ids (default: numbered)", dest="id_column", metavar="COL"),
+    flag("--scorer", "a scoring function of your own", metavar="FILE.py:FUNCTION"),
+])  # fmt: skip
 """Of every command that takes a user's table; read with :func:`table_from`."""
 
 

@@ -182,32 +182,18 @@ ASSUMED = {
     "affected": (1, math.inf),
 }
 """What ``plan --assume`` states, and between which figures; of correlation, noise and affected the ends too."""
-POWER = Group(
-    "power",
-    [
-        switch("--power", "show the smallest detectable gains and losses"),
-        flag(
-            "--effect",
-            "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs",
-            type=float,
-            metavar="D",
-        ),
-        flag(
-            "--pilot", "take accuracy, correlation and noise from this run log", type=Path, metavar="LOG"
-        ),
-        flag(
-            "--assume",
-            "without a pilot: accuracy of the control (0.5), correlation of item means between conditions (0.5), noise,"
-            " the share of variance within the item (0.5); and alpha after correction (as registered, else 0.05),"
-            " power (0.8), affected, the comparisons of a task that have the effect (1, the hardest to find)",
-            action="append",
-            default=[],
-            metavar="KEY=X",
-        ),
-    ],
-    "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
-    " regimes of a task, or over the contrasts that the profile registers)",
-)  # fmt: skip
+POWER = Group("power", [
+    switch("--power", "show the smallest detectable gains and losses"),
+    flag("--effect", "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs",
+         type=float, metavar="D"),
+    flag("--pilot", "take accuracy, correlation and noise from this run log", type=Path, metavar="LOG"),
+    flag("--assume",
+         "without a pilot: accuracy of the control (0.5), correlation of item means between conditions (0.5), noise,"
+         " the share of variance within the item (0.5); and alpha after correction (as registered, else 0.05), power"
+         " (0.8), affected, the comparisons of a task that have the effect (1, the hardest to find)",
+         action="append", default=[], metavar="KEY=X"),
+], "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
+   " regimes of a task, or over the contrasts that the profile registers)")  # fmt: skip
 
 
 def configure_plan(parser: argparse.ArgumentParser) -> None:

@@ -33,44 +33,24 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
 
     about = "names or logs of runs to report on together"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
-    formats = "html (default): one page; md: one Markdown file; latex: tables; may be given several times"
-    baseline = (
-        "compare with this condition (default: C0, else the bare condition, else the smallest or full bundle)"
-    )
-    options.add_flags(
-        parser,
-        Group(
-            "",
-            [
-                options.CONFIG.but("profile file or bundled name", default=None),
-                flag("--baseline", baseline, metavar="CONDITION"),
-                flag("--format", formats, action="append", choices=("html", "md", "latex"), dest="formats"),
-                options.JSON,
-            ],
-        ),
-        Group(
-            "the report",
-            [
-                flag(
-                    "--out",
-                    "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)",
-                    **DIR,
-                ),
-                flag("--title", "title of the report"),
-                switch("--no-plots", "leave the figures out"),
-                flag(
-                    "--embeddings",
-                    "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off",
-                    metavar="MODEL",
-                ),
-                switch(
-                    "--runs-csv",
-                    "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has all)",
-                ),
-            ],
-        ),
-        options.PROFILE,
-    )  # fmt: skip
+    main = Group("", [
+        options.CONFIG.but("profile file or bundled name", default=None),
+        flag("--baseline", "compare with this condition (default: C0, else the bare condition, else the smallest or"
+             " full bundle)", metavar="CONDITION"),
+        flag("--format", "html (default): one page; md: one Markdown file; latex: tables; may be given several times",
+             action="append", choices=("html", "md", "latex"), dest="formats"),
+        options.JSON,
+    ])  # fmt: skip
+    files = Group("the report", [
+        flag("--out", "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)", **DIR),
+        flag("--title", "title of the report"),
+        switch("--no-plots", "leave the figures out"),
+        flag("--embeddings", "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed),"
+             " or off", metavar="MODEL"),
+        switch("--runs-csv", "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has"
+               " them all)"),
+    ])  # fmt: skip
+    options.add_flags(parser, main, files, options.PROFILE)
 
 
 def execute_report(args: argparse.Namespace) -> int:

@@ -29,42 +29,25 @@ if TYPE_CHECKING:
 
 RUN = (
     options.SELECTION,
-    Group(
-        "the run",
-        [
-            switch("--all", "also what the profile's integrations enable (promptbench, helm), then the report"),
-            options.OVERWRITE,
-            flag(
-                "--deviation",
-                "go on although what was registered has changed since the first row; the reason goes into the manifest",
-                metavar="REASON",
-            ),
-            options.JSON,
-        ],
-    ),
+    Group("the run", [
+        switch("--all", "also what the profile's integrations enable (promptbench, helm), then the report"),
+        options.OVERWRITE,
+        flag("--deviation",
+             "go on although what was registered has changed since the first row; the reason goes into the manifest",
+             metavar="REASON"),
+        options.JSON,
+    ]),
     options.PROFILE,
     options.STOPPING,
     options.CALLS,
-    Group(
-        "batches",
-        [
-            switch(
-                "--batch",
-                "send the calls through the provider's batch API; the same command goes on where it was interrupted",
-            ),
-            flag(
-                "--batch-export",
-                "write requests of missing rows as JSON lines (OpenAI's batch format, vLLM run-batch), call nothing",
-                **FILE,
-            ),
-            flag(
-                "--batch-import",
-                "make rows of the answers that an offline engine wrote for exported requests",
-                **FILE,
-            ),
-        ],
-        one_of=True,
-    ),
+    Group("batches", [
+        switch("--batch",
+             "send the calls through the provider's batch API; the same command goes on where it was interrupted"),
+        flag("--batch-export",
+             "write requests of missing rows as JSON lines (OpenAI's batch format, vLLM run-batch), call nothing",
+             **FILE),
+        flag("--batch-import", "make rows of the answers that an offline engine wrote for exported requests", **FILE),
+    ], one_of=True),
     options.EXECUTOR,
 )  # fmt: skip
 
@@ -281,18 +264,15 @@ def print_summary(
 
 
 RUN_TASK = (
-    Group(
-        "",
-        [
-            options.one("task", "the task, where it does not stand first", options.KEYS["tasks"]),
-            *(entry for entry in options.SELECTION.flags if entry is not options.TASKS),
-            options.OVERWRITE,
-            options.JSON,
-        ],
-    ),
+    Group("", [
+        options.one("task", "the task, where it does not stand first", options.KEYS["tasks"]),
+        *(entry for entry in options.SELECTION.flags if entry is not options.TASKS),
+        options.OVERWRITE,
+        options.JSON,
+    ]),
     options.PROFILE,
     options.CALLS,
-)
+)  # fmt: skip
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
