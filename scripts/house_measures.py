@@ -5,7 +5,7 @@
     python scripts/house_measures.py --trace    # also count the functions one row passes
     python scripts/house_measures.py --trace-ablation    # only: what a whole ``pcsuite ablate`` passes
 
-Everything is read from the source text; only the traces run code.
+Everything is read from the source text; only the traces run code, and options are counted in the commands' parsers.
 """
 
 from __future__ import annotations
@@ -501,6 +501,20 @@ def print_ablation_trace(*, listed: bool) -> None:
         print(*functions, sep="\n")
 
 
+def count_options() -> int:
+    """Options of all commands and their actions, ``--help`` left out: what a newcomer would have to read."""
+    from pcsuite.cli import COMMANDS, command_parser
+
+    waiting: list[argparse.ArgumentParser] = [command_parser(command) for command in COMMANDS]
+    options = 0
+    for parser in waiting:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += dict.fromkeys(action.choices.values())
+            options += bool(action.option_strings) and not isinstance(action, argparse._HelpAction)
+    return options
+
+
 def main() -> int:
     """Print the measures, each with what is wanted of it; exit status 1 where one is missed."""
     parser = argparse.ArgumentParser(
@@ -547,6 +561,7 @@ def main() -> int:
         ),
         ("configuration keys that nothing reads", f"{len(keys)}", "0", not keys),
         ("definitions out of reach", f"{len(lost)}", "0", not lost),
+        ("options of all commands", f"{count_options()}", "", True),
     ]
     if way:
         wanted = f"under {FEWER_FUNCTIONS_THAN} in at most {MOST_FILES}"

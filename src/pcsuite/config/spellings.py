@@ -12,6 +12,22 @@ from typing import Any
 LONG_REGIME_IDS: Mapping[str, str] = {"d0_greedy": "D0", "d1_sampled": "D1"}
 """Second names of the two regimes: keys of ``repro.seeds``, and part of rows' ids."""
 
+PROFILE_WORDS: Mapping[str, str] = {
+    "name": "run.name",
+    "output_dir": "run.output_dir",
+    "cache_dir": "run.cache_dir",
+    "overwrite": "run.overwrite",
+    "tasks": "selection.tasks",
+    "models": "selection.models",
+    "conditions": "selection.conditions",
+    "regimes": "selection.decoding_regimes",
+    "limit": "limits.max_items_per_task",
+    "until": "preregistration.stopping.rule",
+    "margin": "preregistration.margin",
+    "batch": "preregistration.stopping.batch",
+}
+"""Words for keys of the profile: what ``pcs.run`` takes, and the flags of ``pcsuite run`` that replace them."""
+
 
 def regime_id(name: Any) -> Any:
     """The id of a decoding regime that a file or a flag names; what is no such name stays as it is.
