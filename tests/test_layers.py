@@ -18,6 +18,7 @@ ORDER = (
     ("_util",),
     ("registry",),
     ("stats",),  # functions on arrays: they know no profile, no item and no log
+    ("pages",),  # templates, style and palette of all pages: values and text go in, HTML comes out
     ("config",),
     ("data",),
     ("prompts",),

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pcsuite.ablation.picture import block_tint
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.pages.words import CLIP
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import (
@@ -62,8 +64,6 @@ MOST_POINTS = 150
 """Points of a head-to-head; of more, scores are rounded to tenths."""
 SUMMING_S = 0.25
 """Seconds that the overview reads logs for before it answers; it asks again for the others."""
-CLIP = 200_000
-"""Characters of a text that a page shows."""
 
 
 def overview_page(viewer: Viewer, request: Request) -> Page:
@@ -380,9 +380,16 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     operators = written["operators"]
     full = next(arm for arm in found["arms"] if arm["id"] == "full")
     verdicts = {entry["block"]: entry for entry in found["verdicts"]}
+    largest = max((abs(entry["effect"] or 0.0) for entry in found["verdicts"]), default=0.0)
     blocks = [
-        {"name": name, "text": operators.get(name, {}).get("template", ""), "verdict": verdicts.get(name)}
+        {
+            "name": name,
+            "text": operators.get(name, {}).get("template", ""),
+            "verdict": verdict,
+            "tint": block_tint(verdict["verdict"], verdict["effect"], largest) if verdict else None,
+        }
         for name in full["operators"]
+        for verdict in [verdicts.get(name)]
     ]
     block = request.query_params.get("block", "")
     if block:
