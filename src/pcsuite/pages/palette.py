@@ -65,9 +65,9 @@ def score_shade(score: float | None) -> str:
     The square makes low scores look low: 0.7 is in the middle.
 
     >>> score_shade(0.0), score_shade(0.5), score_shade(1.0), score_shade(None)
-    ('tinted bad tint-5', 'tinted bad tint-2', 'tinted good tint-3', 'hatched')
+    ('tinted bad tint-4', 'tinted bad tint-2', 'tinted good tint-3', 'hatched')
     """
     if score is None:
         return "hatched"
     middle = 2 * min(max(score, 0.0), 1.0) ** 2 - 1
-    return f"tinted good tint-{round(3 * middle)}" if middle >= 0 else f"tinted bad tint-{round(-5 * middle)}"
+    return f"tinted good tint-{round(3 * middle)}" if middle >= 0 else f"tinted bad tint-{round(-4 * middle)}"

@@ -31,7 +31,7 @@ def render_page(template: str, *, served: bool = False, **context: Any) -> str:
 
         render_page("report/templates/runs.html.j2", runs=[])
     """
-    return _environment().get_template(template).render(served=served, **context)
+    return environment().get_template(template).render(served=served, **context)
 
 
 @lru_cache(maxsize=1)
@@ -52,8 +52,9 @@ def script_hash(text: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """The templates of all pages, each compiled once a process, with their filters and components."""
+    templates = Environment(
         loader=FileSystemLoader(_PACKAGE),
         autoescape=True,
         undefined=StrictUndefined,
@@ -61,9 +62,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # Safe because they are ours: nothing from outside ever gets into them.
-    environment.globals.update(
+    templates.globals.update(
         stylesheet=Markup(stylesheet()), script=Markup(script()), script_hash=Markup(script_hash(script()))
     )
-    environment.filters.update(words.FILTERS, shade=score_shade)
-    environment.globals["ui"] = environment.get_template("pages/templates/components.html.j2").module
-    return environment
+    templates.filters.update(words.FILTERS, shade=score_shade)
+    templates.globals["ui"] = templates.get_template("pages/templates/components.html.j2").module
+    return templates

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pcsuite.ablation.picture import block_tint
+from pcsuite.ablation.picture import SYMBOLS, block_tint
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
@@ -380,12 +380,16 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     operators = written["operators"]
     full = next(arm for arm in found["arms"] if arm["id"] == "full")
     verdicts = {entry["block"]: entry for entry in found["verdicts"]}
-    largest = max((abs(entry["effect"] or 0.0) for entry in found["verdicts"]), default=0.0)
+    largest, reach = (
+        max((abs(entry[name] or 0.0) for entry in found["verdicts"] for name in names), default=0.0)
+        for names in (("effect",), ("effect_low", "effect_high"))
+    )
     blocks = [
         {
             "name": name,
             "text": operators.get(name, {}).get("template", ""),
             "verdict": verdict,
+            "symbol": SYMBOLS[verdict["verdict"] if verdict else "pinned"],
             "tint": block_tint(verdict["verdict"], verdict["effect"], largest) if verdict else None,
         }
         for name in full["operators"]
@@ -399,6 +403,7 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
         **_run_context(run, wanted),
         "found": found,
         "blocks": blocks,
+        "reach": min(1.0, reach),
         "block": block,
         "flips": flips,
     }
@@ -478,6 +483,9 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
         **_filter_choices(run, wanted, marks),
         "total": len(scores.items),
         "found": found,
+        "reach": min(
+            1.0, max((max(abs(e.low), abs(e.high)) for _, e in found if e.low == e.low), default=0.0)
+        ),
         "off": off,
         "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
         "names": names,
