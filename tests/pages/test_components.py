@@ -22,7 +22,7 @@ def test_an_interval_lies_where_its_numbers_say():
 
 def test_an_interval_that_is_wider_than_its_axis_ends_with_it():
     svg = component("interval_bar", 0.0, -3.0, 3.0, 1.0)
-    assert ('2.0"', '142.0"') == tuple(re.findall(r'x[12]="(\d+\.0")', svg))
+    assert tuple(re.findall(r'x[12]="(\d+\.0")', svg)) == ('2.0"', '142.0"')
 
 
 @pytest.mark.parametrize(
