@@ -95,7 +95,7 @@ def test_what_the_page_says():
     assert "iteration 3" in html
     assert "prompt-3" in html
     assert "UTC" in html
-    assert html.index("Field F1") < html.index("Discrepancies")
+    assert html.index("Field F1") < html.index("Discrepancies by item")
     assert len([1 for tag, attributes in parsed(html) if tag == "circle" and attributes["r"] != "10"]) == 3
 
 

@@ -135,7 +135,7 @@ def test_the_verifiers_evals_by_field_and_by_item(browser, site):
     browser.press("j")
     browser.run("document.activeElement.click()")
     wait(browser, "location.pathname.startsWith('/evals/')")
-    assert browser.run("document.querySelectorAll('article.answer').length") > 0
+    assert browser.run("document.querySelectorAll('article.item').length") > 0
 
 
 def test_marking_an_item_by_its_form(browser, site, folder):

@@ -60,7 +60,7 @@ def render_ablation(result: AblationResult) -> str:
     )
 
 
-def _tables(result: AblationResult) -> dict[str, list[Any]]:
+def _tables(result: AblationResult) -> dict[str, Any]:
     """The rows of the page's tables, numbers as text, by the name that the template has for each."""
     return {
         "table": [

@@ -53,7 +53,7 @@ def page_text(text: str | None) -> str:
 
 def value_text(value: Any) -> str:
     """A JSON value as text, so that 12 and "12" look different; long ones are cut."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = page_text(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"
 
 

@@ -107,7 +107,7 @@ _HEADINGS = {
     "format_error": "mistyped",
     "wrong_value": "wrong",
 }
-_ERROR_KINDS = {
+_KINDS = {
     name: ErrorKind(
         name,
         name.replace("_", " ").capitalize(),
@@ -117,6 +117,8 @@ _ERROR_KINDS = {
     )
     for index, name in enumerate(ERROR_TYPES)
 }
+ERROR_KINDS = tuple(_KINDS.values())
+"""The types of error as pages show them, in the order of tables."""
 
 
 def render_report(
@@ -132,7 +134,7 @@ def render_report(
     """
     sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    cards = _cards(document, comparison, changes)
+    cards = error_cards(document, comparison, changes)
     drawn = cards[:MAX_CARDS]
     shown_errors = sum(len(card["rows"]) for card in drawn)
     return render_page(
@@ -150,17 +152,22 @@ def render_report(
         notes=[*document.get("notes", ()), *document.get("truth_warnings", ())],
         section_names=sorted({card["section"] for card in drawn}),
         most_rows=MAX_ROWS,
-        kinds=list(_ERROR_KINDS.values()),
+        kinds=ERROR_KINDS,
         item_of=item_of,
         plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
         latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
     )
 
 
-def _cards(
-    document: dict[str, Any], comparison: RecordComparison | None, changes: ResultsDifference | None
+def error_cards(
+    document: dict[str, Any],
+    comparison: RecordComparison | None = None,
+    changes: ResultsDifference | None = None,
 ) -> list[dict[str, Any]]:
-    """One card for each item with an error, in the order of the record, with what the template draws of it."""
+    """One card for each item with an error, in the order of the record, with what ``item_card`` draws of it.
+
+    Of an item the first :data:`MAX_ROWS_PER_CARD` errors are drawn; ``more`` counts the others.
+    """
     pairs = {pair["path"]: pair for pair in document["pairs"]}
     items = {card.path: card for card in comparison.items} if comparison is not None else {}
     became = {change.field_path: "new error" for change in changes.broken} if changes else {}
@@ -195,9 +202,8 @@ def _cards(
         expected, actual = mark_differences(entry["expected"], entry["actual"])
         key = _within(entry["field_path"], path)
         html = {"expected_html": expected, "actual_html": actual}
-        change = became.get(entry["field_path"], "")
-        kind = _ERROR_KINDS[entry["error_type"]]
-        card["rows"].append({**entry, **place, **html, "key": key, "change": change, "kind": kind})
+        row = {**entry, **place, **html, "key": key, "kind": _KINDS[entry["error_type"]]}
+        card["rows"].append({**row, "change": became.get(entry["field_path"], "")})
     for path, card in cards.items():
         given = items.get(path)
         kinds = set(card["counts"])
@@ -205,7 +211,7 @@ def _cards(
         card["state"] = {("omission",): "missing", ("hallucination",): "invented"}.get(tuple(kinds), "")
         card["state"] = card["state"] if is_item else ""
         # The colour of the card: that of its errors where it is missing or invented as a whole, else of wrong values.
-        card["css"] = _ERROR_KINDS[next(iter(kinds)) if card["state"] else ERROR_TYPES[-1]].css
+        card["css"] = _KINDS[next(iter(kinds)) if card["state"] else ERROR_TYPES[-1]].css
         if given is not None and given.matches:
             card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
@@ -275,7 +281,7 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -
         right=len(totals) - len(wrong),
         pooled=pooled,
         first=rows[0].document,
-        kinds=list(_ERROR_KINDS.values()),
+        kinds=ERROR_KINDS,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.errors import ConfigError
 from pcsuite.verifier.evals import find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.report import ERROR_KINDS, error_cards
 from pcsuite.verifier.results import results_document
 from pcsuite.verifier.scores import pool_evals
 from pcsuite.view.viewer import Viewer
@@ -31,18 +31,8 @@ def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     if found is None:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
     section = request.query_params.get("section", "")
-    cards: dict[str, dict[str, Any]] = {}
-    for pair in found["pairs"]:
-        cards[pair["path"]] = {"pair": pair, "errors": []}
-    for problem, location in zip(found["discrepancies"], found["locations"], strict=True):
-        path = item_of(problem["field_path"]) or problem["field_path"]
-        cards.setdefault(path, {"pair": None, "errors": []})["errors"].append({**problem, **location})
-    kept = {
-        path: card
-        for path, card in cards.items()
-        if card["errors"] and (not section or path.split("[")[0].split(".")[0] == section)
-    }
-    return "eval.html.j2", {"one": found, "cards": kept, "section": section}
+    cards = [card for card in error_cards(found) if section in ("", card["section"])]
+    return "eval.html.j2", {"one": found, "cards": cards, "kinds": ERROR_KINDS, "section": section}
 
 
 def _scored_evals(viewer: Viewer) -> dict[str, Any]:
