@@ -18,7 +18,6 @@ ORDER = (
     ("_util",),
     ("registry",),
     ("stats",),  # functions on arrays: they know no profile, no item and no log
-    ("pages",),  # templates, style and palette of all pages: values and text go in, HTML comes out
     ("config",),
     ("data",),
     ("prompts",),
@@ -29,6 +28,7 @@ ORDER = (
     ("programs",),
     ("logging",),
     ("analysis",),
+    ("pages",),  # what report, view and the other pages are built of: palette, figures
     ("report",),
     ("runners",),  # joins all of the above
     ("ablation",),  # a prompt as a task and its arms as conditions, run and judged
