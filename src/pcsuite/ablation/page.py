@@ -11,8 +11,8 @@ from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import MEASURES, AblationResult
 from pcsuite.errors import require
+from pcsuite.pages.figures import drawing
 from pcsuite.pages.render import render_page
-from pcsuite.report import drawing
 
 _LINES_DRAWN = 4
 _WRAP = 88
@@ -118,7 +118,8 @@ def write_png(result: AblationResult, path: Path) -> Path:
         drawn.append([*wrapped[: _LINES_DRAWN - 1], "…"] if cut else wrapped)
     heights = [max(len(lines), 2) * 0.2 + 0.16 for lines in drawn]
     total = sum(heights) + 0.9
-    with drawing.canvas(width=11, height=total) as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank(width=11, height=total)
         axes.set_axis_off()
         axes.grid(False)
         axes.set_xlim(0, 11)

@@ -298,6 +298,17 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     )
 
 
+def least_random(regimes: Iterable[str], temperature: Mapping[str, float]) -> str:
+    """The regime with the lowest temperature, of equal ones the first by name.
+
+    Where a sentence or figure can speak of one regime only, it is this one.
+
+    >>> least_random(["warm", "greedy"], {"warm": 0.7, "greedy": 0.0})
+    'greedy'
+    """
+    return min(regimes, key=lambda name: (temperature.get(name) or 0.0, name))
+
+
 def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     """Average replicates within items, for every cell of the main rows; rows with errors count as none.
 
