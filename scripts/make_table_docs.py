@@ -1,4 +1,7 @@
-"""Write docs/reference/tables.md from the table specs of the package: python scripts/make_table_docs.py."""
+"""Write the reference pages that follow from declarations of the package: python scripts/make_table_docs.py.
+
+They are docs/reference/tables.md, whole, and the table of docs/reference/verifier-error-types.md.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,17 @@ from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
 from pcsuite.integrations.helm.evidence import BESIDE_OURS
 from pcsuite.integrations.helm.results import INSTANCES, METRICS, RUNS
+from pcsuite.verifier.error_types import ERROR_TYPES
 
 SPECS = (*ALL_TABLES, BLOCKS, RUNS, METRICS, INSTANCES, BESIDE_OURS)
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "tables.md"
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+PAGE = REFERENCE / "tables.md"
+ERRORS_PAGE = REFERENCE / "verifier-error-types.md"
+_HEAD, _MATCH, _UNJUDGED = (
+    "| verdict | truth | extraction | counts as |\n|---|---|---|---|\n",
+    "| match | a value | the same value, of the declared type | a true positive |\n",
+    "| not judged | unknown: ",
+)
 
 
 def tables_page(specs: Sequence[TableSpec]) -> str:
@@ -40,6 +51,21 @@ def tables_page(specs: Sequence[TableSpec]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def with_error_types(page: str) -> str:
+    """The page of the verifier's error types with a line for each declared one between match and not judged."""
+    before, _, rest = page.partition(_HEAD)
+    _, _, after = rest.partition(_UNJUDGED)
+    lines = (
+        f"| `{one.name}` | {'none' if one.is_invented else 'a value'} | {one.extraction} | {one.counts_as} |\n"
+        for one in ERROR_TYPES.values()
+    )
+    return f"{before}{_HEAD}{_MATCH}{''.join(lines)}{_UNJUDGED}{after}"
+
+
 if __name__ == "__main__":
-    PAGE.write_text(tables_page(SPECS), encoding="utf-8")
-    print(f"wrote {PAGE}")
+    for path, text in (
+        (PAGE, tables_page(SPECS)),
+        (ERRORS_PAGE, with_error_types(ERRORS_PAGE.read_text(encoding="utf-8"))),
+    ):
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")

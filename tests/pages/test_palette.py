@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pcsuite.pages.palette import HELPS, HURTS, KINDS, SERIES, css_variables, score_shade
+from pcsuite.pages.palette import HELPS, HURTS, css_variables, score_shade
 
 
 def luminance(colour):
@@ -47,7 +47,3 @@ def test_scores_are_shaded_from_wrong_over_nothing_to_right():
         "tinted good tint-3",
     )
     assert score_shade(None) == "hatched"
-
-
-def test_kinds_use_each_series_once():
-    assert sorted(KINDS) == list(range(len(SERIES)))

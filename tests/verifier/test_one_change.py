@@ -375,7 +375,7 @@ def test_one_change(change, expected):
 def test_a_perfect_record_is_1_and_an_empty_one_0():
     assert judged(PERFECT).counts.f1 == 1.0
     empty = judged({}).counts
-    assert (empty.f1, empty.omission) == (0.0, FIELDS)
+    assert (empty.f1, empty.errors["omission"]) == (0.0, FIELDS)
 
 
 def test_both_dialects_read_the_same():

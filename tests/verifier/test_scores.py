@@ -5,7 +5,7 @@ from pcsuite.verifier.scores import Counts, paired_difference, pool_evals
 
 def test_metrics_worked_out_by_hand():
     # TP 6; FP = 1 + 2 + 1 = 4; FN = 3 + 2 + 1 = 6; P = 6/10, R = 6/12, F1 = 12/22
-    counts = Counts(matches=6, omission=3, hallucination=1, format_error=2, wrong_value=1)
+    counts = Counts(6, {"omission": 3, "hallucination": 1, "format_error": 2, "wrong_value": 1})
     metrics = counts.as_dict()
     assert (metrics["true_positives"], metrics["false_positives"], metrics["false_negatives"]) == (6, 4, 6)
     assert (metrics["total_fields_gt"], metrics["total_fields_extracted"], metrics["correct_fields"]) == (
@@ -23,7 +23,7 @@ def test_nothing_of_nothing_is_zero():
 
 
 def test_macro_and_micro():
-    small, large = Counts(matches=1, omission=1), Counts(matches=98, omission=2)
+    small, large = Counts(1, {"omission": 1}), Counts(98, {"omission": 2})
     pooled = pool_evals([small, large])
     # F1 = 2/3 and 196/198; pooled TP 99, FN 3
     assert pooled.macro_f1 == pytest.approx((2 / 3 + 196 / 198) / 2)
@@ -38,7 +38,7 @@ def test_one_eval_has_no_interval():
 
 
 def test_intervals_repeat():
-    counts = [Counts(matches=k, omission=10 - k) for k in range(1, 10)]
+    counts = [Counts(k, {"omission": 10 - k}) for k in range(1, 10)]
     assert pool_evals(counts) == pool_evals(counts)
     assert (
         pool_evals(counts).macro_interval[0]

@@ -62,7 +62,7 @@ def test_lists_by_index_and_by_name(mapping):
         "tags": ["b", "a"],
     }
     counts = compare_records(record, extracted, mapping).counts
-    assert (counts.matches, counts.wrong_value) == (5, 1)
+    assert (counts.matches, counts.errors["wrong_value"]) == (5, 1)
 
 
 def test_buildingspec_truth_may_be_simple_too():
@@ -393,7 +393,7 @@ def test_values_that_may_stand_in_what_was_not_read_are_not_judged():
         "project.smell",
         "skylights[name=S].name",
     ]
-    assert comparison.counts.hallucination == 2
+    assert comparison.counts.invented == 2
 
 
 def test_a_column_that_is_blank_in_the_truth_is_judged():
@@ -401,7 +401,7 @@ def test_a_column_that_is_blank_in_the_truth_is_judged():
     record = {"windows": [window | {"shgc": 0.5} for window in truth.record["windows"]]}
     comparison = compare_records(truth.record, record, load_mapping(), truth)
     assert comparison.not_judged == []
-    assert comparison.counts.hallucination == 2  # the last two rows give no SHGC
+    assert comparison.counts.invented == 2  # the last two rows give no SHGC
 
 
 @pytest.mark.parametrize(("mark", "name"), [(";", "semicolon"), ("\t", "tab")])

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from pcsuite.verifier.evals import ScoredEval
     from pcsuite.verifier.scores import PooledScores
 
-_ERRORS = {
-    "omission": "omitted",
-    "hallucination": "invented",
-    "format_error": "mistyped",
-    "wrong_value": "wrong",
-}
-"""Kinds of error, as tables head and name them."""
 _SHOWN_DISCREPANCIES = 12
 _SHOWN_DIAGNOSES = 6
 _SHOWN_FIELDS = 15
@@ -166,6 +159,8 @@ def execute_verify(args: argparse.Namespace) -> int:
 
 
 def _summary(document: dict[str, Any]) -> str:
+    from pcsuite.verifier.error_types import ERROR_TYPES
+
     metrics = document["metrics"]
     f1, precision, recall = (_score(metrics[key]) for key in ("f1", "precision", "recall"))
     heading = f"{document['eval_id']}: F1 {f1}  precision {precision}  recall {recall}"
@@ -174,7 +169,7 @@ def _summary(document: dict[str, Any]) -> str:
         [name, _score(part["f1"]), str(part["total_fields_gt"]), *_error_cells(part["errors_by_type"])]
         for name, part in document["by_section"].items()
     ]
-    lines = [heading, "", text_table(["section", "F1", "fields", *_ERRORS.values()], sections)]
+    lines = [heading, "", text_table(["section", "F1", "fields", *_error_headings()], sections)]
     ceiling = document["ceiling"]
     if ceiling["values_outside"]:
         outside, inside = ceiling["values_outside"], ceiling["values_in_mapping"]
@@ -191,7 +186,7 @@ def _summary(document: dict[str, Any]) -> str:
     if found:
         rows = [
             [
-                _ERRORS[entry["error_type"]],
+                ERROR_TYPES[entry["error_type"]].heading,
                 entry["field_path"],
                 *("-" if entry[key] is None else _cut(entry[key], 40) for key in ("expected", "actual")),
             ]
@@ -347,7 +342,7 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[
                 "no readable JSON object" if entry.scored.parse_error else "",
             ]
         )
-    headings = ["eval", "F1", "precision", "recall", *_ERRORS.values(), "best before", ""]
+    headings = ["eval", "F1", "precision", "recall", *_error_headings(), "best before", ""]
     lines = [text_table(headings, rows), ""]
     noun = "eval" if pooled.evals == 1 else "evals"
     for name, value, interval in (
@@ -403,7 +398,9 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
 def _words(entry: dict[str, Any] | None) -> str:
     if entry is None:
         return "right"
-    kind = _ERRORS[entry["error_type"]]
+    from pcsuite.verifier.error_types import ERROR_TYPES
+
+    kind = ERROR_TYPES[entry["error_type"]].heading
     return kind if entry["actual"] is None else f"{kind}: {_cut(entry['actual'], 30)}"
 
 
@@ -451,7 +448,7 @@ def execute_verify_history(args: argparse.Namespace) -> int:
                 remark,
             ]
         )
-    headings = ["iteration", "F1", "precision", "recall", *_ERRORS.values(), "trend", "time", ""]
+    headings = ["iteration", "F1", "precision", "recall", *_error_headings(), "trend", "time", ""]
     print(f"{aggregate['eval_id']}\n\n{text_table(headings, rows)}")
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
     moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
@@ -469,8 +466,17 @@ def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
+def _error_headings() -> list[str]:
+    from pcsuite.verifier.error_types import ERROR_TYPES
+
+    return [one.heading for one in ERROR_TYPES.values()]
+
+
 def _error_cells(counts: dict[str, int] | None) -> list[str]:
-    return [str(counts[kind]) if counts else "-" for kind in _ERRORS]
+    """A cell for each kind of error; a dash where the results were written before there was such a kind."""
+    from pcsuite.verifier.error_types import ERROR_TYPES
+
+    return [str((counts or {}).get(name, "-")) for name in ERROR_TYPES]
 
 
 def _cut(value: Any, longest: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,12 @@ from pcsuite.config.definitions import (
 from pcsuite.config.spellings import dataset_name, normalise_task, task_kind
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.registry import Registry
+
+METRICS: Registry[Callable[[], Mapping[str, MetricSpec]]] = Registry(
+    "metrics", "pcsuite.metrics", {"verifier": "pcsuite.verifier.error_types:error_metrics"}
+)
+"""Metrics that are declared in code, beside what they measure, and not in ``metrics_v1.yaml``."""
 
 
 def profile_path(name: str) -> Path:
@@ -63,10 +69,16 @@ def bundled_tasks() -> Mapping[str, TaskSpec]:
     return YamlSource.read(bundled_configs() / "tasks_v1.yaml").parse(TasksFile).tasks
 
 
-@lru_cache(maxsize=1)
 def bundled_metric_specs() -> Mapping[str, MetricSpec]:
-    """Metrics that come with the suite, by their names in the log; not to be changed."""
-    return YamlSource.read(bundled_configs() / "metrics_v1.yaml").parse(MetricsFile).metrics
+    """Metrics that come with the suite, by their names in the log: ``metrics_v1.yaml`` and what the verifier counts."""
+    return {**_metrics_file()[1], **METRICS.get("verifier")()}
+
+
+@lru_cache(maxsize=1)
+def _metrics_file() -> tuple[Mapping[str, Any], Mapping[str, MetricSpec]]:
+    """The entries of ``metrics_v1.yaml``, as written and as specs."""
+    source = YamlSource.read(bundled_configs() / "metrics_v1.yaml")
+    return source.data["metrics"], source.parse(MetricsFile).metrics
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
@@ -121,11 +133,18 @@ def with_bundled_words(source: YamlSource) -> YamlSource:
 
 
 def over_bundled_metrics(source: YamlSource) -> YamlSource:
-    """A metrics file laid over the bundled one, entry by entry and key by key: it need only say what is different."""
+    """A metrics file laid over what the suite and plug-ins declare, entry by entry and key by key.
+
+    It need only say what is different.
+    """
     given = source.data.get("metrics") if isinstance(source.data, dict) else None
     if not isinstance(given, dict):
         return source
-    merged: dict[Any, Any] = dict(YamlSource.read(bundled_configs() / "metrics_v1.yaml").data["metrics"])
+    merged: dict[Any, Any] = dict(_metrics_file()[0])
+    for name in METRICS:
+        merged |= {
+            metric: spec.model_dump(exclude_unset=True) for metric, spec in METRICS.get(name)().items()
+        }
     for name, entry in given.items():
         known = merged.get(name)
         merged[name] = {**known, **entry} if isinstance(known, dict) and isinstance(entry, dict) else entry

@@ -15,8 +15,6 @@ SERIES = ("#2b7bba", "#d9772b", "#3a9a6a", "#b4508f", "#8a7bd1", "#a08326", "#c0
 """Colours of series, told apart by people with colour blindness and readable on white and on dark."""
 HELPS, HURTS, NEUTRAL = "#0072b2", "#d55e00", "#6b7280"
 """An effect for the better, for the worse, and neither: blue and vermilion of Okabe and Ito's palette, and grey."""
-KINDS = (5, 4, 7, 6, 3, 2, 1, 0)
-"""Series whose colours mark the kinds of a classification, in order; the two that look like an effect come last."""
 
 _LIGHT = {
     "paper": "#fbfbf9", "card": "#ffffff", "soft": "#f1f2f0", "code": "#f5f5f2", "ink": INK, "muted": "#646b78",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from pcsuite import __version__
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.paths import item_of, pointer_token
-from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES
 
 _MAX_LINES = 50
 """Discrepancies spelled out in one JUnit test case; a viewer shows no more than a screenful."""
@@ -89,12 +89,9 @@ def _xml(text: str) -> str:
 
 def _sentence(entry: Mapping[str, Any]) -> str:
     expected, actual = (json.dumps(entry[key], ensure_ascii=False)[:120] for key in ("expected", "actual"))
-    said = {
-        "omission": f"missing, the truth is {expected}",
-        "hallucination": f"{actual} is not in the truth",
-    }.get(entry["error_type"], f"{actual}, the truth is {expected}")
+    sentence = ERROR_TYPES[entry["error_type"]].sentence(expected, actual)
     note = f" ({entry['note']})" if entry["note"] else ""
-    return f"{entry['field_path']}: {entry['error_type']}: {said}{note}"
+    return f"{entry['field_path']}: {entry['error_type']}: {sentence}{note}"
 
 
 def sarif_json(checked: Sequence[CheckedEval]) -> bytes:
@@ -127,7 +124,7 @@ def sarif_json(checked: Sequence[CheckedEval]) -> bytes:
                 related = _physical(truth, place["truth_row"])
                 result["relatedLocations"] = [{**related, "message": {"text": "the truth"}}]
             results.append(result)
-    rules = [{"id": kind, "shortDescription": {"text": ERROR_MEANINGS[kind]}} for kind in ERROR_TYPES]
+    rules = [{"id": one.name, "shortDescription": {"text": one.explanation}} for one in ERROR_TYPES.values()]
     driver = {"name": "pcsuite verify", "version": __version__, "rules": rules}
     versions = [
         {

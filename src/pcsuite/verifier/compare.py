@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pcsuite.verifier.cells import label_key
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.pairing import ItemPair, pair_items, pair_texts
 from pcsuite.verifier.paths import item_path, pointer_token
@@ -217,7 +218,7 @@ class _Comparer:
         note = note or _note(leaf, verdict, expected, actual)
         self.discrepancies.append(Discrepancy(cursor.path, expected, actual, verdict, note))
         row = self._row(cursor.steps) if expected is not None else None
-        self.locations.append(Location(row, None if verdict == "omission" else cursor.pointer))
+        self.locations.append(Location(row, None if ERROR_TYPES[verdict].is_missing else cursor.pointer))
 
     def compare(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, note: str = "") -> None:
         if isinstance(node, ListNode):

@@ -16,6 +16,7 @@ from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, clean_text, c
 from pcsuite.evaluation.lenient import lenient_text, loose_object
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.verifier.compare import compare_records
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.tree import compared_record
 
@@ -65,15 +66,12 @@ class BuildingSpecEvaluator(Evaluator):
             score=counts.f1,
             lenient=lenient,
             exact_match=counts.f1 == 1.0,
-            unsupported_rate=counts.hallucination / given if given else 0.0,
+            unsupported_rate=counts.invented / given if given else 0.0,
             extra={
                 "field_precision": counts.precision,
                 "field_recall": counts.recall,
                 **dict(zip(("tp", "fp", "fn"), map(int, counts.triple), strict=True)),
-                "omissions": int(counts.omission),
-                "hallucinations": int(counts.hallucination),
-                "wrong_values": int(counts.wrong_value),
-                "format_errors": int(counts.format_error),
+                **{ERROR_TYPES[name].metric: count for name, count in counts.errors_by_type().items()},
             },
         )
 

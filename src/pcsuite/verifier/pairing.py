@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from pcsuite._util.hashing import canonical_json
 from pcsuite.verifier.assignment import best_assignment, unique_best
+from pcsuite.verifier.error_types import FieldVerdict
 from pcsuite.verifier.similarity import Record, Similarity, dice
 from pcsuite.verifier.tree import ListNode
-from pcsuite.verifier.values import FieldVerdict, is_blank, normalise_text
+from pcsuite.verifier.values import is_blank, normalise_text
 
 Stage = Literal["identical", "name", "similar name", "content", "position"]
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite.pages.palette import KINDS
 from pcsuite.pages.render import render_page
 from pcsuite.pages.words import mark_differences
 from pcsuite.verifier.compare import RecordComparison, right_fields
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.results import ResultsDifference
-from pcsuite.verifier.scores import ERROR_MEANINGS, ERROR_TYPES, Counts, PooledScores
+from pcsuite.verifier.scores import Counts, PooledScores
 
 WIDTH, HEIGHT = 720, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 18, 36
@@ -91,36 +91,6 @@ MAX_ROWS = 300
 _MAX_DIAGNOSES = 40
 
 
-class ErrorKind(NamedTuple):
-    """A type of error as pages show it; ``css`` is its colour, one of the palette's series by its place among types."""
-
-    name: str
-    label: str
-    heading: str
-    explanation: str
-    css: str
-
-
-_HEADINGS = {
-    "omission": "omitted",
-    "hallucination": "invented",
-    "format_error": "mistyped",
-    "wrong_value": "wrong",
-}
-_KINDS = {
-    name: ErrorKind(
-        name,
-        name.replace("_", " ").capitalize(),
-        _HEADINGS[name],
-        ERROR_MEANINGS[name],
-        f"c{KINDS[index % len(KINDS)]}",
-    )
-    for index, name in enumerate(ERROR_TYPES)
-}
-ERROR_KINDS = tuple(_KINDS.values())
-"""The types of error as pages show them, in the order of tables."""
-
-
 def render_report(
     document: dict[str, Any],
     aggregate: dict[str, Any],
@@ -152,7 +122,7 @@ def render_report(
         notes=[*document.get("notes", ()), *document.get("truth_warnings", ())],
         section_names=sorted({card["section"] for card in drawn}),
         most_rows=MAX_ROWS,
-        kinds=ERROR_KINDS,
+        kinds=list(ERROR_TYPES.values()),
         item_of=item_of,
         plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
         latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
@@ -202,16 +172,18 @@ def error_cards(
         expected, actual = mark_differences(entry["expected"], entry["actual"])
         key = _within(entry["field_path"], path)
         html = {"expected_html": expected, "actual_html": actual}
-        row = {**entry, **place, **html, "key": key, "kind": _KINDS[entry["error_type"]]}
+        row = {**entry, **place, **html, "key": key, "kind": ERROR_TYPES[entry["error_type"]]}
         card["rows"].append({**row, "change": became.get(entry["field_path"], "")})
     for path, card in cards.items():
         given = items.get(path)
-        kinds = set(card["counts"])
+        kinds = [ERROR_TYPES[name] for name in card["counts"]]
         is_item = "[" in path and card["pair"] is None
-        card["state"] = {("omission",): "missing", ("hallucination",): "invented"}.get(tuple(kinds), "")
-        card["state"] = card["state"] if is_item else ""
-        # The colour of the card: that of its errors where it is missing or invented as a whole, else of wrong values.
-        card["css"] = _KINDS[next(iter(kinds)) if card["state"] else ERROR_TYPES[-1]].css
+        missing, invented = (
+            all(getattr(kind, side) for kind in kinds) for side in ("is_missing", "is_invented")
+        )
+        card["state"] = "" if not is_item else "missing" if missing else "invented" if invented else ""
+        # A card has the colour of the errors that it has most of.
+        card["css"] = ERROR_TYPES[card["counts"].most_common(1)[0][0]].css
         if given is not None and given.matches:
             card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
@@ -253,9 +225,7 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -
     totals: dict[str, Counts] = {}
     for row in rows:
         for name, counts in row.by_field.items():
-            held = totals.setdefault(name, Counts())
-            for part in ("matches", *ERROR_TYPES):
-                setattr(held, part, getattr(held, part) + getattr(counts, part))
+            totals.setdefault(name, Counts()).include(counts)
     worst = sorted(totals, key=lambda name: (totals[name].f1, -_error_count(totals[name]), name))
     wrong = [name for name in worst if _error_count(totals[name])]
     columns = wrong[:_MAX_COLUMNS]
@@ -281,7 +251,7 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -
         right=len(totals) - len(wrong),
         pooled=pooled,
         first=rows[0].document,
-        kinds=ERROR_KINDS,
+        kinds=list(ERROR_TYPES.values()),
     )
 
 

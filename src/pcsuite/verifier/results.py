@@ -22,6 +22,7 @@ from pcsuite.stats.f1 import f1_score, precision_recall_f1
 from pcsuite.verifier.cells import read_bytes
 from pcsuite.verifier.compare import RecordComparison, compare_records
 from pcsuite.verifier.diagnoses import diagnose
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, compile_mapping
 from pcsuite.verifier.truth import Truth, read_truth
@@ -303,7 +304,7 @@ def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
     seen: Counter[tuple[str, bool]] = Counter()
     keyed: dict[tuple[str, bool, int], Document] = {}
     for entry in document["discrepancies"]:
-        path, invented = entry["field_path"], entry["error_type"] == "hallucination"
+        path, invented = entry["field_path"], ERROR_TYPES[entry["error_type"]].is_invented
         keyed[path, invented, seen[path, invented]] = entry
         seen[path, invented] += 1
     return keyed

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pcsuite.stats.f1 import f1_score, micro_f1, precision_recall_f1
+from pcsuite.verifier.error_types import ERROR_TYPES
 
-ErrorType = Literal["omission", "hallucination", "format_error", "wrong_value"]
-ERROR_TYPES: tuple[ErrorType, ...] = ("omission", "hallucination", "format_error", "wrong_value")
-ERROR_MEANINGS = {
-    "omission": "in the truth, missing in the extraction",
-    "hallucination": "in the extraction, not in the truth",
-    "format_error": "given, but of the wrong type",
-    "wrong_value": "given, of the right type, but another value",
-}
 Interval = tuple[float, float]
 """Low and high end of a 95 % interval."""
 _BOOTSTRAP: dict[str, Any] = {"resamples": 10_000, "method": "percentile"}
@@ -27,15 +20,24 @@ class Counts:
     """Verdicts on fields. TP are matches; a wrong or mistyped value is both a false positive and a false negative."""
 
     matches: float = 0
-    omission: float = 0
-    hallucination: float = 0
-    format_error: float = 0
-    wrong_value: float = 0
+    errors: dict[str, float] = field(default_factory=dict)
+    """Errors by type; types that are not given have none."""
+
+    def __post_init__(self) -> None:
+        self.errors = {**dict.fromkeys(ERROR_TYPES, 0), **self.errors}
 
     def add(self, verdict: str, amount: float = 1) -> None:
         """Count a verdict: ``match`` or one of :data:`ERROR_TYPES`, ``amount`` times (or by that weight)."""
-        name = "matches" if verdict == "match" else verdict
-        setattr(self, name, getattr(self, name) + amount)
+        if verdict == "match":
+            self.matches += amount
+        else:
+            self.errors[verdict] += amount
+
+    def include(self, other: Counts) -> None:
+        """Add what another has counted."""
+        self.matches += other.matches
+        for name, amount in other.errors.items():
+            self.errors[name] += amount
 
     @property
     def false_positives(self) -> float:
@@ -43,7 +45,7 @@ class Counts:
 
         Invented, mistyped and wrong values: what precision pays for.
         """
-        return self.hallucination + self.format_error + self.wrong_value
+        return sum(amount for name, amount in self.errors.items() if ERROR_TYPES[name].costs_precision)
 
     @property
     def false_negatives(self) -> float:
@@ -51,7 +53,12 @@ class Counts:
 
         Missing, mistyped and wrong values: what recall pays for. A wrong value costs both.
         """
-        return self.omission + self.format_error + self.wrong_value
+        return sum(amount for name, amount in self.errors.items() if ERROR_TYPES[name].costs_recall)
+
+    @property
+    def invented(self) -> float:
+        """Values given where the truth has none."""
+        return sum(amount for name, amount in self.errors.items() if ERROR_TYPES[name].is_invented)
 
     @property
     def triple(self) -> tuple[float, float, float]:
@@ -72,14 +79,14 @@ class Counts:
     def f1(self) -> float:
         """Harmonic mean of precision and recall; 0/0 is 0, since a record that shows nothing has earned nothing.
 
-        >>> round(Counts(matches=3, omission=1).f1, 3)
+        >>> round(Counts(3, {"omission": 1}).f1, 3)
         0.857
         """
         return f1_score(*self.triple)
 
     def errors_by_type(self) -> dict[str, int]:
         """Number of errors of each type, in the order of :data:`ERROR_TYPES`."""
-        return {kind: int(getattr(self, kind)) for kind in ERROR_TYPES}
+        return {name: int(amount) for name, amount in self.errors.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """The metrics block of ``eval-results.json``.

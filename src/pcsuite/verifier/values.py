@@ -7,8 +7,9 @@ import re
 import unicodedata
 from typing import Any, Literal
 
+from pcsuite.verifier.error_types import FieldVerdict
+
 FieldType = Literal["text", "integer", "number", "boolean", "text_list"]
-FieldVerdict = Literal["match", "omission", "hallucination", "format_error", "wrong_value"]
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 ROUNDING_SLACK = 1e-12

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import ConfigError
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.evals import find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.report import ERROR_KINDS, error_cards
+from pcsuite.verifier.report import error_cards
 from pcsuite.verifier.results import results_document
 from pcsuite.verifier.scores import pool_evals
 from pcsuite.view.viewer import Viewer
@@ -32,7 +33,12 @@ def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
     section = request.query_params.get("section", "")
     cards = [card for card in error_cards(found) if section in ("", card["section"])]
-    return "eval.html.j2", {"one": found, "cards": cards, "kinds": ERROR_KINDS, "section": section}
+    return "eval.html.j2", {
+        "one": found,
+        "cards": cards,
+        "kinds": list(ERROR_TYPES.values()),
+        "section": section,
+    }
 
 
 def _scored_evals(viewer: Viewer) -> dict[str, Any]:

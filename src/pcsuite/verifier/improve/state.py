@@ -10,17 +10,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.errors import DataError
+from pcsuite.errors import DataError, did_you_mean
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.paths import parse_path, pattern_of
 from pcsuite.verifier.results import Scored
-from pcsuite.verifier.scores import ErrorType
 from pcsuite.verifier.store import to_json
 
 _EXAMPLES = 3
@@ -211,12 +211,20 @@ class PromptRule(Definition):
 
     id: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$")
     """Name; a simulated model can give it an effect."""
-    error_types: tuple[ErrorType, ...]
+    error_types: tuple[str, ...]
     """Kinds of error it is meant for."""
     fields: tuple[str, ...] = ("*",)
     """Fields it is meant for: patterns over dotted paths without brackets."""
     text: str
     """The sentence; ``{field}`` stands for the failing field."""
+
+    @field_validator("error_types")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in ERROR_TYPES:
+                raise ValueError(f"unknown error type '{name}' ({did_you_mean(name, ERROR_TYPES)})")
+        return names
 
     def meets(self, failure: Failure) -> bool:
         """Whether the rule is meant for a failure.
