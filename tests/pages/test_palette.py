@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pcsuite.pages.palette import HELPS, HURTS, css_variables, score_shade
+from pcsuite.pages.palette import HELPS, HURTS, Tint, block_tint, css_variables, score_shade
 
 
 def luminance(colour):
@@ -47,3 +47,11 @@ def test_scores_are_shaded_from_wrong_over_nothing_to_right():
         "tinted good tint-3",
     )
     assert score_shade(None) == "hatched"
+
+
+def test_a_block_is_tinted_by_its_effect_and_hatched_while_it_is_open():
+    # 0.3 of the largest effect 0.4; an open one at most 0.4; all smaller than 0.1 are measured by 0.1
+    assert block_tint("helps", 0.12, 0.4).classes == "good tint-3"
+    assert block_tint("undecided", -0.4, 0.4) == Tint(HURTS, 0.4, hatched=True)
+    assert block_tint("hurts", -0.05, 0.05).classes == "bad tint-5"
+    assert block_tint("not tested", None, 0.0).classes == "tint-0 hatched"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import counted, p_text, signed_interval
@@ -22,7 +22,7 @@ from pcsuite.ablation.verdicts import BlockVerdict
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.errors import AnalysisError
-from pcsuite.pages.palette import HELPS, HURTS, NEUTRAL
+from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.report.wording import join_words
 from pcsuite.stats import Estimate
@@ -30,15 +30,6 @@ from pcsuite.stats import Estimate
 if TYPE_CHECKING:
     from rich.console import Console
 
-SYMBOLS = {
-    "helps": "▲",
-    "hurts": "▼",
-    "no worse without it": "=",
-    "helps only as filler": "≈",
-    "undecided": "?",
-    "not tested": "×",
-    "pinned": "·",
-}
 _FLIPS_SHOWN = 5
 BLOCKS = TableSpec(
     "blocks",
@@ -62,39 +53,6 @@ BLOCKS = TableSpec(
         *interval("cost_usd", "what it changes in cost, in USD per 1,000 calls"),
     ),
 )
-
-
-class Tint(NamedTuple):
-    """How a block is coloured: by the sign of its effect, as strongly (0 to 1) as that is large; hatched where open."""
-
-    colour: str
-    strength: float
-    hatched: bool = False
-
-    @property
-    def classes(self) -> str:
-        """Its style on a page."""
-        tone = {HELPS: "good ", HURTS: "bad "}.get(self.colour, "")
-        return f"{tone}tint-{round(10 * self.strength)}{' hatched' if self.hatched else ''}"
-
-
-def block_tint(verdict: str, effect: float | None, largest: float) -> Tint:
-    """The tint of a block with this verdict and effect beside the ``largest`` one seen (or 0.1, where all are smaller).
-
-    Blocks that can go are grey, and what is undecided is never tinted strongly.
-
-    >>> block_tint("helps", 0.2, 0.4), block_tint("no worse without it", -0.01, 0.4).strength
-    (Tint(colour='#0072b2', strength=0.5, hatched=False), 0.25)
-    """
-    value = 0.0 if effect is None or not math.isfinite(effect) else effect
-    if verdict == "no worse without it":
-        return Tint(NEUTRAL, 0.25)
-    colour = HELPS if value > 0 else HURTS if value < 0 else NEUTRAL
-    strength = abs(value) / max(largest, 0.1)
-    if verdict in ("undecided", "not tested"):
-        # Not as sure as it looks; and hatching must leave the words readable.
-        return Tint(colour, min(strength, 0.4), hatched=True)
-    return Tint(colour, strength)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ light, dark and paper. Meaning never rests on colour alone: a sign, a word or ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 INK = "#20242c"
 LINE = "#d5d9e0"
@@ -15,6 +17,16 @@ SERIES = ("#2b7bba", "#d9772b", "#3a9a6a", "#b4508f", "#8a7bd1", "#a08326", "#c0
 """Colours of series, told apart by people with colour blindness and readable on white and on dark."""
 HELPS, HURTS, NEUTRAL = "#0072b2", "#d55e00", "#6b7280"
 """An effect for the better, for the worse, and neither: blue and vermilion of Okabe and Ito's palette, and grey."""
+SYMBOLS = {
+    "helps": "▲",
+    "hurts": "▼",
+    "no worse without it": "=",
+    "helps only as filler": "≈",
+    "undecided": "?",
+    "not tested": "×",
+    "pinned": "·",
+}
+"""The sign that stands beside the colour of each verdict on a block of a prompt."""
 
 _LIGHT = {
     "paper": "#fbfbf9", "card": "#ffffff", "soft": "#f1f2f0", "code": "#f5f5f2", "ink": INK, "muted": "#646b78",
@@ -35,7 +47,7 @@ _PRINTED = _LIGHT | {
 def css_variables() -> str:
     """The palette as rules for ``:root``: light, dark where the reader prefers or chose it, and on paper.
 
-    >>> css_variables().splitlines()[0][:40]
+    >>> css_variables().splitlines()[0][:41]
     ':root { color-scheme: light dark; --helps'
     """
     fixed = {"helps": HELPS, "hurts": HURTS, "neutral": NEUTRAL}
@@ -69,3 +81,36 @@ def score_shade(score: float | None) -> str:
         return "hatched"
     middle = 2 * min(max(score, 0.0), 1.0) ** 2 - 1
     return f"tinted good tint-{round(3 * middle)}" if middle >= 0 else f"tinted bad tint-{round(-4 * middle)}"
+
+
+class Tint(NamedTuple):
+    """How a block is coloured: by the sign of its effect, as strongly (0 to 1) as that is large; hatched where open."""
+
+    colour: str
+    strength: float
+    hatched: bool = False
+
+    @property
+    def classes(self) -> str:
+        """Its style on a page."""
+        tone = {HELPS: "good ", HURTS: "bad "}.get(self.colour, "")
+        return f"{tone}tint-{round(10 * self.strength)}{' hatched' if self.hatched else ''}"
+
+
+def block_tint(verdict: str, effect: float | None, largest: float) -> Tint:
+    """The tint of a block with this verdict and effect beside the ``largest`` one seen (or 0.1, where all are smaller).
+
+    Blocks that can go are grey, and what is undecided is never tinted strongly.
+
+    >>> block_tint("helps", 0.2, 0.4), block_tint("no worse without it", -0.01, 0.4).strength
+    (Tint(colour='#0072b2', strength=0.5, hatched=False), 0.25)
+    """
+    value = 0.0 if effect is None or not math.isfinite(effect) else effect
+    if verdict == "no worse without it":
+        return Tint(NEUTRAL, 0.25)
+    colour = HELPS if value > 0 else HURTS if value < 0 else NEUTRAL
+    strength = abs(value) / max(largest, 0.1)
+    if verdict in ("undecided", "not tested"):
+        # Not as sure as it looks; and hatching must leave the words readable.
+        return Tint(colour, min(strength, 0.4), hatched=True)
+    return Tint(colour, strength)

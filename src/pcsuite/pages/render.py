@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pcsuite.pages import words
-from pcsuite.pages.palette import css_variables, score_shade
+from pcsuite.pages.palette import SYMBOLS, css_variables, score_shade
 
 _PACKAGE = Path(__file__).parent.parent
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -65,6 +65,7 @@ def environment() -> Environment:
     templates.globals.update(
         stylesheet=Markup(stylesheet()), script=Markup(script()), script_hash=Markup(script_hash(script()))
     )
+    templates.globals["symbols"] = SYMBOLS
     templates.filters.update(words.FILTERS, shade=score_shade)
     templates.globals["ui"] = templates.get_template("pages/templates/components.html.j2").module
     return templates

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pcsuite.ablation.picture import SYMBOLS, block_tint
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.pages.palette import SYMBOLS, block_tint
 from pcsuite.pages.words import CLIP
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
