@@ -28,11 +28,13 @@ def evals_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
 def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """The items of one eval that are wrong."""
     name = request.path_params["name"]
-    found = next((one for one in _scored_evals(viewer)["documents"] if one["eval_id"] == name), None)
+    scored = _scored_evals(viewer)
+    found = next((one for one in scored["documents"] if one["eval_id"] == name), None)
     if found is None:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
     section = request.query_params.get("section", "")
-    cards = [card for card in error_cards(found) if section in ("", card["section"])]
+    every = error_cards(found, scored["comparisons"][name])
+    cards = [card for card in every if section in ("", card["section"])]
     return "eval.html.j2", {
         "one": found,
         "cards": cards,
@@ -56,6 +58,7 @@ def _scored_evals(viewer: Viewer) -> dict[str, Any]:
     pooled = pool_evals([one.scored.comparison.counts for one in scored])
     return {
         "documents": documents,
+        "comparisons": {one.eval.eval_id: one.scored.comparison for one in scored},
         "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],
         "pooled": pooled,
     }
