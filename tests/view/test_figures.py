@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from pcsuite.view.data import OpenRun
-from pcsuite.view.figures import figure_tables, head_to_head_figures, level_figures, view_figures
+from pcsuite.view.figures import figure_tables, head_to_head_figures, view_figures
 from pcsuite.view.filters import filter_of
 from pcsuite.view.runs import list_runs
 from support.synthetic_log import make_row, write_log
@@ -112,14 +112,14 @@ def test_a_mark_leads_to_its_own_matrix(run):
     assert (led.fixed["model"], led.columns, led.sort) == ("small", "condition", "score:C4")
 
 
-def test_known_levels_and_points_are_drawn_as_they_are(run):
-    asked = filter_of(run, {})
-    levels = [{"name": f"C{n}", "value": 0.5, "low": 0.25, "high": 0.75, "n": 8} for n in range(60)]
-    (ladder,) = level_figures(run, asked, levels)
-    assert next(iter(marks_of(ladder))) == "C0, D0: 0.50 [0.25, 0.75] on 8 items"
-    assert len(marks_of(ladder)) == 40
+def test_some_tables_can_be_drawn_alone(run):
+    (ladder,) = view_figures(run, filter_of(run, {}), None, "summary_by_condition")
+    assert ladder.spec.id == "ladder"
+
+
+def test_points_of_a_head_to_head_lead_to_their_rows(run):
     points = [{"x": 0.0, "y": 1.0, "n": 3}, {"x": 1.0, "y": 1.0, "n": 1}]
-    (scatter,) = head_to_head_figures(asked, "C0", "C4", points)
+    (scatter,) = head_to_head_figures(filter_of(run, {}), "C0", "C4", points)
     assert marks_of(scatter) == {"3 items at 0.0 and 1.0": "#point-0", "1 item at 1.0 and 1.0": "#point-1"}
 
 

@@ -58,7 +58,7 @@ class ReportPage:
     @property
     def figure_kinds(self) -> list[str]:
         """Kinds that the figures are filtered by."""
-        return sorted({figure.kind for figure in self.figures})
+        return sorted({figure.spec.kind for figure in self.figures})
 
     @property
     def contents(self) -> list[tuple[str, str]]:

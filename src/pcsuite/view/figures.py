@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -35,40 +35,32 @@ MOST_CONDITIONS = 40
 
 
 def view_figures(
-    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
+    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None, *tables: str
 ) -> list[Figure]:
     """Every figure that the rows behind a filter allow, of its task: ladder, ladder by model, condition by size, score
-    against tokens, disagreement, robustness.
+    against tokens, disagreement, robustness; with ``tables``, those of these tables.
 
     The model, regime and perturbation are those that the filter fixes, the first of one that it shows as columns.
     """
-    return _drawn(figure_tables(run, wanted, marks))
+    return _drawn(figure_tables(run, wanted, marks, *tables))
 
 
 def figure_tables(
-    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
+    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None, *tables: str
 ) -> dict[str, list[Record]]:
     """What :func:`view_figures` draws: records of the report's tables by name, none where there is nothing to draw."""
     values = run.values[wanted.task]
     fixed = {axis: wanted.fixed.get(axis, values[axis][0]) for axis in AXES if axis != "condition"}
     wanted = replace(wanted, columns="condition", fixed=fixed, base=values["condition"][0])
     builder = _TableBuilder(run, wanted, *run.matching(wanted, marks))
-    return {
-        "summary_by_condition": builder.levels(),
-        "by_size": builder.by_model(),
-        "efficiency": builder.costs(),
-        "entropy_by_condition": builder.disagreement(),
-        "robustness_by_attack": builder.drops(),
+    builders: dict[str, Callable[[], list[Record]]] = {
+        "summary_by_condition": builder.levels,
+        "by_size": builder.by_model,
+        "efficiency": builder.costs,
+        "entropy_by_condition": builder.disagreement,
+        "robustness_by_attack": builder.drops,
     }
-
-
-def level_figures(run: OpenRun, wanted: Filter, levels: Iterable[Mapping[str, Any]]) -> list[Figure]:
-    """The ladder of levels that are known (``name``, ``value``, ``low``, ``high``, ``n``), at most forty of them."""
-    rows = []
-    for level in list(levels)[:MOST_CONDITIONS]:
-        estimate = Estimate(level["value"], level["low"], level["high"], n=level["n"])
-        rows.append(_record(run, wanted, "score", estimate, level["name"]))
-    return _drawn({"summary_by_condition": rows})
+    return {name: build() for name, build in builders.items() if name in (tables or builders)}
 
 
 def head_to_head_figures(
@@ -131,11 +123,12 @@ class _TableBuilder:
 
     def levels(self) -> list[Record]:
         """Mean score of each condition by regime."""
+        model, perturbation = self._fixed("model", "perturbation")
         return [
-            self._record("score", level, condition, decoding=regime)
+            self._record("score", self._levels[key][0], condition, decoding=regime)
             for regime in self._values("decoding")
             for condition in self._conditions
-            if (level := self._level(condition, decoding=regime)) is not None
+            if (key := (model, regime, perturbation, condition)) in self._levels
         ]
 
     def disagreement(self) -> list[Record]:
@@ -159,13 +152,14 @@ class _TableBuilder:
     def costs(self) -> list[Record]:
         """Score and tokens of each condition of a model, and whether no other is both better and cheaper."""
         regime, perturbation = self._fixed("decoding", "perturbation")
-        rows = []
+        rows: list[Record] = []
         for model in self._values("model"):
             for condition in self._conditions:
                 level, tokens = self._levels.get((model, regime, perturbation, condition), (None, 0.0))
                 if level is not None and tokens:
-                    record = self._record("score", level, condition, model=model)
-                    rows.append({**record, "tokens_per_answer": tokens})
+                    rows.append(
+                        {**self._record("score", level, condition, model=model), "tokens_per_answer": tokens}
+                    )
         if len(rows) < 2:
             return []
         front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
@@ -246,13 +240,6 @@ class _TableBuilder:
             [*parameters, self._wanted.task, *self._parameters],
         )
 
-    def _level(self, condition: str, **axes: str) -> Estimate | None:
-        key = {**self._wanted.fixed, **axes}
-        level, _ = self._levels.get(
-            (key["model"], key["decoding"], key["perturbation"], condition), (None, 0.0)
-        )
-        return level
-
     def _values(self, axis: str) -> list[str]:
         return self._run.values[self._wanted.task][axis]
 
@@ -260,27 +247,23 @@ class _TableBuilder:
         return [self._wanted.fixed[axis] for axis in axes]
 
     def _record(self, metric: str, level: Estimate, condition: str, **axes: str) -> dict[str, Any]:
-        wanted = replace(self._wanted, fixed={**self._wanted.fixed, **axes})
-        return _record(self._run, wanted, metric, level, condition)
-
-
-def _record(run: OpenRun, wanted: Filter, metric: str, level: Estimate, condition: str) -> dict[str, Any]:
-    """A level as a record of a table; its mark leads to the items behind it, the lowest of its condition first."""
-    state = state_of(replace(wanted, sort=f"score:{condition}"))
-    low, high = (None if math.isnan(limit) else limit for limit in (level.low, level.high))
-    return {
-        "task": wanted.task,
-        "model": wanted.fixed["model"],
-        "decoding": wanted.fixed["decoding"],
-        "condition": condition,
-        "measure": "mean score",
-        "n_items": level.n,
-        metric: level.value,
-        f"{metric}_low": low,
-        f"{metric}_high": high,
-        f"{metric}_n": level.n,
-        "url": address(f"/run/{quote(run.name)}", state),
-    }
+        """A level as a record of a table; its mark leads to the items behind it, the lowest of its condition first."""
+        fixed = {**self._wanted.fixed, **axes}
+        state = state_of(replace(self._wanted, fixed=fixed, sort=f"score:{condition}"))
+        low, high = (None if math.isnan(limit) else limit for limit in (level.low, level.high))
+        return {
+            "task": self._wanted.task,
+            "model": fixed["model"],
+            "decoding": fixed["decoding"],
+            "condition": condition,
+            "measure": "mean score",
+            "n_items": level.n,
+            metric: level.value,
+            f"{metric}_low": low,
+            f"{metric}_high": high,
+            f"{metric}_n": level.n,
+            "url": address(f"/run/{quote(self._run.name)}", state),
+        }
 
 
 def _level(

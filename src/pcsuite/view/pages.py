@@ -21,7 +21,7 @@ from pcsuite.pages.palette import SYMBOLS, block_tint
 from pcsuite.pages.words import CLIP
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
-from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, level_figures, view_figures
+from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
 from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
 from pcsuite.view.labelling import label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
@@ -30,7 +30,6 @@ from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
     adjusted_over,
-    condition_levels,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -458,7 +457,6 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
         effect.p_bh = adjusted
     names = list(dict.fromkeys(name for own in bundles.values() for name in own))
     off = _known_name(request, "off", names, "") if request.query_params.get("off") else ""
-    levels = condition_levels(scores, run.values[wanted.task]["condition"])
     return "operators.html.j2", {
         **_run_context(run, wanted),
         **_filter_choices(run, wanted, marks),
@@ -470,8 +468,8 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
         "off": off,
         "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
         "names": names,
-        "figures": level_figures(run, wanted, levels),
-        "left_out": max(0, len(levels) - MOST_CONDITIONS),
+        "figures": view_figures(run, wanted, labels, "summary_by_condition"),
+        "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
     }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.errors import require
 from pcsuite.evaluation.answer_probability import answer_span
-from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.bootstrap import paired_bootstrap
 from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
@@ -124,24 +124,6 @@ def _estimate(deltas: FloatArray, base: str, column: str) -> tuple[tuple[float, 
 def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
     """P-values of effects that are shown together, after Benjamini and Hochberg."""
     return [float(p) for p in benjamini_hochberg([effect.p_value for effect in effects])] if effects else []
-
-
-def condition_levels(scores: SliceScores, conditions: Sequence[str]) -> list[dict[str, Any]]:
-    """Mean score of each condition with its 95 % interval over items, in the order given."""
-    found = []
-    for name in conditions:
-        own = scores.columns.get(name, np.empty(0))
-        values = own[np.isfinite(own)]
-        if len(values) > MANY and values.std() > 0:
-            level = paired_t_interval(values)
-        elif len(values):
-            level = bootstrap_mean(values, rng=named_rng("view", "ladder", name), resamples=QUICK_FLIPS)
-        else:
-            continue
-        found.append(
-            {"name": name, "value": level.value, "low": level.low, "high": level.high, "n": len(values)}
-        )
-    return found
 
 
 class Span(NamedTuple):

@@ -51,7 +51,7 @@ def test_records_are_grouped_in_order_and_named_naturally():
 def test_a_declared_figure_is_drawn_for_each_group_of_its_table(declared, tmp_path):
     figure("dummy__<task>__grid", "dummies", "A dummy", table="things")(draw_models)
     figures = draw_figures({"things": ROWS, "others": ROWS}, folder=tmp_path)
-    assert [(one.name, one.task, one.model, one.kind) for one in figures] == [
+    assert [(one.name, one.task, one.model, one.spec.kind) for one in figures] == [
         ("dummy__a__grid", "a", None, "dummies"),
         ("dummy__b__grid", "b", None, "dummies"),
     ]

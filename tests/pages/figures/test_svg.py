@@ -17,12 +17,14 @@ def drawn():
         figure, axes = drawing.blank()
         axes.set_title('a "title" & style="fill"')
         (bar,) = axes.bar([0], [0.5], label="one").patches
-        bar.set_gid(tips.mark("C0 <b>: 0.50", series="one"))
+        bar.set_gid(tips.add(Mark("C0 <b>: 0.50"), series="one"))
         marks = [Mark("C1: 0.70", "/run/a?sort=score%3AC1&task=t"), Mark("C2: 0.90")]
-        axes.plot([1, 2], [0.7, 0.9], marker="s", linestyle="none", label="two", gid=tips.marks(marks, "two"))
-        axes.plot([1, 2], [0.7, 0.9], gid=tips.part("two"))
+        axes.plot(
+            [1, 2], [0.7, 0.9], marker="s", linestyle="none", label="two", gid=tips.add(*marks, series="two")
+        )
+        axes.plot([1, 2], [0.7, 0.9], gid=tips.add(series="two"))
         for text, name in zip(axes.legend().get_texts(), ("two", "one"), strict=True):
-            text.set_gid(tips.legend_name(name))
+            text.set_gid(tips.add(series=name, names_series=True))
         return drawing.paint(figure, bitmap=False).svg(), tips
 
 

@@ -56,6 +56,9 @@ class Sheet:
         return self.panels[0]
 
 
+Drawing = Callable[[Records, Facts], Sheet]
+
+
 @dataclass(frozen=True, slots=True)
 class FigureSpec:
     """A declared figure."""
@@ -67,7 +70,9 @@ class FigureSpec:
     title: str
     """Heading in the view."""
     table: str
-    draw: Callable[[Records, Facts], Sheet]
+    draw: Drawing
+    needs: str
+    """A column without which a record is not drawn; empty for none."""
     where: Callable[[Record], bool]
     one_regime: bool
 
@@ -94,28 +99,23 @@ class Figure:
     svg: str
     png: Path | None = None
 
-    @property
-    def kind(self) -> str:
-        """What the report's filter calls figures of this sort."""
-        return self.spec.kind
-
 
 FIGURES: list[FigureSpec] = []
 """Every declared figure, in the order of the page."""
 
 
 def figure(
-    name: str, kind: str, title: str, *, table: str, where: Callable[[Record], bool] = lambda row: True,
-    one_regime: bool = False,
-) -> Callable[[Callable[[Records, Facts], Sheet]], Callable[[Records, Facts], Sheet]]:  # fmt: skip
+    name: str, kind: str, title: str, table: str, needs: str = "", *,
+    where: Callable[[Record], bool] = lambda row: True, one_regime: bool = False,
+) -> Callable[[Drawing], Drawing]:  # fmt: skip
     """Declare a function as a figure: it draws the records of one task (and model, where the name has it) on a sheet.
 
-    Of the ``table`` it gets the records of which ``where`` is true, with ``one_regime`` those of the least random
-    regime only. Fields are those of :class:`FigureSpec`.
+    It gets the records that have a value of ``needs`` and of which ``where`` is true, with ``one_regime`` those of the
+    least random regime. The arguments are the fields of :class:`FigureSpec`.
     """
 
-    def declared(draw: Callable[[Records, Facts], Sheet]) -> Callable[[Records, Facts], Sheet]:
-        FIGURES.append(FigureSpec(name, kind, title, table, draw, where, one_regime))
+    def declared(draw: Drawing) -> Drawing:
+        FIGURES.append(FigureSpec(name, kind, title, table, draw, needs, where, one_regime))
         return draw
 
     return declared
@@ -134,7 +134,10 @@ def draw_figures(
     for spec in FIGURES:
         table = tables.get(spec.table, ())
         records = list(table.records()) if isinstance(table, Table) else table
-        for *names, rows in grouped([row for row in records if spec.where(row)], *spec.columns):
+        usable = [
+            row for row in records if not (spec.needs and row.get(spec.needs) is None) and spec.where(row)
+        ]
+        for *names, rows in grouped(usable, *spec.columns):
             key = dict(zip(spec.columns, names, strict=True))
             figures.append(_drawn(spec, key, rows, facts or Facts(), folder, live))
     return figures
@@ -203,7 +206,7 @@ def legend(sheet: Sheet, *, below: int = 0, least: int = 2) -> None:
     else:
         box = sheet.axes.legend(*shown, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(handles))
     for text, name in zip(box.get_texts(), handles, strict=True):
-        text.set_gid(sheet.tips.legend_name(name))
+        text.set_gid(sheet.tips.add(series=name, names_series=True))
 
 
 def draw_series(

@@ -238,7 +238,7 @@ def draw_points(
             reach += [(position, low), (position, high), (math.nan, math.nan)]
     if reach:
         look = {"color": colour, "linewidth": 1.8, "solid_capstyle": "round"}
-        axes.plot(*zip(*reach, strict=True), **look, gid=tips.part(name))
+        axes.plot(*zip(*reach, strict=True), **look, gid=tips.add(series=name))
     marks = []
     for _, value, low, high, row, label in known:
         n = row.get(f"{metric}_n")
@@ -252,7 +252,7 @@ def draw_points(
             "linestyle": "none",
         }
         x, y, *_ = zip(*known, strict=True)
-        axes.plot(x, y, **look, label=name, gid=tips.marks(marks, name))
+        axes.plot(x, y, **look, label=name, gid=tips.add(*marks, series=name))
 
 
 def series_colour(index: int) -> str:

@@ -17,7 +17,7 @@ from pcsuite.pages.figures.declare import (
     values_of,
 )
 from pcsuite.pages.figures.drawing import name_ticks, short, short_all
-from pcsuite.pages.figures.svg import Tips
+from pcsuite.pages.figures.svg import Mark, Tips
 from pcsuite.pages.palette import MUTED, SERIES
 
 RIGHT, WRONG = SERIES[2], SERIES[6]
@@ -30,12 +30,9 @@ _SOURCES = {
 
 
 @figure(
-    "entropy_vs_condition__<task>__<model>",
-    "entropy",
-    "Do replicates agree?",
-    table="entropy_by_condition",
-    where=lambda row: row["disagreement"] is not None,
-)
+    "entropy_vs_condition__<task>__<model>", "entropy", "Do replicates agree?", "entropy_by_condition",
+    "disagreement",
+)  # fmt: skip
 def entropy(rows: Records, facts: Facts) -> Sheet:
     """Entropy, where the rows have it, and disagreement of replicates by condition."""
     panels, words = [("disagreement", "disagreement")], "the chance that two replicates disagree"
@@ -52,12 +49,9 @@ def entropy(rows: Records, facts: Facts) -> Sheet:
 
 
 @figure(
-    "variance_decomposition__<task>__<model>",
-    "variance",
-    "Where the variance comes from",
-    table="variance_components",
-    where=lambda row: row["share"] is not None,
-)
+    "variance_decomposition__<task>__<model>", "variance", "Where the variance comes from",
+    "variance_components", "share",
+)  # fmt: skip
 def variance(rows: Records, facts: Facts) -> Sheet:
     """Share of the score's variance by source, one panel a regime."""
     regimes = sorted({row["decoding"] for row in rows})
@@ -90,17 +84,12 @@ def _stack_shares(axes: Any, tips: Tips, rows: Records) -> None:
                 color=SERIES[index], label=legend_name,
             )  # fmt: skip
             text = f"{row['condition']}, {label}: {row['share']:.0%} of the variance ({row['variance']:.4f})"
-            bars.patches[0].set_gid(tips.mark(text, series=label))
+            bars.patches[0].set_gid(tips.add(Mark(text), series=label))
             floor[row["condition"]] += row["share"]
             legend_name = None
 
 
-@figure(
-    "robustness_drop__<task>__grid",
-    "robustness",
-    "What perturbations cost",
-    table="robustness_by_attack",
-)
+@figure("robustness_drop__<task>__grid", "robustness", "What perturbations cost", "robustness_by_attack")
 def robustness(rows: Records, facts: Facts) -> Sheet:
     """Score lost under each attack, by condition, one panel a model."""
     models, attacks = values_of(rows, "model"), sorted({row["attack"] for row in rows})
@@ -121,12 +110,9 @@ def robustness(rows: Records, facts: Facts) -> Sheet:
 
 
 @figure(
-    "robustness_worst_case__<task>__grid",
-    "robustness",
-    "What the worst attack leaves",
-    table="robustness_worst_case",
-    one_regime=True,
-)
+    "robustness_worst_case__<task>__grid", "robustness", "What the worst attack leaves",
+    "robustness_worst_case", one_regime=True,
+)  # fmt: skip
 def worst_case(rows: Records, facts: Facts) -> Sheet:
     """Clean score and the smallest mean over attacks, one panel a model."""
     models = values_of(rows, "model")
@@ -173,12 +159,9 @@ def _join_pairs(axes: Any, rows: Records) -> None:
 
 
 @figure(
-    "unsupported_rate__<task>__<model>",
-    "unsupported content",
-    "Content that nothing supports",
-    table="unsupported",
-    where=lambda row: row["unsupported_rate"] is not None,
-)
+    "unsupported_rate__<task>__<model>", "unsupported content", "Content that nothing supports", "unsupported",
+    "unsupported_rate",
+)  # fmt: skip
 def unsupported(rows: Records, facts: Facts) -> Sheet:
     """Unsupported content by condition, retrieval off and on."""
     retrieved = sorted({row["condition"] for row in rows if row["retrieval"]})
@@ -197,7 +180,7 @@ def unsupported(rows: Records, facts: Facts) -> Sheet:
     return sheet
 
 
-@figure("abstain_confusion__<task>__<model>", "abstention", "Abstention", table="abstention", one_regime=True)
+@figure("abstain_confusion__<task>__<model>", "abstention", "Abstention", "abstention", one_regime=True)
 def abstention(rows: Records, facts: Facts) -> Sheet:
     """A confusion matrix of abstaining for each condition."""
     conditions = {row["condition"]: row for row in rows}
@@ -235,7 +218,9 @@ def _draw_matrix(axes: Any, tips: Tips, row: Record) -> None:
             count = row[f"{what}_{items}"]
             share = count / total if total else 0.0
             colour = RIGHT if (what == "abstained") == (items == "unanswerable") else WRONG
-            tip = tips.mark(f"{row['condition']}, {items} items that were {what}: {count:g} of {total:g}")
+            tip = tips.add(
+                Mark(f"{row['condition']}, {items} items that were {what}: {count:g} of {total:g}")
+            )
             bars = axes.bar(
                 [x], [1.0], bottom=[1 - y], width=1.0, color=colour, alpha=0.12 + 0.68 * share, linewidth=0
             )

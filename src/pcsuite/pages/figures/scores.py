@@ -21,18 +21,15 @@ from pcsuite.pages.figures.declare import (
     values_of,
 )
 from pcsuite.pages.figures.drawing import MARKERS, name_ticks, reference_line, short, short_all
-from pcsuite.pages.figures.svg import Tips
+from pcsuite.pages.figures.svg import Mark, Tips
 from pcsuite.pages.palette import MUTED, SERIES
 from pcsuite.stats.attribution import ATTRIBUTION_METHODS
 
 
 @figure(
-    "perf_condition_ladder__<task>__<model>",
-    "ladder",
-    "Score by condition",
-    table="summary_by_condition",
+    "perf_condition_ladder__<task>__<model>", "ladder", "Score by condition", "summary_by_condition",
     where=lambda row: row.get("perturbation", CLEAN) == CLEAN,
-)
+)  # fmt: skip
 def ladder(rows: Records, facts: Facts) -> Sheet:
     """Score (and JSON validity) by condition and regime."""
     task, model, measure = (rows[0][name] for name in ("task", "model", "measure"))
@@ -53,13 +50,9 @@ def ladder(rows: Records, facts: Facts) -> Sheet:
 
 
 @figure(
-    "operator_attribution__<task>__<model>",
-    "operators",
-    "What each operator adds",
-    table="attribution",
-    where=lambda row: row["metric"] == SCORE and row["effect"] is not None,
-    one_regime=True,
-)
+    "operator_attribution__<task>__<model>", "operators", "What each operator adds", "attribution", "effect",
+    where=lambda row: row["metric"] == SCORE, one_regime=True,
+)  # fmt: skip
 def attribution(rows: Records, facts: Facts) -> Sheet:
     """What each operator adds to the score, by method."""
     # The set of conditions that says most; the others are in the table.
@@ -80,13 +73,7 @@ def attribution(rows: Records, facts: Facts) -> Sheet:
     return sheet
 
 
-@figure(
-    "perf_condition_ladder__<task>__grid",
-    "ladder",
-    "Score by condition and model",
-    table="by_size",
-    where=lambda row: row["score"] is not None,
-)
+@figure("perf_condition_ladder__<task>__grid", "ladder", "Score by condition and model", "by_size", "score")
 def ladder_by_size(rows: Records, facts: Facts) -> Sheet:
     """Score by condition, a colour per model size, one panel a regime.
 
@@ -117,12 +104,8 @@ def ladder_by_size(rows: Records, facts: Facts) -> Sheet:
 
 
 @figure(
-    "interaction_condition_size__<task>",
-    "condition by size",
-    "Condition by model size",
-    table="by_size",
-    where=lambda row: row["effect"] is not None,
-)
+    "interaction_condition_size__<task>", "condition by size", "Condition by model size", "by_size", "effect",
+)  # fmt: skip
 def interaction(rows: Records, facts: Facts) -> Sheet:
     """Effect of each condition by model size, one panel a regime; with an empty ``factor``, by model."""
     task, factor, of_size = _sizes(rows)
@@ -172,18 +155,15 @@ def _draw_lines(
         steps = [(at, row[metric]) for at, row in zip(positions, chosen, strict=True) if row[axis] in joined]
         if len(steps) > 1:
             look = {"color": drawing.series_colour(index), "linewidth": 1.3, "alpha": 0.75}
-            axes.plot(*zip(*steps, strict=True), **look, gid=tips.part(labels[index]))
+            axes.plot(*zip(*steps, strict=True), **look, gid=tips.add(series=labels[index]))
         words = [f"{row['condition']} at {row['level']}, {row['decoding']}" for row in chosen]
         drawing.draw_points(axes, tips, positions, chosen, metric, words, name=labels[index], index=index)
 
 
 @figure(
-    "pareto_accuracy_tokens__<task>__grid",
-    "Pareto front",
-    "Score against tokens",
-    table="efficiency",
-    where=lambda row: row["score"] is not None and bool(row["tokens_per_answer"]),
-)
+    "pareto_accuracy_tokens__<task>__grid", "Pareto front", "Score against tokens", "efficiency", "score",
+    where=lambda row: bool(row["tokens_per_answer"]),
+)  # fmt: skip
 def pareto(rows: Records, facts: Facts) -> Sheet:
     """Score against tokens, the front marked."""
     sheet = Sheet.blank(height=4.2)
@@ -191,7 +171,8 @@ def pareto(rows: Records, facts: Facts) -> Sheet:
     front = sorted((row for row in rows if row["on_pareto_front"]), key=lambda row: row["tokens_per_answer"])
     axes.plot(
         [row["tokens_per_answer"] for row in front], [row["score"] for row in front],
-        color=MUTED, linewidth=1.2, linestyle="--", drawstyle="steps-post", label="front", gid=sheet.tips.part("front"),
+        color=MUTED, linewidth=1.2, linestyle="--", drawstyle="steps-post", label="front",
+        gid=sheet.tips.add(series="front"),
     )  # fmt: skip
     # Each condition is written once, at its best point of the front.
     best = {row["condition"]: row for row in sorted(front, key=lambda row: float(row["score"]))}
@@ -220,7 +201,7 @@ def _scatter(axes: Any, tips: Tips, rows: Records, index: int, named: set[int]) 
         axes.plot(
             [row["tokens_per_answer"]], [row["score"]], linestyle="none", marker=MARKERS[index % len(MARKERS)],
             color=drawing.series_colour(index), markersize=7.5 if front else 5, alpha=1.0 if front else 0.55,
-            label=None if number else name, gid=tips.mark(words, url=row.get("url"), series=name),
+            label=None if number else name, gid=tips.add(Mark(words, row.get("url")), series=name),
         )  # fmt: skip
         if id(row) in named:
             axes.annotate(
@@ -230,13 +211,9 @@ def _scatter(axes: Any, tips: Tips, rows: Records, index: int, named: set[int]) 
 
 
 @figure(
-    "cost_per_correct__<task>__grid",
-    "cost per right answer",
-    "What a right answer costs",
-    table="efficiency",
-    where=lambda row: row.get("tokens_per_correct") is not None,
-    one_regime=True,
-)
+    "cost_per_correct__<task>__grid", "cost per right answer", "What a right answer costs", "efficiency",
+    "tokens_per_correct", one_regime=True,
+)  # fmt: skip
 def cost(rows: Records, facts: Facts) -> Sheet:
     """Tokens spent for one right answer, by condition and model."""
     sheet = Sheet.blank(height=3.6)
@@ -259,12 +236,7 @@ _SINGLE = 6.0
 """Points across: the largest circle of a head-to-head, and that of one item where there is room."""
 
 
-@figure(
-    "head_to_head__<task>__<model>",
-    "head to head",
-    "Head to head",
-    table="head_to_head",
-)
+@figure("head_to_head__<task>__<model>", "head to head", "Head to head", "head_to_head")
 def head_to_head(rows: Records, facts: Facts) -> Sheet:
     """Items by their scores in two columns ``x`` and ``y``, named ``across`` and ``up``; areas are numbers of items."""
     sheet = Sheet.blank(width=5.0, height=5.0)
@@ -276,7 +248,7 @@ def head_to_head(rows: Records, facts: Facts) -> Sheet:
         words = f"{n:,} item{'' if n == 1 else 's'} at {row['x']} and {row['y']}"
         axes.plot(
             [row["x"]], [row["y"]], marker="o", linestyle="none", color=SERIES[0], alpha=0.6, clip_on=False,
-            markersize=unit * math.sqrt(n), markeredgewidth=0, gid=sheet.tips.mark(words, url=row.get("url")),
+            markersize=unit * math.sqrt(n), markeredgewidth=0, gid=sheet.tips.add(Mark(words, row.get("url"))),
         )  # fmt: skip
     axes.set(xlabel=f"score under {short(across)}", ylabel=f"score under {short(up)}")
     axes.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))

@@ -34,38 +34,20 @@ class Part:
 
 @dataclass(slots=True)
 class Tips:
-    """Tooltips, links and series of a figure in the making; each method gives the ``gid`` to put on an artist."""
+    """Tooltips, links and series of a figure in the making; :meth:`add` gives the ``gid`` to put on an artist."""
 
     parts: dict[str, Part] = field(default_factory=dict)
     series: list[str] = field(default_factory=list)
     """Names of series, in the order in which they were first drawn."""
 
-    def mark(self, text: str, *, url: str | None = None, series: str | None = None) -> str:
-        """An artist that is one mark, with its tooltip, the address that it leads to, and its series."""
-        return self.marks([Mark(text, url)], series)
-
-    def marks(self, marks: Sequence[Mark], series: str | None) -> str:
-        """An artist of several points, a mark each."""
-        shown = tuple(mark._replace(text=visible(mark.text)) for mark in marks)
-        return self._add(Part(self._number(series), shown))
-
-    def part(self, series: str) -> str:
-        """A line that belongs to a series."""
-        return self._add(Part(self._number(series)))
-
-    def legend_name(self, series: str) -> str:
-        """The name of a series in a legend."""
-        return self._add(Part(self._number(series), names_series=True))
-
-    def _add(self, part: Part) -> str:
-        key = f"part{len(self.parts)}"
-        self.parts[key] = part
-        return key
-
-    def _number(self, series: str | None) -> int | None:
+    def add(self, *marks: Mark, series: str | None = None, names_series: bool = False) -> str:
+        """An artist: a mark for each of its points (one for a bar), or a line or a name in the legend of a series."""
         if series is not None and series not in self.series:
             self.series.append(series)
-        return None if series is None else self.series.index(series)
+        key = f"part{len(self.parts)}"
+        shown = tuple(mark._replace(text=visible(mark.text)) for mark in marks)
+        self.parts[key] = Part(None if series is None else self.series.index(series), shown, names_series)
+        return key
 
 
 def page_svg(svg: str, name: str, label: str, tips: Tips, *, live: bool = False) -> str:
