@@ -52,7 +52,7 @@ def test_in_a_browser_nothing_is_requested_and_a_phone_need_not_scroll_sideways(
         assert browser.run("document.documentElement.scrollWidth <= innerWidth + 1")
         shown = browser.run(
             "(() => { const b = document.querySelector('.block[tabindex]'); b.focus();"
-            " return getComputedStyle(b.querySelector('.card')).display })()"
+            " return getComputedStyle(b.querySelector('.tip')).display })()"
         )
     assert shown == "block"
     assert not browser.console

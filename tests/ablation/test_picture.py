@@ -36,8 +36,8 @@ def shown(show, *values):
 def test_views_are_the_blocks_in_order_with_sign_and_interval(result):
     views = {view.name: view for view in block_views(result)}
     assert list(views) == ["role", "rules", "tone", "noise", "ticket"]
-    assert (views["rules"].symbol, views["rules"].colour) == ("▲", "#0072b2")
-    assert (views["noise"].symbol, views["noise"].colour) == ("▼", "#d55e00")
+    assert (views["rules"].symbol, views["rules"].tint.colour) == ("▲", "#0072b2")
+    assert (views["noise"].symbol, views["noise"].tint.colour) == ("▼", "#d55e00")
     assert views["rules"].effect.startswith("+0.")
     assert views["noise"].effect.startswith("-0.")
     assert views["ticket"].verdict == "pinned"

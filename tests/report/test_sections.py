@@ -51,11 +51,11 @@ def test_effects_are_coloured_where_there_is_a_better(analysis):
             strict=True,
         )
     )
-    assert css["score"] == "n up"
+    assert css["score"] == "n good"
     # Every answer abstains: that holds, and is neither good nor bad by itself.
     assert css["abstention rate"] == "n"
     (stars,) = (
-        c.text for c in cells(section, "difference") if c.text.startswith("+1.00") and c.css == "n up"
+        c.text for c in cells(section, "difference") if c.text.startswith("+1.00") and c.css == "n good"
     )
     assert stars.endswith("***")
 
@@ -63,7 +63,7 @@ def test_effects_are_coloured_where_there_is_a_better(analysis):
 def test_the_matrix_has_a_column_for_each_condition(analysis):
     section = matrix_section(analysis)
     assert [column.label for column in section.table.columns] == ["task", "model", "regime", "control", "C1"]
-    assert cells(section, "C1")[0].css == "n up"
+    assert cells(section, "C1")[0].css == "n good"
     assert section.filters == []
 
 
@@ -124,7 +124,7 @@ def test_operators_are_shown_with_what_cannot_be_told(factorial):
     held = {
         o.text
         for o, e in zip(cells(section, "operator"), cells(section, "effect"), strict=True)
-        if e.css == "n up"
+        if e.css == "n good"
     }
     assert held == {"SCHEMA"}
     assert [name for name, *_ in section.filters] == ["task", "operator", "method"]

@@ -1,7 +1,7 @@
 import pytest
 
-from pcsuite._util.text import counted
-from pcsuite.report.wording import join_words, p_text
+from pcsuite._util.text import counted, p_text
+from pcsuite.report.wording import join_words
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.0, "< 0.001"), (0.0499, "0.050"), (None, "n/a")])

@@ -30,8 +30,7 @@ ROUNDED = ErrorType(
     extraction="the value rounded to the ten",
     metric="roundings",
     spec=MetricSpec(label="rounded values", higher_is_better=False, description="Fields that were rounded."),
-    light=("#123456", "#abcdef"),
-    dark=("#fedcba", "#654321"),
+    series=3,
 )
 
 
@@ -65,9 +64,10 @@ def test_an_added_kind_is_in_results_pages_tables_and_files_for_ci(tmp_path, cap
     assert (metrics["precision"], metrics["recall"]) == (0.5, 0.5)
     page = (results.parent / "eval-report.html").read_text()
     assert "Rounded<small>given, but rounded</small>" in page
-    assert "--rounded: #123456; --rounded-bg: #abcdef;" in page
-    assert "--rounded: #fedcba; --rounded-bg: #654321;" in page
-    assert ".fill-rounded { background: var(--rounded); }" in page
+    assert (
+        '<button type="button" class="kind c3" data-kind="rounded" aria-pressed="true">Rounded 1</button>'
+        in page
+    )
     printed = capsys.readouterr().out
     assert "rounded off" in printed
     assert "project.dwelling_units: rounded: 30, the truth is 27" in (tmp_path / "junit.xml").read_text()

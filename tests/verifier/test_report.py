@@ -8,7 +8,7 @@ import pytest
 import pcsuite.data
 from pcsuite.cli import main
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.report import MAX_CARDS, f1_plot, mark_differences, render_report, value_text
+from pcsuite.verifier.report import MAX_CARDS, f1_plot, render_report
 from pcsuite.verifier.results import Rules, results_document, score_bytes
 from pcsuite.verifier.store import summarise
 from pcsuite.verifier.truth import parse_truth
@@ -78,7 +78,7 @@ def test_one_file_that_asks_nobody():
     for tag, attributes in parsed(html):
         assert tag != "link"
         assert "src" not in attributes
-        assert "href" not in attributes
+        assert attributes.get("href", "#").startswith("#")
 
 
 def test_what_the_page_says():
@@ -95,7 +95,7 @@ def test_what_the_page_says():
     assert "iteration 3" in html
     assert "prompt-3" in html
     assert "UTC" in html
-    assert html.index("Field F1") < html.index("Discrepancies")
+    assert html.index("Field F1") < html.index("Discrepancies by item")
     assert len([1 for tag, attributes in parsed(html) if tag == "circle" and attributes["r"] != "10"]) == 3
 
 
@@ -108,16 +108,6 @@ def test_a_perfect_page_says_so():
 def test_an_unreadable_extraction_is_said_first():
     html = page(b"{")
     assert html.index("could not be read") < html.index("Field F1")
-
-
-def test_values_show_their_type():
-    assert (value_text(12), value_text("12"), value_text(None), value_text([1])) == (
-        "12",
-        '"12"',
-        "null",
-        "[1]",
-    )
-    assert len(value_text("x" * 5000)) < 400
 
 
 @pytest.mark.parametrize("scores", [[0.0], [1.0], [0.2, 0.9, 0.9], [0.97] * 300])
@@ -152,15 +142,6 @@ def test_a_page_draws_no_more_than_a_browser_can_use():
     assert html.count("<article") == MAX_CARDS
     assert "further errors are not drawn here" in html
     assert len(html) < 1_500_000
-
-
-def test_characters_that_differ_are_marked():
-    expected, actual = mark_differences("Upper Hall", "Uper Hall")
-    assert str(expected) == '&#34;U<mark class="t">p</mark>per Hall&#34;'
-    assert str(actual) == "&#34;Uper Hall&#34;"
-    assert "mark" not in str(mark_differences("Tile", "Asphalt shingle, grey")[0])
-    assert str(mark_differences(580.0, 590)[0]) == '5<mark class="t">8</mark>0'
-    assert str(mark_differences("<b>x", "<b>y")[1]).count("<b>") == 0
 
 
 # The page over all evals.

@@ -96,7 +96,7 @@ def test_an_item_has_its_answers_side_by_side_with_the_words_that_differ(browser
 def test_the_prompt_is_named_by_operator(browser, site):
     browser.goto(f"{site}/run/first/prompt/agnews_json/i03?left=C4&right=C0")
     assert "C4" in text(browser)
-    assert browser.run("document.querySelectorAll('.block').length") > 0
+    assert browser.run("document.querySelectorAll('.piece').length") > 0
 
 
 def test_head_to_head_shows_the_items_behind_a_point(browser, site):
@@ -135,7 +135,7 @@ def test_the_verifiers_evals_by_field_and_by_item(browser, site):
     browser.press("j")
     browser.run("document.activeElement.click()")
     wait(browser, "location.pathname.startsWith('/evals/')")
-    assert browser.run("document.querySelectorAll('article.answer').length") > 0
+    assert browser.run("document.querySelectorAll('article.item').length") > 0
 
 
 def test_marking_an_item_by_its_form(browser, site, folder):
@@ -272,7 +272,7 @@ def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, fol
     request = AblationRequest(prompt, str(table), answer="label", model="simulated", output_dir=str(folder))
     write_result(ablate(request, quiet=True))
     browser.goto(f"{site}/run/prompt/ablation")
-    assert browser.run("document.querySelectorAll('a.heat').length") == 3
+    assert browser.run("document.querySelectorAll('a.block').length") == 3
     browser.press("j")
     browser.run("document.activeElement.click()")
     wait(browser, "location.search.includes('block=') && !!document.querySelector('article')")

@@ -12,7 +12,7 @@ from view.conftest import ask
     ("path", "status", "words"),
     [
         ("/evals", 200, "macro-F1"),
-        ("/evals/otter-barn", 200, "of the truth"),
+        ("/evals/otter-barn", 200, "truth row"),
         ("/evals/nope", 404, "there is no eval"),
     ],
 )

@@ -268,3 +268,24 @@ def interval_text(value: Any, low: Any, high: Any, digits: int = 2) -> str:
     """
     limits = "" if None in (value, low, high) else limits_text(low, high, digits)
     return figure_text(value, digits) + limits
+
+
+def signed_interval(value: Any, low: Any, high: Any, digits: int = 2) -> str:
+    """A difference with its interval, each with its sign; ``n/a`` where there is none.
+
+    >>> signed_interval(0.12, 0.03, 0.21), signed_interval(math.nan, math.nan, math.nan)
+    ('+0.12 [+0.03, +0.21]', 'n/a')
+    """
+    text = signed(value, digits)
+    return text if text == "n/a" else f"{text} [{signed(low, digits)}, {signed(high, digits)}]"
+
+
+def p_text(value: Any) -> str:
+    """A p-value: three decimals, and never 0.
+
+    >>> p_text(0.0004), p_text(0.0214), p_text(None)
+    ('< 0.001', '0.021', 'n/a')
+    """
+    if value is None or not math.isfinite(value):
+        return "n/a"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from pcsuite import __version__
-from pcsuite._util.pages import page_templates, script_hash
-from pcsuite._util.text import figure_text
+from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.errors import require
 from pcsuite.pages.figures import drawing
-from pcsuite.report.page import shared_assets
-from pcsuite.report.wording import p_text
+from pcsuite.pages.render import render_page
 
 _LINES_DRAWN = 4
 _WRAP = 88
@@ -29,11 +24,9 @@ def render_ablation(result: AblationResult) -> str:
 
     Everything is escaped except the suite's own style and script, and no request leaves the page.
     """
-    template = page_templates("pcsuite.ablation").get_template("ablation.html.j2")
-    own = (files("pcsuite.ablation") / "templates" / "ablation.css").read_text(encoding="utf-8")
-    css, script = shared_assets("base.css", "report.css") + own, shared_assets("report.js")
-    study = result.study
-    return template.render(
+    study, views = result.study, picture.block_views(result)
+    return render_page(
+        "ablation/templates/ablation.html.j2",
         title=f"What each part of {study.request.prompt.name} is worth",
         headline=picture.headline(result),
         notices=picture.notices(result),
@@ -46,10 +39,12 @@ def render_ablation(result: AblationResult) -> str:
             ("margin", f"{study.request.margin:g}"),
             ("full prompt's score", figure_text(result.arms[0].score, 3)),
         ],
-        views=picture.block_views(result),
-        symbols=picture.SYMBOLS,
+        views=views,
+        # How far the intervals beside the blocks reach to either side, at most the whole score.
+        reach=min(1.0, max((abs(x) for view in views for x in view.limits), default=0.0)),
         trim_sentence=picture.trim_sentence(result),
         drops=picture.drop_rows(result),
+        diff=picture.diff_lines(result),
         undecided=picture.undecided_lines(result),
         limits=(
             "limits are those of confidence sequences, which hold at every look and for all blocks together"
@@ -63,29 +58,21 @@ def render_ablation(result: AblationResult) -> str:
         design=study.design.why,
         reading=study.task.reading,
         footer=f"Written by pcsuite {__version__} from {result.log.name}.",
-        css=Markup(css),
-        js=Markup(script),
-        script_hash=Markup(script_hash(script)),
     )
 
 
-def _tables(result: AblationResult) -> dict[str, list[Any]]:
+def _tables(result: AblationResult) -> dict[str, Any]:
     """The rows of the page's tables, numbers as text, by the name that the template has for each."""
     return {
         "table": [
-            {
-                "block": entry.block,
-                "verdict": entry.verdict,
-                "effect": picture.interval_words(entry.effect, 3),
-                "p": p_text(entry.p_value),
-                "sham": picture.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
-                "measures": [
-                    picture.interval_words(
-                        result.measures[entry.block][name], 3 if name in ("answered", "cost_usd") else 1
-                    )
-                    for name in MEASURES
-                ],
-            }
+            [
+                entry.block,
+                entry.verdict,
+                picture.interval_words(entry.effect, 3),
+                p_text(entry.p_value),
+                picture.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
+                *(picture.measure_words(name, result.measures[entry.block][name]) for name in MEASURES),
+            ]
             for entry in result.verdicts
         ],
         "steps": [
@@ -154,14 +141,21 @@ def write_png(result: AblationResult, path: Path) -> Path:
 
 def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float, height: float) -> None:
     patches = require("matplotlib.patches", "stats")
-    hatch = "////" if view.hatched else None
-    shade = 0.08 + 0.42 * view.strength if view.verdict != "pinned" else 0.0
+    hatch = "////" if view.tint.hatched else None
+    shade = 0.08 + 0.42 * view.tint.strength if view.verdict != "pinned" else 0.0
     axes.add_patch(
-        patches.Rectangle((0.1, top), 7.6, height, facecolor=view.colour, alpha=shade, linewidth=0)
+        patches.Rectangle((0.1, top), 7.6, height, facecolor=view.tint.colour, alpha=shade, linewidth=0)
     )
     axes.add_patch(
         patches.Rectangle(
-            (0.1, top), 7.6, height, fill=False, hatch=hatch, edgecolor=view.colour, linewidth=0.5, alpha=0.5
+            (0.1, top),
+            7.6,
+            height,
+            fill=False,
+            hatch=hatch,
+            edgecolor=view.tint.colour,
+            linewidth=0.5,
+            alpha=0.5,
         )
     )
     for index, line in enumerate(lines):
@@ -169,6 +163,6 @@ def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float
             0.2, top + 0.16 + 0.2 * index, line, fontsize=7.5, va="center", family="monospace", clip_on=True
         )
     name = f"{view.symbol} {view.name}" + (" (dropped)" if view.dropped else "")
-    axes.text(7.85, top + 0.15, name, fontsize=8.5, fontweight="bold", va="center", color=view.colour)
+    axes.text(7.85, top + 0.15, name, fontsize=8.5, fontweight="bold", va="center", color=view.tint.colour)
     words = f"{view.verdict} {view.effect}" if view.verdict != "pinned" else f"kept: {view.effect}"
     axes.text(7.85, top + 0.36, f"{words}, {view.tokens} tokens", fontsize=7, va="center")

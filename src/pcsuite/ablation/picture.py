@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.files import write_errors
-from pcsuite._util.text import counted, signed
+from pcsuite._util.text import counted, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN
@@ -23,24 +23,14 @@ from pcsuite.ablation.verdicts import BlockVerdict
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.errors import AnalysisError
+from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
-from pcsuite.report.wording import join_words, p_text
+from pcsuite.report.wording import join_words
 from pcsuite.stats import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-HELPS, HURTS, NEUTRAL = "#0072b2", "#d55e00", "#6b7280"
-"""Blue and vermilion of Okabe and Ito's palette, and grey."""
-SYMBOLS = {
-    "helps": "▲",
-    "hurts": "▼",
-    "no worse without it": "=",
-    "helps only as filler": "≈",
-    "undecided": "?",
-    "not tested": "×",
-    "pinned": "·",
-}
 _FLIPS_SHOWN = 5
 BLOCKS = TableSpec(
     "blocks",
@@ -76,9 +66,7 @@ class BlockView:
     tokens: int
     verdict: str
     symbol: str
-    colour: str
-    strength: float
-    """How strong its tint is, 0 to 1."""
+    tint: Tint
     effect: str
     """Sign and interval, or why it is pinned."""
     details: tuple[str, ...]
@@ -86,11 +74,14 @@ class BlockView:
     dropped: bool
     role: str = ""
     """Whose message of a chat it stands in."""
+    estimate: Estimate | None = None
+    """Its effect, where it was measured."""
 
     @property
-    def hatched(self) -> bool:
-        """Whether it is drawn as undecided."""
-        return self.verdict in ("undecided", "not tested")
+    def limits(self) -> tuple[float, ...]:
+        """The ends of its interval; none where there is none."""
+        ends = () if self.estimate is None else (self.estimate.low, self.estimate.high)
+        return ends if all(map(math.isfinite, ends)) else ()
 
 
 def interval_words(estimate: Estimate, digits: int = 2) -> str:
@@ -98,19 +89,16 @@ def interval_words(estimate: Estimate, digits: int = 2) -> str:
 
     ``n/a`` where nothing could be estimated.
     """
-    if not estimate.defined:
-        return "n/a"
-    return (
-        f"{signed(estimate.value, digits)} [{signed(estimate.low, digits)}, {signed(estimate.high, digits)}]"
-    )
+    return signed_interval(estimate.value, estimate.low, estimate.high, digits)
+
+
+def measure_words(name: str, change: Estimate) -> str:
+    """What a block changes in one of the :data:`MEASURES`: shares and costs have more decimals than counts."""
+    return interval_words(change, 3 if name in ("answered", "cost_usd") else 1)
 
 
 def block_views(result: AblationResult) -> list[BlockView]:
-    """Every block of the prompt in order, with what is said of it.
-
-    The tint is as strong as the effect is large beside the largest one seen (or 0.1, where all are smaller); blocks
-    that can go are grey, and what is undecided is never tinted strongly.
-    """
+    """Every block of the prompt in order, with what is said of it."""
     verdicts = {entry.block: entry for entry in result.verdicts}
     largest = max((abs(entry.effect.value) for entry in result.verdicts if entry.effect.defined), default=0.0)
     dropped = result.trim.dropped if result.trim is not None else ()
@@ -120,25 +108,33 @@ def block_views(result: AblationResult) -> list[BlockView]:
         text = (block.shown or "{{ input }}").rstrip("\r\n")
         role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
         entry = verdicts.get(block.name)
-        verdict, symbol, colour, strength = "pinned", "·", NEUTRAL, 0.0
-        effect, details = block.pinned, tuple[str, ...]()
+        verdict, symbol, tint = "pinned", SYMBOLS["pinned"], Tint(NEUTRAL, 0.0)
+        effect, details, estimate = block.pinned, tuple[str, ...](), None
         if entry is not None:
             verdict, symbol = entry.verdict, SYMBOLS[entry.verdict]
-            effect, details = interval_words(entry.effect), tuple(_details(result, entry))
-            value = entry.effect.value
-            colour = HELPS if value > 0 else HURTS if value < 0 else NEUTRAL
-            strength = abs(value) / max(largest, 0.1) if math.isfinite(value) else 0.0
-            if entry.verdict == "no worse without it":
-                colour, strength = NEUTRAL, 0.25
-            elif entry.verdict in ("undecided", "not tested"):
-                # Not as sure as it looks; and hatching must leave the words readable.
-                strength = min(strength, 0.4)
+            effect, details, estimate = (
+                interval_words(entry.effect),
+                tuple(_details(result, entry)),
+                entry.effect,
+            )
+            tint = block_tint(entry.verdict, entry.effect.value, largest)
         is_dropped = block.name in dropped
         views.append(
             BlockView(
-                number, block.name, text, tokens, verdict, symbol, colour, strength, effect, details, is_dropped, role
+                number,
+                block.name,
+                text,
+                tokens,
+                verdict,
+                symbol,
+                tint,
+                effect,
+                details,
+                is_dropped,
+                role,
+                estimate,
             )
-        )  # fmt: skip
+        )
     return views
 
 
@@ -153,8 +149,7 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
     for name, label in MEASURES.items():
         change = result.measures[entry.block][name]
         if change.defined and (change.value or change.low or change.high):
-            digits = 3 if name in ("answered", "cost_usd") else 1
-            yield f"{label}: {interval_words(change, digits)}"
+            yield f"{label}: {measure_words(name, change)}"
     gained, lost = result.flips[entry.block]
     yield f"right only with it: {_item_names(gained)}"
     yield f"right only without it: {_item_names(lost)}"
@@ -379,7 +374,9 @@ def print_ablation(result: AblationResult, console: Console) -> None:
         console.print(line, markup=False)
     table = Table("", "block", "verdict", "effect on the score", "tokens", "text", box=None, pad_edge=False)
     for view in block_views(result):
-        style = Style(color=view.colour if view.verdict != "pinned" else None, bold=view.strength > 0.5)
+        style = Style(
+            color=view.tint.colour if view.verdict != "pinned" else None, bold=view.tint.strength > 0.5
+        )
         name = Text(view.name, style=style + Style(strike=view.dropped))
         words = " ".join(view.text.split())
         shown = Text(words if len(words) <= 70 else words[:69] + "…", style=style)
@@ -433,17 +430,18 @@ def markdown(result: AblationResult) -> str:
         )
     lines += ["", *(f"- {line}" for line in sentences(result))]
     if result.trim is not None and result.trim.dropped:
-        lines += ["", "```diff", *diff_lines(result), "```"]
+        lines += [
+            "",
+            "```diff",
+            *(("- " if gone else "  ") + line for gone, line in diff_lines(result)),
+            "```",
+        ]
     return "\n".join(lines) + "\n"
 
 
-def diff_lines(result: AblationResult) -> list[str]:
-    """The prompt line by line, those of dropped blocks with a minus."""
-    return [
-        ("- " if view.dropped else "  ") + line
-        for view in block_views(result)
-        for line in [*view.text.splitlines(), ""]
-    ]
+def diff_lines(result: AblationResult) -> list[tuple[bool, str]]:
+    """The prompt line by line, and whether each is dropped."""
+    return [(view.dropped, line) for view in block_views(result) for line in [*view.text.splitlines(), ""]]
 
 
 def verdict_records(result: AblationResult) -> list[dict[str, Any]]:

@@ -30,12 +30,13 @@ from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.pages.figures.declare import Facts, Figure, draw_figures
+from pcsuite.pages.render import render_page
 from pcsuite.registry import Registry
 from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.report.grid import ExtraSection
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
-from pcsuite.report.page import ReportPage, build_page, render_page
+from pcsuite.report.page import ReportPage, build_page
 from pcsuite.report.results import result_of
 from pcsuite.report.samples import Items, sample_rows
 
@@ -280,7 +281,7 @@ def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: 
     """The report in each format that is asked for, by file name; what is opened first comes first."""
     texts = {}
     if "html" in formats:
-        texts["index.html"] = render_page(page)
+        texts["index.html"] = render_page("report/templates/report.html.j2", page=page)
     if "md" in formats:
         texts["report.md"] = render_markdown(page, run)
     if "latex" in formats:

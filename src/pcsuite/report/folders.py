@@ -16,13 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from pcsuite._util.files import PARTIAL, replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
-from pcsuite._util.pages import page_templates
 from pcsuite.errors import AnalysisError
-from pcsuite.report.page import shared_assets
+from pcsuite.pages.render import render_page
 
 RESULT_FILE = "result.json"
 """What the report says, for programs; it also tells whose folder this is."""
@@ -124,8 +121,7 @@ def write_index(output_dir: Path, newest: str) -> Path:
         key=lambda entry: (entry["name"] == newest, entry["last"]),
         reverse=True,
     )
-    template = page_templates("pcsuite.report").get_template("runs.html.j2")
-    page = template.render(runs=runs, css=Markup(shared_assets("base.css", "report.css")))
+    page = render_page("report/templates/runs.html.j2", runs=runs)
     target = folder / INDEX_FILE
     with replacing(target) as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite._util.text import figure_text, interval_text, limits_text, signed
+from pcsuite._util.text import figure_text, interval_text, limits_text, p_text, signed
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.table import Column, Table, TableSpec
-from pcsuite.report.wording import p_text
 
 Record = Mapping[str, Any]
 LONGEST_NAME = 32
@@ -215,9 +214,9 @@ def _difference_column(label: str, key: str) -> GridColumn:
 
 
 def difference_cell(value: float, low: Any, high: Any, stars: str, improved: bool | None) -> GridCell:
-    """``+0.12 [0.05, 0.19] **``, green or red where it has stars and a good direction."""
+    """``+0.12 [0.05, 0.19] **``, blue or vermilion where it has stars and a good direction."""
     text = f"{signed(value)}{limits_text(low, high)} {stars}".rstrip()
-    css = "n" if not stars or improved is None else "n up" if improved else "n down"
+    css = "n" if not stars or improved is None else "n good" if improved else "n bad"
     return GridCell(text, _sortable(value), css)
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pcsuite._util.text import figure_text, signed
+from pcsuite._util.text import figure_text, p_text, signed
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.table import Column, TableSpec
@@ -14,7 +14,6 @@ from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.registration import REGISTRATION
 from pcsuite.analysis.tables.summary import SUMMARY
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
-from pcsuite.report.wording import p_text
 
 OTHER_CHARACTER = (
     "\\providecommand{\\pcsuiteother}[2]{\\ifdefined\\Umathchar #1\\else{\\ttfamily U+#2}\\fi}\n"

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from pcsuite._util.text import aligned, counted, figure_text, limits_text, signed
+from pcsuite._util.text import aligned, counted, figure_text, limits_text, p_text, signed
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.report.grid import Section
 from pcsuite.report.page import ReportPage
 from pcsuite.report.verdicts import VerdictSentence
-from pcsuite.report.wording import p_text
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 

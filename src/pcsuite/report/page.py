@@ -1,16 +1,12 @@
-"""The page: what it says and in which order, and the one self-contained file it is written to."""
+"""The page: what it says and in which order; its template writes it as one self-contained file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
-from markupsafe import Markup
-
 from pcsuite import __version__
-from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import counted
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.load.item_scores import natural_key
@@ -251,27 +247,3 @@ def _excluded(analysis: Analysis) -> list[str]:
                 f"{task} on {model} has no rows for {join_words(missing)}: not applicable, or not run."
             )
     return lines
-
-
-def render_page(page: ReportPage) -> str:
-    """The page as one self-contained HTML file: no request leaves it, and nothing a model wrote can run in it.
-
-    Everything is escaped except the suite's own style, script and figures.
-    """
-    template = page_templates("pcsuite.report").get_template("report.html.j2")
-    script = shared_assets("report.js")
-    return template.render(
-        page=page,
-        css=Markup(shared_assets("base.css", "report.css")),
-        js=Markup(script),
-        script_hash=Markup(script_hash(script)),
-    )
-
-
-def shared_assets(*names: str) -> str:
-    """Style sheets and scripts of the report, one after the other, for pages that look and behave like it.
-
-    ``base.css`` has colours, type and controls and serves every page; ``report.css`` builds on it.
-    """
-    templates = files("pcsuite.report") / "templates"
-    return "".join((templates / name).read_text(encoding="utf-8") for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pcsuite._util.text import figure_text
+from pcsuite._util.text import figure_text, p_text
 from pcsuite.analysis.analyse import ALL_TABLES, Analysis
 from pcsuite.analysis.load.item_scores import SCORE, natural_key
 from pcsuite.analysis.metrics import Metrics
@@ -19,7 +19,6 @@ from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
 from pcsuite.report import grid
 from pcsuite.report.grid import Extra, GridCell, Section, table_grid, text_column
-from pcsuite.report.wording import p_text
 
 Record = Mapping[str, Any]
 MOST_SHOWN = 2_000

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from pcsuite._util.text import counted, figure_text, signed
+from pcsuite._util.text import counted, figure_text, p_text, signed
 from pcsuite.analysis.load.item_scores import SCORE, least_random, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.contrasts import is_reliable
-from pcsuite.report.wording import join_words, p_text
+from pcsuite.report.wording import join_words
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pcsuite._util.text import counted, signed
+from pcsuite._util.text import counted, p_text, signed_interval
 
 MOST_ALARMS = 6
 """Alarms that stand before the results; those of a large study are many, and the rest comes after or folded."""
-
-
-def p_text(value: Any) -> str:
-    """A p-value: three decimals, and never 0."""
-    if value is None or not math.isfinite(value):
-        return "n/a"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -49,8 +41,8 @@ def planned_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
     for record in records:
         figures = []
         if record["delta"] is not None:
-            low, high = signed(record["delta_low"]), signed(record["delta_high"])
-            figures.append(f"{signed(record['delta'])} [{low}, {high}], {counted(record['n_items'], 'item')}")
+            change = signed_interval(record["delta"], record["delta_low"], record["delta_high"])
+            figures.append(f"{change}, {counted(record['n_items'], 'item')}")
         if record["p_holm"] is not None:
             figures.append(f"p (Holm) {p_text(record['p_holm'])}")
         where = " × ".join(record[name] for name in ("task", "model", "decoding"))

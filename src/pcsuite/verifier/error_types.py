@@ -37,9 +37,8 @@ class ErrorType:
     """Name of the metric of ``buildingspec_json`` that counts it."""
     spec: MetricSpec
     """How that metric is told."""
-    light: tuple[str, str]
-    """Colours of its text and its background on a light page."""
-    dark: tuple[str, str]
+    series: int
+    """Its colour on pages: which of the palette's series; 0 and 1 look like an effect."""
 
     @property
     def label(self) -> str:
@@ -49,6 +48,11 @@ class ErrorType:
         'Format error'
         """
         return self.name.replace("_", " ").capitalize()
+
+    @property
+    def css(self) -> str:
+        """The class that gives a page its colour."""
+        return f"c{self.series}"
 
     @property
     def is_missing(self) -> bool:
@@ -96,8 +100,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             extraction='null, absent, or text without a visible character (`""`, `" "`)',
             metric="omissions",
             spec=_fewer("Fields of the truth that the record leaves out.", label="omissions"),
-            light=("#9a5b00", "#fdf0d9"),
-            dark=("#f0b860", "#38290f"),
+            series=5,
         ),
         ErrorType(
             "hallucination",
@@ -112,8 +115,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
                 label="hallucinations",
                 type="hallucination",
             ),
-            light=("#8a2fb0", "#f5e6fb"),
-            dark=("#d79af0", "#33193f"),
+            series=4,
         ),
         ErrorType(
             "format_error",
@@ -124,8 +126,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             extraction="a value of the wrong type",
             metric="format_errors",
             spec=_fewer("Fields whose value has the wrong type.", label="format errors", type="format"),
-            light=("#0b6b8a", "#e0f2f8"),
-            dark=("#70c9e6", "#0f3340"),
+            series=7,
         ),
         ErrorType(
             "wrong_value",
@@ -136,8 +137,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             extraction="the right type, another value",
             metric="wrong_values",
             spec=_fewer("Fields of the right type with another value.", label="wrong values"),
-            light=("#b3261e", "#fce8e6"),
-            dark=("#ff9b94", "#421c1a"),
+            series=6,
         ),
     )
 }

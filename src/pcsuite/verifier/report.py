@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Template
-from markupsafe import Markup, escape
-
-from pcsuite._util.pages import page_templates
+from pcsuite.pages.render import render_page
+from pcsuite.pages.words import mark_differences
 from pcsuite.verifier.compare import RecordComparison, right_fields
 from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.paths import item_of
@@ -89,14 +84,11 @@ def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int
     return Plot(WIDTH, HEIGHT, _LEFT, WIDTH - _RIGHT, HEIGHT - _BOTTOM, line, points, grid)
 
 
-_MAX_SHOWN = 300
 MAX_CARDS = 400
 MAX_ROWS_PER_CARD = 60
 MAX_ROWS = 300
 """What a page draws; a browser has no use for more, and eval-results.json has everything."""
 _MAX_DIAGNOSES = 40
-_ALIKE = 0.35
-"""Texts less alike than this have nothing in common that a comparison by character would show."""
 
 
 def render_report(
@@ -112,14 +104,11 @@ def render_report(
     """
     sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    cards = _cards(document, comparison, changes)
+    cards = error_cards(document, comparison, changes)
     drawn = cards[:MAX_CARDS]
     shown_errors = sum(len(card["rows"]) for card in drawn)
-    diagnoses = [
-        {**one, "all": json.dumps(one["items"], ensure_ascii=False)}
-        for one in document["diagnoses"][:_MAX_DIAGNOSES]
-    ]
-    return load_template("eval-report.html.j2").render(
+    return render_page(
+        "verifier/templates/eval-report.html.j2",
         doc=document,
         metrics=document["metrics"],
         aggregate=aggregate,
@@ -127,22 +116,28 @@ def render_report(
         fields=fields,
         cards=drawn,
         hidden_errors=len(document["discrepancies"]) - shown_errors,
-        diagnoses=diagnoses,
+        diagnoses=document["diagnoses"][:_MAX_DIAGNOSES],
         changes=changes,
         stages=Counter(pair["stage"] for pair in document["pairs"]).most_common(),
         notes=[*document.get("notes", ()), *document.get("truth_warnings", ())],
         section_names=sorted({card["section"] for card in drawn}),
         most_rows=MAX_ROWS,
-        error_types=ERROR_TYPES,
+        kinds=list(ERROR_TYPES.values()),
+        item_of=item_of,
         plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
         latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
     )
 
 
-def _cards(
-    document: dict[str, Any], comparison: RecordComparison | None, changes: ResultsDifference | None
+def error_cards(
+    document: dict[str, Any],
+    comparison: RecordComparison | None = None,
+    changes: ResultsDifference | None = None,
 ) -> list[dict[str, Any]]:
-    """One card for each item with an error, in the order of the record, with what the template draws of it."""
+    """One card for each item with an error, in the order of the record, with what ``item_card`` draws of it.
+
+    Of an item the first :data:`MAX_ROWS_PER_CARD` errors are drawn; ``more`` counts the others.
+    """
     pairs = {pair["path"]: pair for pair in document["pairs"]}
     items = {card.path: card for card in comparison.items} if comparison is not None else {}
     became = {change.field_path: "new error" for change in changes.broken} if changes else {}
@@ -159,7 +154,6 @@ def _cards(
             path,
             {
                 "path": path,
-                "title": path,
                 "section": path.partition("[")[0],
                 "pair": pairs.get(path),
                 "rows": [],
@@ -178,8 +172,8 @@ def _cards(
         expected, actual = mark_differences(entry["expected"], entry["actual"])
         key = _within(entry["field_path"], path)
         html = {"expected_html": expected, "actual_html": actual}
-        row = {**entry, **place, **html, "key": key, "change": became.get(entry["field_path"], "")}
-        card["rows"].append(row)
+        row = {**entry, **place, **html, "key": key, "kind": ERROR_TYPES[entry["error_type"]]}
+        card["rows"].append({**row, "change": became.get(entry["field_path"], "")})
     for path, card in cards.items():
         given = items.get(path)
         kinds = [ERROR_TYPES[name] for name in card["counts"]]
@@ -188,6 +182,8 @@ def _cards(
             all(getattr(kind, side) for kind in kinds) for side in ("is_missing", "is_invented")
         )
         card["state"] = "" if not is_item else "missing" if missing else "invented" if invented else ""
+        # A card has the colour of the errors that it has most of.
+        card["css"] = ERROR_TYPES[card["counts"].most_common(1)[0][0]].css
         if given is not None and given.matches:
             card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
@@ -196,55 +192,6 @@ def _cards(
 def _within(path: str, item: str) -> str:
     """A path within an item, or the path itself where the item is all of it."""
     return path[len(item) :].removeprefix(".") or path
-
-
-def mark_differences(expected: Any, actual: Any) -> tuple[Markup, Markup]:
-    """Two values as HTML, the characters in which they differ marked; unlike values are shown plain.
-
-    Values too long to show, too unlike each other (a ratio under 0.35) or missing on one side have nothing marked.
-    """
-    # 580.0 and 580 are one number: the point is no difference.
-    left, right = (
-        value_text(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)
-        for one in (expected, actual)
-    )
-    if expected is None or actual is None or len(left) > _MAX_SHOWN or len(right) > _MAX_SHOWN:
-        return escape(left), escape(right)
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    if matcher.ratio() < _ALIKE:
-        return escape(left), escape(right)
-    sides: tuple[list[Markup], list[Markup]] = ([], [])
-    for kind, a, b, c, d in matcher.get_opcodes():
-        for side, text, name in ((0, left[a:b], "t"), (1, right[c:d], "x")):
-            if kind == "equal":
-                sides[side].append(escape(text))
-            elif text:
-                sides[side].append(Markup('<mark class="{}">{}</mark>').format(name, text))
-    return Markup("").join(sides[0]), Markup("").join(sides[1])
-
-
-@lru_cache(maxsize=4)
-def load_template(name: str) -> Template:
-    """A template of the verifier, autoescaped, with the filters its pages use."""
-    environment = page_templates("pcsuite.verifier")
-    environment.filters["shown"] = value_text
-    # A path may wrap after a dot or an underscore, and not within a word.
-    environment.filters["breakable"] = lambda path: Markup(
-        str(escape(path)).replace(".", ".<wbr>").replace("_", "_<wbr>")
-    )
-    environment.filters["slashed"] = lambda pointer: Markup(str(escape(pointer)).replace("/", "/<wbr>"))
-    environment.filters["item_of"] = item_of
-    environment.filters["percent"] = lambda value: f"{100 * value:.1f}"
-    environment.filters["narrow"] = lambda path: path if len(path) <= 34 else f"{path[:12]}…{path[-21:]}"
-    environment.filters["short"] = lambda value: f"{value:.2f}".removeprefix("0")
-    environment.filters["score"] = lambda value: f"{value:.3f}"
-    return environment.get_template(name)
-
-
-def value_text(value: Any) -> str:
-    """A JSON value as text, so that 12 and "12" look different; long ones are cut."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + " …"
 
 
 OVERVIEW = "verify-all.html"
@@ -267,14 +214,6 @@ class HeatCell(NamedTuple):
     f1: float
     errors: int
     fields: int
-
-    @property
-    def shade(self) -> str:
-        """Background from red (0) over yellow to green (1).
-
-        A CSS colour whose lightness the page's theme sets. The square makes low scores look low: 0.7 is still orange.
-        """
-        return f"hsl({round(130 * self.f1**2)} 62% var(--heat))"
 
 
 def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -> str:
@@ -301,7 +240,8 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -
         ]
         link = row.report.resolve().relative_to(root.resolve()).as_posix() if row.report else None
         entries.append({"row": row, "cells": cells, "link": link, "metrics": row.document["metrics"]})
-    return load_template("verify-all.html.j2").render(
+    return render_page(
+        "verifier/templates/verify-all.html.j2",
         name=root.resolve().name,
         entries=entries[:MAX_ROWS],
         hidden_evals=max(0, len(entries) - MAX_ROWS),
@@ -311,7 +251,7 @@ def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -
         right=len(totals) - len(wrong),
         pooled=pooled,
         first=rows[0].document,
-        error_types=ERROR_TYPES,
+        kinds=list(ERROR_TYPES.values()),
     )
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.loops import run_blocking
 from pcsuite.errors import ConfigError
-from pcsuite.view.server import asset, make_app
+from pcsuite.view.server import ASSETS, make_app
 from pcsuite.view.viewer import Viewer
 
 HOST = "bundle.invalid"
@@ -57,9 +57,9 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
     for address, text in pages.items():
         written.append(folder / names[address])
         replace_atomically(written[-1], _local(text, names, notice))
-    for name in ("view.css", "view.js"):
+    for name, text_of in ASSETS.items():
         written.append(folder / name)
-        replace_atomically(written[-1], asset(name))
+        replace_atomically(written[-1], text_of())
     return written
 
 
@@ -102,10 +102,7 @@ def _local(text: str, names: Mapping[str, str], notice: str) -> str:
         name = names.get(html.unescape(found[1]))
         return f'href="{name}"' if name else 'aria-disabled="true"'
 
-    text = _HREF.sub(link, text.replace('href="/static/view.css"', 'href="view.css"'))
-    text = text.replace(
-        '<script type="module" src="/static/view.js"></script>', '<script defer src="view.js"></script>'
-    )
+    text = _HREF.sub(link, text.replace('="/static/', '="'))
     text = re.sub(r"<form[^>]*method=\"(get|post)\".*?</form>", "", text, flags=re.DOTALL)
     text = re.sub(r"<p data-live=.*?</p>", "", text, flags=re.DOTALL)
     text = text.replace('<div class="elsewhere" hidden>', '<div class="elsewhere">')

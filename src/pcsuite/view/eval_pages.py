@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import ConfigError
+from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.evals import find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.report import error_cards
 from pcsuite.verifier.results import results_document
 from pcsuite.verifier.scores import pool_evals
 from pcsuite.view.viewer import Viewer
@@ -27,22 +28,19 @@ def evals_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
 def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """The items of one eval that are wrong."""
     name = request.path_params["name"]
-    found = next((one for one in _scored_evals(viewer)["documents"] if one["eval_id"] == name), None)
+    scored = _scored_evals(viewer)
+    found = next((one for one in scored["documents"] if one["eval_id"] == name), None)
     if found is None:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
     section = request.query_params.get("section", "")
-    cards: dict[str, dict[str, Any]] = {}
-    for pair in found["pairs"]:
-        cards[pair["path"]] = {"pair": pair, "errors": []}
-    for problem, location in zip(found["discrepancies"], found["locations"], strict=True):
-        path = item_of(problem["field_path"]) or problem["field_path"]
-        cards.setdefault(path, {"pair": None, "errors": []})["errors"].append({**problem, **location})
-    kept = {
-        path: card
-        for path, card in cards.items()
-        if card["errors"] and (not section or path.split("[")[0].split(".")[0] == section)
+    every = error_cards(found, scored["comparisons"][name])
+    cards = [card for card in every if section in ("", card["section"])]
+    return "eval.html.j2", {
+        "one": found,
+        "cards": cards,
+        "kinds": list(ERROR_TYPES.values()),
+        "section": section,
     }
-    return "eval.html.j2", {"one": found, "cards": kept, "section": section}
 
 
 def _scored_evals(viewer: Viewer) -> dict[str, Any]:
@@ -60,6 +58,7 @@ def _scored_evals(viewer: Viewer) -> dict[str, Any]:
     pooled = pool_evals([one.scored.comparison.counts for one in scored])
     return {
         "documents": documents,
+        "comparisons": {one.eval.eval_id: one.scored.comparison for one in scored},
         "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],
         "pooled": pooled,
     }

@@ -17,6 +17,8 @@ import yaml
 from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
+from pcsuite.pages.palette import SYMBOLS, block_tint
+from pcsuite.pages.words import CLIP
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
@@ -50,8 +52,6 @@ MOST_POINTS = 150
 """Points of a head-to-head; of more, scores are rounded to tenths."""
 SUMMING_S = 0.25
 """Seconds that the overview reads logs for before it answers; it asks again for the others."""
-CLIP = 200_000
-"""Characters of a text that a page shows."""
 
 
 def overview_page(viewer: Viewer, request: Request) -> Page:
@@ -361,9 +361,20 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     operators = written["operators"]
     full = next(arm for arm in found["arms"] if arm["id"] == "full")
     verdicts = {entry["block"]: entry for entry in found["verdicts"]}
+    largest, reach = (
+        max((abs(entry[name] or 0.0) for entry in found["verdicts"] for name in names), default=0.0)
+        for names in (("effect",), ("effect_low", "effect_high"))
+    )
     blocks = [
-        {"name": name, "text": operators.get(name, {}).get("template", ""), "verdict": verdicts.get(name)}
+        {
+            "name": name,
+            "text": operators.get(name, {}).get("template", ""),
+            "verdict": verdict,
+            "symbol": SYMBOLS[verdict["verdict"] if verdict else "pinned"],
+            "tint": block_tint(verdict["verdict"], verdict["effect"], largest) if verdict else None,
+        }
         for name in full["operators"]
+        for verdict in [verdicts.get(name)]
     ]
     block = request.query_params.get("block", "")
     if block:
@@ -373,6 +384,7 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
         **_run_context(run, wanted),
         "found": found,
         "blocks": blocks,
+        "reach": min(1.0, reach),
         "block": block,
         "flips": flips,
     }
@@ -450,6 +462,9 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
         **_filter_choices(run, wanted, marks),
         "total": len(scores.items),
         "found": found,
+        "reach": min(
+            1.0, max((max(abs(e.low), abs(e.high)) for _, e in found if e.low == e.low), default=0.0)
+        ),
         "off": off,
         "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
         "names": names,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -25,11 +24,11 @@ from starlette.routing import Route
 
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, PcsuiteError
-from pcsuite.report.page import shared_assets
+from pcsuite.pages.render import render_page, script, stylesheet
 from pcsuite.view.filters import address, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
-from pcsuite.view.pages import CLIP, PAGES, Page, form_target
+from pcsuite.view.pages import PAGES, Page, form_target
 from pcsuite.view.runs import planned_rows, refreshed
 from pcsuite.view.viewer import StillReading, Viewer
 
@@ -40,6 +39,8 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+ASSETS = {"view.css": stylesheet, "view.js": script}
+"""What the pages ask for, by name."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -50,7 +51,13 @@ HEADERS = {
 
 def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any:
     """The application: pages of a viewer, behind ``token`` (none for tests of a page alone) and for ``hosts`` only."""
-    render = _renderer()
+
+    def shown(
+        request: Request, template: str, context: dict[str, Any], query: Mapping[str, str] | None = None
+    ) -> str:
+        # The address and its query are given so that links keep everything that is not changed by them.
+        links = {"query": query or {}, "path": request.url.path, "address": address, "state_of": state_of}
+        return render_page(f"view/templates/{template}", served=True, **context, **links)
 
     def page(build: Callable[[Viewer, Request], Page]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -59,14 +66,11 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
             ):
                 return RedirectResponse(target, status_code=303)
             template, context = await run_in_threadpool(build, viewer, request)
-            # Jinja is given the address so that links keep everything that is not changed by them.
-            context |= {"query": dict(request.query_params), "path": request.url.path, "address": address}
-            return HTMLResponse(await run_in_threadpool(render, template, context))
+            return HTMLResponse(
+                await run_in_threadpool(shown, request, template, context, dict(request.query_params))
+            )
 
         return answer
-
-    def shown(request: Request, template: str, context: dict[str, Any]) -> str:
-        return render(template, {**context, "query": {}, "path": request.url.path, "address": address})
 
     async def problem(request: Request, error: Exception) -> Response:
         status = 404 if isinstance(error, PcsuiteError) else getattr(error, "status_code", 500)
@@ -168,62 +172,9 @@ def live_state(viewer: Viewer, request: Request) -> Response:
 def static_file(request: Request) -> Response:
     """The style or the script of the pages."""
     name = request.path_params["name"]
-    kinds = {"view.css": "text/css", "view.js": "text/javascript"}
-    if name not in kinds:
+    if name not in ASSETS:
         return PlainTextResponse("no such file", status_code=404)
-    return Response(asset(name), media_type=kinds[name])
-
-
-_FOLDER = Path(__file__).parent
-
-
-def asset(name: str) -> bytes:
-    """A file that the pages ask for: ``view.js``, or ``view.css`` after the style that all our pages share."""
-    own = (_FOLDER / "static" / name).read_bytes()
-    return shared_assets("base.css").encode() + own if name == "view.css" else own
-
-
-def _renderer() -> Callable[[str, dict[str, Any]], str]:
-    from pcsuite._util.pages import page_templates
-
-    environment = page_templates("pcsuite.view")
-    environment.filters["visible"] = page_text
-    environment.globals["state_of"] = state_of
-    environment.globals["address"] = address
-    environment.filters["number"] = decimal_text
-    environment.filters["signed"] = lambda value, digits=2: decimal_text(value, digits, "+")
-    environment.filters["p"] = lambda value: (
-        "" if value != value else "< 0.001" if value < 0.001 else f"{value:.3f}"
-    )
-    return lambda template, context: environment.get_template(template).render(**context)
-
-
-def decimal_text(value: float | None, digits: int = 2, sign: str = "-") -> str:
-    """A number as the pages write it, with a minus sign that is one; empty for none and ``nan``.
-
-    >>> decimal_text(-0.5), decimal_text(0.25, 1, "+"), decimal_text(-0.001, 2, "+"), decimal_text(None)
-    ('−0.50', '+0.2', '+0.00', '')
-    """
-    if value is None or value != value:
-        return ""
-    rounded = round(value, digits) + 0.0  # no minus before zero
-    return f"{rounded:{sign}.{digits}f}".replace("-", "−")
-
-
-def page_text(text: str | None) -> str:
-    """A text with its control and direction characters shown, so that it cannot rearrange the page it stands on."""
-    shown = []
-    for char in (text or "")[:CLIP]:
-        code = ord(char)
-        if code < 32 and char not in "\n\t":
-            shown.append(chr(0x2400 + code))
-        elif code in (0x7F, 0x200E, 0x200F, 0xFEFF) or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
-            shown.append(f"⟨U+{code:04X}⟩")
-        elif 0xD800 <= code <= 0xDFFF:
-            shown.append("\ufffd")
-        else:
-            shown.append(char)
-    return "".join(shown)
+    return Response(ASSETS[name](), media_type="text/css" if name.endswith(".css") else "text/javascript")
 
 
 def _guarded(app: Any, token: str | None, hosts: frozenset[str]) -> Any:

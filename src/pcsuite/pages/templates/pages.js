@@ -1,0 +1,232 @@
+"use strict";
+// The one script of all pages. Each part looks for what it works on and does nothing where that is not there.
+
+{ // Light and dark: what was chosen last counts on every page. A file may be opened where nothing can be stored.
+  const root = document.documentElement, toggle = document.getElementById("theme");
+  try { root.dataset.theme = localStorage.getItem("pcsuite-theme") ?? ""; } catch { /* not stored */ }
+  if (!root.dataset.theme) delete root.dataset.theme;
+  if (toggle) {
+    toggle.hidden = false;
+    toggle.addEventListener("click", () => {
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      try { localStorage.setItem("pcsuite-theme", root.dataset.theme); } catch { /* not stored */ }
+    });
+  }
+}
+
+// Filters within a page: a bar names the list it narrows. An entry is shown while every control agrees: a select with
+// its data attribute, a search with its words, a button with its kind. An item whose entries are all hidden is hidden.
+for (const bar of document.querySelectorAll(".filters[data-for]")) {
+  const list = document.getElementById(bar.dataset.for);
+  const about = (name) => document.querySelector(`[data-${name}-of="${bar.dataset.for}"]`);
+  const reset = about("reset"), nothing = about("none"), count = about("count") ?? bar.querySelector(".count");
+  const fields = [...bar.querySelectorAll("[data-field]")], kinds = [...bar.querySelectorAll("button[data-kind]")];
+  const entries = [...list.querySelectorAll("[data-entry]")].map((entry) => ({ entry, group: entry.closest("[data-item]") }));
+  const texts = new Map();
+  const textOf = ({ entry, group }) => {
+    if (!texts.has(entry)) texts.set(entry, `${entry.textContent} ${group?.dataset.item ?? ""} ${group?.firstElementChild.textContent ?? ""}`.toLowerCase());
+    return texts.get(entry);
+  };
+  let chosen = null; // groups that a button elsewhere asked for
+  const apply = () => {
+    const off = new Set(kinds.filter((button) => button.getAttribute("aria-pressed") === "false").map((button) => button.dataset.kind));
+    const rules = fields.filter((field) => field.value).map((field) => {
+      if (field.type !== "search") return ({ entry, group }) => (entry.dataset[field.dataset.field] ?? group?.dataset[field.dataset.field]) === field.value;
+      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      return (one) => words.every((word) => textOf(one).includes(word));
+    });
+    const filled = new Set();
+    let shown = 0;
+    for (const one of entries) {
+      const keep = !off.has(one.entry.dataset.kind) && (!chosen || chosen.includes(one.group?.dataset.item)) && rules.every((rule) => rule(one));
+      one.entry.hidden = !keep;
+      if (keep) { shown += 1; filled.add(one.group); }
+    }
+    for (const group of list.querySelectorAll("[data-item]")) group.hidden = !filled.has(group);
+    const all = shown === entries.length;
+    // A heading's number is that of all; beside controls it is said of how many.
+    if (count) count.textContent = all && count.closest("h2") ? shown : `${shown} of ${entries.length}`;
+    if (nothing) nothing.hidden = shown > 0;
+    if (reset) reset.hidden = all;
+  };
+  const clear = () => {
+    chosen = null;
+    for (const field of fields) field.value = "";
+  };
+  bar.hidden = false;
+  for (const field of fields) field.addEventListener("input", apply);
+  for (const button of kinds) {
+    button.addEventListener("click", () => {
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+      apply();
+    });
+  }
+  reset?.addEventListener("click", () => {
+    clear();
+    for (const button of kinds) button.setAttribute("aria-pressed", "true");
+    apply();
+  });
+  if (list.querySelector("[data-item]")) {
+    const show = () => { apply(); (bar.closest("section") ?? bar).scrollIntoView({ block: "start" }); };
+    for (const button of document.querySelectorAll("[data-show]")) {
+      button.addEventListener("click", () => { clear(); chosen = JSON.parse(button.dataset.show); show(); });
+    }
+    for (const button of document.querySelectorAll("[data-section-of]")) {
+      const select = bar.querySelector('[data-field="section"]');
+      button.addEventListener("click", () => {
+        chosen = null;
+        select.value = button.dataset.sectionOf;
+        if (select.value !== button.dataset.sectionOf) select.value = "";
+        show();
+      });
+    }
+  } else {
+    apply();
+  }
+}
+
+{ // Sorting: a header button sorts its table by the cell's data-value, else by its text; what has no value stays last.
+  const isEmpty = (value) => value === "" || value === "n/a";
+  const valueOf = (cell) => {
+    const raw = cell.dataset.value ?? cell.textContent.trim();
+    return raw === "" || isNaN(raw) ? raw : Number(raw);
+  };
+  const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
+  for (const head of document.querySelectorAll("table[data-sortable] thead th")) {
+    const button = document.createElement("button"), label = head.textContent.trim();
+    button.type = "button";
+    button.textContent = label;
+    button.title = `Sort by ${label}`;
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const table = head.closest("table"), sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+      for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+      const rows = [...table.tBodies[0].rows].map((row) => [valueOf(row.cells[head.cellIndex]), row]);
+      rows.sort(([a], [b]) => isEmpty(a) || isEmpty(b) ? isEmpty(a) - isEmpty(b) : sign * compare(a, b));
+      table.tBodies[0].append(...rows.map(([, row]) => row));
+    });
+  }
+}
+
+// What follows is for pages that are served, where links and forms hold the state in the address.
+
+const help = document.getElementById("help");
+if (help) { // The keyboard, on pages that list their keys.
+  const follow = (name) => document.querySelector(`a[data-key="${name}"]`);
+  const toggleHelp = () => { help.open ? help.close() : help.showModal(); };
+  const move = (step) => {
+    const rows = [...document.querySelectorAll("[data-row]")];
+    if (!rows.length) return;
+    const at = rows.indexOf(document.activeElement?.closest?.("[data-row]"));
+    const next = rows[Math.min(rows.length - 1, Math.max(0, at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step))];
+    (next.querySelector("a") ?? next).focus();
+    next.scrollIntoView({ block: "nearest" });
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (help.open && event.key !== "?") return;
+    const pressed = document.querySelector(`[data-press="${CSS.escape(event.key)}"]`);
+    if (pressed) { pressed.click(); event.preventDefault(); return; }
+    switch (event.key) {
+      case "j": case "ArrowDown": move(1); event.preventDefault(); break;
+      case "k": case "ArrowUp": move(-1); event.preventDefault(); break;
+      case "ArrowRight": case "n": follow("next")?.click(); break;
+      case "ArrowLeft": case "p": follow("previous")?.click(); break;
+      case "u": (follow("up") ?? document.querySelector("nav a[href='/']"))?.click(); break;
+      case "/": document.querySelector("input[type=search]")?.focus(); event.preventDefault(); break;
+      case "?": toggleHelp(); break;
+    }
+  });
+  document.getElementById("keys").addEventListener("click", toggleHelp);
+}
+
+for (const form of document.querySelectorAll("form[data-now]")) {
+  form.addEventListener("change", () => form.requestSubmit());
+}
+
+const live = document.querySelector("[data-live]");
+if (live) {
+  let seen = Number(live.dataset.rows);
+  const begun = { rows: null, at: 0 };
+  const say = (name, text) => { live.querySelector(`[data-field=${name}]`).textContent = text; };
+  const look = async () => {
+    let answer;
+    try { answer = await fetch(live.dataset.live); } catch { return; }
+    if (!answer.ok) return;
+    const state = await answer.json();
+    if (state.reading) { setTimeout(look, 2000); return; }
+    if (begun.rows === null) { begun.rows = state.rows; begun.at = performance.now(); }
+    const rate = (state.rows - begun.rows) / ((performance.now() - begun.at) / 1000);
+    const left = rate > 0 && state.planned > state.rows ? ` (about ${Math.ceil((state.planned - state.rows) / rate / 60)} min to go),` : ",";
+    say("rows", state.rows.toLocaleString("en"));
+    say("rate", rate > 0 ? `${rate.toFixed(rate < 10 ? 1 : 0)} a second${left}` : "");
+    say("failed", state.failed.toLocaleString("en"));
+    live.querySelector("progress").value = state.rows;
+    live.hidden = !state.live;
+    if (state.rows !== seen) document.getElementById("stale").hidden = false;
+    seen = state.rows;
+    if (state.live) setTimeout(look, 2000);
+  };
+  look();
+}
+
+// The overview: what came out of runs whose logs are still being read is filled in as it becomes known.
+const fill = async () => {
+  const body = document.querySelector("tbody[data-pending]");
+  if (!body) return;
+  const answer = await fetch(location.href).catch(() => null);
+  if (!answer?.ok) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main tbody");
+  const ticked = new Set([...body.querySelectorAll("input:checked")].map((box) => box.value));
+  const focused = document.activeElement?.getAttribute?.("href");
+  for (const box of fresh.querySelectorAll("input")) box.checked = ticked.has(box.value);
+  body.replaceWith(document.adoptNode(fresh));
+  if (focused) [...fresh.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  setTimeout(fill, 500);
+};
+if (document.querySelector("tbody[data-pending]")) setTimeout(fill, 300);
+
+// Figures: a mark says its numbers beside itself, a name in the legend hides and shows its series.
+const says = document.getElementById("says");
+if (says) {
+  const show = (mark) => {
+    const box = mark.getBoundingClientRect();
+    says.textContent = mark.dataset.says;
+    says.hidden = false;
+    const left = Math.min(box.right + 8, document.documentElement.clientWidth - says.offsetWidth - 8);
+    says.style.left = `${Math.max(8, left)}px`;
+    says.style.top = `${Math.max(8, box.top - says.offsetHeight - 6)}px`;
+  };
+  for (const mark of document.querySelectorAll("[data-says]")) {
+    mark.addEventListener("pointerenter", () => show(mark));
+    mark.addEventListener("focus", () => show(mark));
+    mark.addEventListener("pointerleave", () => { says.hidden = true; });
+    mark.addEventListener("blur", () => { says.hidden = true; });
+  }
+  const hides = [...document.querySelectorAll("[data-hides]")];
+  const key = (name) => `${name.closest("figure").id}.${name.dataset.hides}`;
+  const set = (name, shown) => {
+    name.setAttribute("aria-pressed", String(shown));
+    for (const part of name.closest("figure").querySelectorAll(`[data-series="${name.dataset.hides}"]`)) part.toggleAttribute("hidden", !shown);
+  };
+  const hidden = new Set((new URLSearchParams(location.search).get("hide") ?? "").split(","));
+  for (const name of hides) {
+    if (hidden.has(key(name))) set(name, false);
+    // A name in the drawing is no button of the browser's: keys press it only if they are told to.
+    name.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); name.dispatchEvent(new MouseEvent("click")); }
+    });
+    name.addEventListener("click", () => {
+      set(name, name.getAttribute("aria-pressed") !== "true");
+      const address = new URL(location.href);
+      const off = hides.filter((one) => one.getAttribute("aria-pressed") === "false").map(key);
+      off.length ? address.searchParams.set("hide", off.join(",")) : address.searchParams.delete("hide");
+      history.replaceState(null, "", address);
+    });
+  }
+}

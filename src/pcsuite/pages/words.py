@@ -1,0 +1,108 @@
+"""Numbers, values and differences as pages write them: the filters of every template."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from pcsuite._util.text import p_text
+
+CLIP = 200_000
+"""Characters of a text that a page shows."""
+MAX_SHOWN = 300
+"""Characters of a value that a page shows."""
+_ALIKE = 0.35
+"""Texts less alike than this have nothing in common that a comparison by character would show."""
+
+
+def decimal_text(value: float | None, digits: int = 2, sign: str = "-") -> str:
+    """A number as the cells of a page write it, with a minus sign that is one; empty for none and ``nan``.
+
+    >>> decimal_text(-0.5), decimal_text(0.25, 1, "+"), decimal_text(-0.001, 2, "+"), decimal_text(None)
+    ('−0.50', '+0.2', '+0.00', '')
+    """
+    if value is None or value != value:
+        return ""
+    rounded = round(value, digits) + 0.0  # no minus before zero
+    return f"{rounded:{sign}.{digits}f}".replace("-", "−")
+
+
+def page_text(text: str | None) -> str:
+    """A text with its control and direction characters shown, so that it cannot rearrange the page it stands on.
+
+    >>> page_text("a\\x1bb\\u202ec")
+    'a␛b⟨U+202E⟩c'
+    """
+    shown = []
+    for char in (text or "")[:CLIP]:
+        code = ord(char)
+        if code < 32 and char not in "\n\t":
+            shown.append(chr(0x2400 + code))
+        elif code in (0x7F, 0x200E, 0x200F, 0xFEFF) or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069:
+            shown.append(f"⟨U+{code:04X}⟩")
+        elif 0xD800 <= code <= 0xDFFF:
+            shown.append("\ufffd")
+        else:
+            shown.append(char)
+    return "".join(shown)
+
+
+def value_text(value: Any) -> str:
+    """A JSON value as text, so that 12 and "12" look different; long ones are cut."""
+    text = page_text(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"
+
+
+def mark_differences(expected: Any, actual: Any) -> tuple[Markup, Markup]:
+    """Two values as HTML, the characters in which they differ marked; unlike values are shown plain.
+
+    Values too long to show, too unlike each other (a ratio under 0.35) or missing on one side have nothing marked.
+    """
+    # 580.0 and 580 are one number: the point is no difference.
+    left, right = (
+        value_text(int(one) if isinstance(one, float) and one.is_integer() and abs(one) < 1e15 else one)
+        for one in (expected, actual)
+    )
+    if expected is None or actual is None or len(left) > MAX_SHOWN or len(right) > MAX_SHOWN:
+        return escape(left), escape(right)
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return escape(left), escape(right)
+    sides: tuple[list[Markup], list[Markup]] = ([], [])
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for side, text, name in ((0, left[a:b], "t"), (1, right[c:d], "x")):
+            if kind == "equal":
+                sides[side].append(escape(text))
+            elif text:
+                sides[side].append(Markup('<mark class="{}">{}</mark>').format(name, text))
+    return Markup("").join(sides[0]), Markup("").join(sides[1])
+
+
+def breakable(path: str, signs: str = "._") -> Markup:
+    """A path that may wrap after one of these signs, and not within a word.
+
+    >>> str(breakable("walls.u_factor"))
+    'walls.<wbr>u_<wbr>factor'
+    """
+    text = str(escape(path))
+    for sign in signs:
+        text = text.replace(sign, f"{sign}<wbr>")
+    return Markup(text)  # escaped above
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "visible": page_text,
+    "number": decimal_text,
+    "signed": lambda value, digits=2: decimal_text(value, digits, "+"),
+    "count": lambda value: f"{value:,}",
+    "p": lambda value: "" if value != value else p_text(value),
+    "value": value_text,
+    "breakable": breakable,
+    "narrow": lambda path: path if len(path) <= 34 else f"{path[:12]}…{path[-21:]}",
+    "plural": lambda count: "" if count == 1 else "s",
+}
+"""By name: control characters made visible, numbers, signed numbers, counts, p-values, JSON values, paths, plurals."""
