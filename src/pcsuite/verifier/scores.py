@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,8 +18,7 @@ ERROR_MEANINGS = {
 }
 Interval = tuple[float, float]
 """Low and high end of a 95 % interval."""
-_BOOTSTRAP: dict[str, Any] = {"resamples": 10_000, "method": "percentile"}
-_SEED = 1337
+_RESAMPLES, _SEED, _LEVEL = 10_000, 1337, 0.95
 
 
 @dataclass(slots=True)
@@ -122,16 +121,9 @@ def pool_evals(counts: Sequence[Counts]) -> PooledScores:
     micro = f1_score(*(sum(column) for column in zip(*triples, strict=True)))
     if len(counts) < 2:
         return PooledScores(len(counts), macro, micro, None, None)
-    import numpy as np
-
-    from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_totals
-
-    over_evals = bootstrap_mean(scores, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
-    rng = np.random.default_rng(_SEED)  # the same resamples again
-    pooled = bootstrap_totals(triples, lambda totals: micro_f1(totals, empty=0.0), rng=rng, **_BOOTSTRAP)
-    return PooledScores(
-        len(counts), macro, micro, (over_evals.low, over_evals.high), (pooled.low, pooled.high)
-    )
+    over_evals = _percentiles([[score] for score in scores], lambda totals: totals[:, 0] / len(scores))
+    pooled = _percentiles(triples, lambda totals: micro_f1(totals, empty=0.0))
+    return PooledScores(len(counts), macro, micro, over_evals, pooled)
 
 
 def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, Interval | None]:
@@ -144,7 +136,20 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
     """
     import numpy as np
 
-    from pcsuite.stats.bootstrap import paired_bootstrap
+    changes = np.subtract(after, before)[:, None]
+    mean = float(changes.mean(axis=0)[0])
+    if len(changes) < 2:
+        return mean, None
+    return mean, _percentiles(changes, lambda totals: totals[:, 0] / len(changes))
 
-    change = paired_bootstrap(after, before, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
-    return change.value, (change.low, change.high) if len(before) > 1 else None
+
+def _percentiles(columns: Any, statistic: Callable[[Any], Any]) -> Interval:
+    """Percentiles of a statistic of column totals over resamples of the evals, the same on every call."""
+    import numpy as np
+
+    from pcsuite.stats.bootstrap import resample_totals
+
+    table = np.asarray(columns, dtype=np.float64)
+    draws = statistic(resample_totals(table, np.random.default_rng(_SEED), _RESAMPLES))
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return float(low), float(high)
