@@ -2,12 +2,18 @@
 PYTHON ?= python3
 DEMO := .venv
 TEST := .venv-test
+DOCS := .venv-docs
+# What `make check` and `make matrix` leave to `make test`.
+QUICK := not model and not subprocess and not slow and not realdata
+# The versions of Python that `make matrix` tries, where they are on this machine, and what it tries.
+VERSIONS ?= 3.10 3.11 3.12 3.13
+MATRIX_TESTS ?= tests
 # Test processes: the models of the tests want a core each.
 JOBS ?= 2
 # Tests start hundreds of processes: without compiled modules each of them would compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check quick lint style types clean local-stack
+.PHONY: demo test check quick lint style types coverage matrix docs clean local-stack
 
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/pcsuite models pull qwen2.5-coder-0.5b
@@ -22,8 +28,7 @@ check: style
 	@$(MAKE) --no-print-directory --jobs 2 types quick
 
 quick: $(TEST)/.ready
-	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick \
-	  -m 'not model and not subprocess and not slow and not realdata'
+	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick -m '$(QUICK)'
 
 lint: style types
 
@@ -34,6 +39,27 @@ style: $(TEST)/.ready
 types: $(TEST)/.ready
 	$(TEST)/bin/mypy
 	$(TEST)/bin/python scripts/house_measures.py --trace
+
+# The quick tests again, with the share of lines that they run, by package and in all.
+coverage: $(TEST)/.ready
+	OMP_NUM_THREADS=1 $(TEST)/bin/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile quick -m '$(QUICK)' \
+	  --cov=pcsuite --cov-report=
+	$(TEST)/bin/python scripts/coverage_by_package.py
+
+# The quick tests under each Python at hand, each in an environment of its own.
+matrix:
+	JOBS=$(JOBS) bash scripts/python_matrix.sh "$(VERSIONS)" '$(QUICK)' $(MATRIX_TESTS)
+
+# The site of docs/ and the docstrings, into build/site. Commands and examples in it are run by the tests.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict
+	@echo "build/site/index.html"
+
+$(DOCS)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet --upgrade pip
+	$(DOCS)/bin/pip install --quiet --editable '.[docs]'
+	touch $@
 
 $(DEMO)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)
@@ -61,4 +87,4 @@ local-stack:
 	fi
 
 clean:
-	rm -rf $(DEMO) $(TEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(DEMO) $(TEST) $(DOCS) .venv-3.* build/site .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -12,9 +12,8 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 
-from pcsuite.ablation.ablate import ITEMS_TOGETHER
 from pcsuite.ablation.study import AblationRequest, bundled_example, prepare
-from pcsuite.runners.plan import build_plan
+from pcsuite.runners.plan import ITEMS_TOGETHER, build_plan
 
 BLOCK = 64
 CAPACITIES = (1, 4, 16, 256)

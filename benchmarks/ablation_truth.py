@@ -23,8 +23,8 @@ from pcsuite.ablation.forecast import forecast
 from pcsuite.ablation.study import BATCH
 from pcsuite.ablation.trim import choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import find_interactions, judge_blocks, judge_looks
+from pcsuite.contrasts import ArmScores, Contrast, Family, judge_look
 from pcsuite.logging.looks import Look
-from pcsuite.stats.sequential import anytime_p, confidence_sequence, family_level, judge_limits
 
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
@@ -205,19 +205,22 @@ def until_decided(world, items, margin, rng, tally, batch):
     answers = Answers(world, items, rng)
     full = answers.scores(every)
     without = {name: answers.scores(every - {name}) for name in names}
-    level, looks, asked = family_level(len(names)), {}, dict.fromkeys(names, items)
+    looks, asked = {}, dict.fromkeys(names, items)
+    family = Family("bonferroni", margin=margin, size=len(names))
     for name in names:
-        low, high, p_value = -1.0, 1.0, 1.0
+        earlier = None
         for visited in [*range(batch, items, batch), items]:
-            values = without[name][:visited] - full[:visited]
-            seen = confidence_sequence(values, level=level, looks=[visited])
-            low, high = max(low, float(seen.low[-1])), min(high, float(seen.high[-1]))
-            p_value = min(p_value, anytime_p(values))
-            verdict = judge_limits(low, high, margin=margin)
+            arms = {
+                arm: ArmScores(values[:visited], bounds=(0, 1))
+                for arm, values in (("without", without[name]), ("full", full))
+            }
+            seen = judge_look(arms, Contrast.of("without", "full"), family, earlier=earlier)
+            earlier, verdict = (seen.estimate, seen.p_value), seen.verdict
+            shown = seen.estimate
             stopped = verdict != "undecided"
             looks[name] = Look(
-                "t", "m", "D0", name, "full", "task_score", visited, visited, float(values.mean()), low, high, level,
-                p_value, margin, verdict, stopped,
+                "t", "m", "D0", name, "full", "task_score", visited, visited, shown.value, shown.low, shown.high,
+                shown.level, seen.p_value, margin, verdict, stopped,
             )  # fmt: skip
             if stopped:
                 asked[name] = visited

@@ -13,7 +13,6 @@ import numpy as np
 
 from pcsuite.stats.bootstrap import bootstrap_means, bootstrap_micro_f1_difference, paired_bootstrap
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
-from pcsuite.stats.logistic_mixed import fit_logistic_mixed
 from pcsuite.stats.mixed import fit_mixed
 from pcsuite.stats.permutation import sign_flip_test
 
@@ -56,9 +55,6 @@ def main() -> None:
     totals = timed(f"group {scores.size} rows", lambda: cell_totals(item, cell, scores.ravel()))
     fit = timed(f"linear mixed model, {scores.size} rows, {items} items", lambda: fit_mixed(totals, design))
     print("  converged:", fit.converged)
-    if rows <= 200_000:
-        logistic = timed("logistic mixed model", lambda: fit_logistic_mixed(totals, design))
-        print("  converged:", logistic.converged)
 
 
 if __name__ == "__main__":

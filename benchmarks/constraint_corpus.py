@@ -23,8 +23,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from constraints.corpus import GRAMMARS, PATTERNS, SCHEMAS
 from pcsuite._util.json_schema import KEYWORDS, map_schema
 from pcsuite._util.patterns import read_pattern
-from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
+from pcsuite.engines.constrained import CONSTRAINTS
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.schema_check import schema_error
 from support.tiny_gguf import tiny_gguf

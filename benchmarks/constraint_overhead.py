@@ -13,10 +13,10 @@ import argparse
 import json
 import time
 
-from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
+from pcsuite.engines.constrained import CONSTRAINTS
 
 PROMPT = "Write a long story about a river, in plain words, without any punctuation."
 

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import special
 from simulation_cells import Cell, family
 
-from pcsuite.analysis.tables.effects import paired_change
-from pcsuite.stats.answer_variation import mean_disagreement
+from pcsuite.contrasts import ArmScores, Contrast, measure
+from pcsuite.stats.answer_variation import disagreement
 from pcsuite.stats.attribution import attribute
 from pcsuite.stats.bootstrap import (
     UNBOUNDED,
@@ -198,8 +198,12 @@ def unequal_replicates() -> Iterator[Cell]:
         control, treated = scores(rng, n, (rate, rate), replicates, spread)
         if what == "sign-flip":
             return sign_flip_test(treated - control, rng=rng, permutations=999).p_value <= 0.05
-        change = paired_change(treated, control, rng, replicates=replicates[::-1])
-        return covers(change.delta, 0.0) if what == "coverage" else change.test.p_value <= 0.05
+        arms = {
+            "treated": ArmScores(treated, replicates=replicates[1]),
+            "control": ArmScores(control, replicates=replicates[0]),
+        }
+        (change,) = measure(arms, [Contrast.of("treated", "control")], rng=rng)
+        return covers(change.estimate, 0.0) if what == "coverage" else change.test.p_value <= 0.05
 
     for n in SIZES:
         for replicates in ((1, 10), (3, 10)):
@@ -276,7 +280,8 @@ def rates_and_information() -> Iterator[Cell]:
         # Every answer is the usual one with this chance, else one of three others alike.
         chance = np.array([agreement, *[(1 - agreement) / 3] * 3])
         counts = rng.multinomial(3, chance, size=n)
-        return covers(mean_disagreement(counts, rng=rng, resamples=RESAMPLES), 1 - float((chance**2).sum()))
+        options = {"resamples": RESAMPLES, "bounds": (0.0, 1.0)}
+        return covers(bootstrap_mean(disagreement(counts), rng=rng, **options), 1 - float((chance**2).sum()))
 
     for n in (10, 30, 100):
         for rate in (0.03, 0.1, 0.5):

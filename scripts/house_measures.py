@@ -3,30 +3,57 @@
     python scripts/house_measures.py            # the table, and a failure where a measure is missed
     python scripts/house_measures.py --list     # also name what was found
     python scripts/house_measures.py --trace    # also count the functions one row passes
+    python scripts/house_measures.py --trace-ablation    # only: what a whole ``pcsuite ablate`` passes
 
-Everything is read from the source text; only ``--trace`` runs code.
+Everything is read from the source text; only the traces run code, and options are counted in the commands' parsers.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import re
 import statistics
 import sys
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "pcsuite"
 TESTS = ROOT / "tests"
-# Texts by which a user reaches a definition without importing code of ours: documented calls and extension points.
-DOCUMENTED = ("README.md", "CONTRIBUTING.md", "docs", "pyproject.toml")
+# What users hold on to beside the commands: calls and classes of the contract that our own code need not use, each
+# documented as something to call or to derive from. A mention in the docs alone keeps nothing.
+EXTENSION_POINTS = {
+    "build_condition",
+    "check_regression",
+    "read_runs",
+    "ConstraintEngine",
+    "TaskEvaluator",
+    "from_mapping",
+    "react",
+    "to_pandas",
+    "to_polars",
+    "clustered_se",  # standard errors by cluster: the contrasts are about to judge by them
+}
 FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
 FEWER_FUNCTIONS_THAN, MOST_FILES = 70, 20
 """What a row may pass on its way from the plan into the log: a reader should be able to follow it."""
+ABLATION_BASE = {
+    "functions": 602,
+    "files of functions": 84,
+    "classes imported": 394,
+    "files entered": 155,
+    "rows decoded": 4_760,
+    "suites loaded": 4,
+    "YAML texts written": 15,
+    "files of items read": 3,
+}
+"""What a whole ablation of 680 rows passed before it was prepared once, run once and judged once."""
 # Children of other interpreters; they may not import the suite, so their names are reached by running the file.
 SCRIPTS = {"engines/adapters/_llamacpp_worker.py", "integrations/promptbench/worker.py"}
 
@@ -80,8 +107,11 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def mentions_of(node: ast.AST) -> Counter[str]:
-    """How often each name is used in a piece of code: loaded, accessed, imported, or part of a registry target."""
+def mentions_of(node: ast.AST, *, words: bool = True) -> Counter[str]:
+    """How often each name is used in a piece of code: loaded, accessed, imported, or part of a registry target.
+
+    ``words`` counts keywords and one-word strings too, by which an attribute may be named.
+    """
     names: Counter[str] = Counter()
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
@@ -90,13 +120,13 @@ def mentions_of(node: ast.AST) -> Counter[str]:
             names[part.attr] += 1
         elif isinstance(part, ast.ImportFrom):
             names.update(alias.name for alias in part.names)
-        elif isinstance(part, ast.keyword) and part.arg:
+        elif isinstance(part, ast.keyword) and part.arg and words:
             names[part.arg] += 1
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
             target = re.fullmatch(r"pcsuite[\w.]*:(\w+)", part.value)
             if target:
                 names[target.group(1)] += 1
-            elif re.fullmatch(r"\w+", part.value):
+            elif words and re.fullmatch(r"\w+", part.value):
                 names[part.value] += 1
     return names
 
@@ -149,32 +179,33 @@ def _definition(module: Module, node: ast.AST, owner: str) -> Definition:
         # A class reaches what its own body, decorators, bases and dunder methods mention; other methods stand alone.
         parts: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
         parts += [part for part in node.body if not isinstance(part, FunctionNode) or _is_dunder(part.name)]
-        names = frozenset(name for part in parts for name in mentions_of(part))
+        names = frozenset(name for part in parts for name in mentions_of(part, words=False))
     else:
-        names = frozenset(mentions_of(node))
+        names = frozenset(mentions_of(node, words=False))
     return Definition(where, node.name, owner, node, names)
 
 
 def unreachable(modules: list[Module]) -> list[Definition]:
-    """Definitions that no command, no documented name, no registry and no interface of a library reaches.
+    """Definitions that no command, no name of the front door, no registry and no interface of a library reaches.
 
     Names stand for themselves: whatever is called ``open`` counts as reached when anything reached says
     ``open``. So the list errs on the short side, never on the long one.
     """
     everything = definitions(modules)
-    reached: set[str] = {"_repr_html_"}  # called by notebooks
+    reached = EXTENSION_POINTS | {"_repr_html_"}  # the latter is called by notebooks
     for module in modules:
         for node in module.tree.body:
             if not isinstance(node, (*FunctionNode, ast.ClassDef, ast.Import, ast.ImportFrom)):
-                reached.update(mentions_of(node))
-            elif isinstance(node, FunctionNode) and re.match(r"(configure|execute|pytest)_", node.name):
-                reached.update((node.name, *mentions_of(node)))
+                reached.update(_keys(module.name, mentions_of(node, words=module.name == "__init__.py")))
+            elif isinstance(node, FunctionNode) and is_entry(node):
+                reached.update((node.name, *_keys(module.name, mentions_of(node, words=False))))
+            elif isinstance(node, ast.ImportFrom):
+                reached.update(alias.name for alias in node.names if alias.name.startswith("_"))
         if module.name == "cli.py":
-            reached.update(mentions_of(module.tree))
+            reached.update(_keys(module.name, mentions_of(module.tree)))
         if module.name in SCRIPTS:
-            reached.update(mentions_of(module.tree))
+            reached.update(_keys(module.name, mentions_of(module.tree, words=False)))
             reached.update(entry.name for entry in everything if entry.where.startswith(module.name))
-    reached |= documented_names()
     for template in PACKAGE.rglob("*.j2"):
         reached.update(re.findall(r"[A-Za-z_]\w+", template.read_text(encoding="utf-8")))
     overrides = _foreign_overrides(modules)
@@ -183,13 +214,23 @@ def unreachable(modules: list[Module]) -> list[Definition]:
     while progress:
         progress, left = False, []
         for entry in pending:
-            if entry.name in reached or (entry.owner, entry.name) in overrides:
-                reached |= entry.mentions
+            module = entry.where.partition(":")[0]
+            # A private function belongs to its module; a private method may be called by a base class elsewhere.
+            names = {entry.name} if entry.owner else {entry.name, f"{module}:{entry.name}"}
+            if entry.owner and entry.name.startswith("_"):
+                names |= {f"{other.name}:{entry.name}" for other in modules}
+            if names & reached or (entry.owner, entry.name) in overrides:
+                reached |= _keys(module, entry.mentions)
                 progress = True
             else:
                 left.append(entry)
         pending = left
     return pending
+
+
+def _keys(module: str, names: Iterable[str]) -> set[str]:
+    """Names as the reach is counted by: a private one with its module."""
+    return {f"{module}:{name}" if name.startswith("_") else name for name in names}
 
 
 def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
@@ -215,16 +256,10 @@ def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
     return found
 
 
-def documented_names() -> set[str]:
-    """Names in code spans and code blocks of the documentation, and entry points."""
-    names: set[str] = set()
-    for entry in DOCUMENTED:
-        path = ROOT / entry
-        for file in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
-            text = file.read_text(encoding="utf-8")
-            for block in re.findall(r"```.*?```|`[^`\n]+`|pcsuite[\w.:]+", text, re.DOTALL):
-                names.update(re.findall(r"[A-Za-z_]\w+", block))
-    return names
+def is_entry(node: ast.AST) -> bool:
+    """Whether another program calls a function by its name or decorator: a command, a hook or a fixture of pytest."""
+    fixture = any("fixture" in mentions_of(decorator) for decorator in node.decorator_list)
+    return fixture or bool(re.match(r"(configure|execute|pytest)_", node.name))
 
 
 def configuration_keys(modules: list[Module]) -> list[tuple[str, str, str]]:
@@ -300,6 +335,15 @@ def mirrored(modules: list[Module]) -> tuple[list[str], int]:
     return missing, total
 
 
+def is_ours(code: CodeType) -> bool:
+    """Whether a piece of code is a function that somebody wrote in the package.
+
+    Templates are compiled to functions under their own file's name: nobody wrote or reads those.
+    """
+    inside = code.co_filename.startswith(str(PACKAGE)) and code.co_filename.endswith(".py")
+    return inside and "<" not in code.co_name
+
+
 def trace_row() -> list[tuple[str, str]]:
     """Distinct functions of the package on one row's way from the plan into the log, each with its file.
 
@@ -320,9 +364,7 @@ def trace_row() -> list[tuple[str, str]]:
 
     def profiler(frame: Any, event: str, _: object) -> None:
         code = frame.f_code
-        # Templates are compiled to functions under their own file's name: nobody wrote or reads those.
-        ours = code.co_filename.startswith(str(PACKAGE)) and code.co_filename.endswith(".py")
-        if event == "call" and ours and "<" not in code.co_name:
+        if event == "call" and is_ours(code):
             seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 
     accept, untraced = RowSink.accept, LocalExecutor.run
@@ -363,6 +405,116 @@ def trace_row() -> list[tuple[str, str]]:
     return [(file, name) for file, _, name in sorted(inside)]
 
 
+class CallTrace:
+    """Functions and class bodies of the package that run while it is on, how often each, and rows that are decoded.
+
+    Class bodies run when their module is imported: they tell which rooms a command enters without need.
+    """
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, str, int]] = Counter()
+        self.classes: set[tuple[str, str, int]] = set()
+        self.rows_decoded = 0
+
+    def __enter__(self) -> CallTrace:
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _note(self, frame: Any, event: str, called: Any) -> None:
+        code = frame.f_code
+        if event == "call" and is_ours(code):
+            file = Path(code.co_filename).relative_to(PACKAGE).as_posix()
+            where = (file, code.co_name, code.co_firstlineno)
+            if code.co_flags & inspect.CO_OPTIMIZED:
+                self.calls[where] += 1
+            else:
+                self.classes.add(where)
+        elif event == "c_call" and called.__name__ == "decode":
+            # Of a row, in whole or in part: whatever has an id and errors.
+            decoded = getattr(getattr(called.__self__, "type", None), "__struct_fields__", ())
+            self.rows_decoded += {"run_id", "errors"} <= set(decoded)
+
+    def times(self, file: str, name: str) -> int:
+        """Calls of a function by its file and name."""
+        return sum(count for (where, what, _), count in self.calls.items() if (where, what) == (file, name))
+
+
+def trace_ablation() -> tuple[dict[str, int], list[str]]:
+    """What a whole simulated ``pcsuite ablate`` passes, reads and writes, and the functions it passes.
+
+    Four blocks in all 16 subsets, each on 40 items, and what shams and trimming add to them.
+    """
+    import io
+    import tempfile
+    from contextlib import redirect_stdout
+
+    names = ("role", "rules", "tone", "noise")
+    queues = ("billing", "delivery", "account")
+    prompt = "".join(f"# {name}\nThis is about {name}.\n\n" for name in names) + "# Ticket\n{{ text }}\n"
+    table = "text,queue\n" + "".join(f"ticket {i} about {queues[i % 3]},{queues[i % 3]}\n" for i in range(40))
+    with tempfile.TemporaryDirectory() as name, redirect_stdout(io.StringIO()):
+        folder = Path(name)
+        (folder / "prompt.md").write_text(prompt, "utf-8")
+        (folder / "tickets.csv").write_text(table, "utf-8")
+        words = [
+            "ablate",
+            f"{folder}/prompt.md",
+            "--data",
+            f"{folder}/tickets.csv",
+            "--answer",
+            "queue",
+            "--quiet",
+        ]
+        words += ["--model", "simulated", "--output-dir", f"{folder}/out", "--cache-dir", f"{folder}/cache"]
+        with CallTrace() as trace:
+            from pcsuite.cli import main as pcsuite_main
+
+            status = pcsuite_main([*words, "--margin", "0.1"])
+        assert status == 0, "the ablation went through"
+        rows = (folder / "out/ablations/prompt/runs/prompt.jsonl").read_bytes().count(b"\n")
+    figures = {
+        "rows": rows,
+        "functions": len(trace.calls),
+        "files of functions": len({file for file, _, _ in trace.calls}),
+        "classes imported": len(trace.classes),
+        "files entered": len({file for file, _, _ in (*trace.calls, *trace.classes)}),
+        "rows decoded": trace.rows_decoded,
+        "suites loaded": trace.times("config/load.py", "load_suite"),
+        "YAML texts written": trace.times("ablation/study.py", "as_yaml"),
+        "files of items read": trace.times("data/items.py", "read_items"),
+    }
+    return figures, [f"{file} {name}" for file, name, _ in sorted(trace.calls)]
+
+
+def print_ablation_trace(*, listed: bool) -> None:
+    """Print what an ablation passes today beside what it did, a line each; ``listed`` also names the functions."""
+    figures, functions = trace_ablation()
+    for label, count in figures.items():
+        before = ABLATION_BASE.get(label)
+        print(f"{label:<22} {f'{before:,} → ' if before is not None else ''}{count:,}")
+    if listed:
+        print(*functions, sep="\n")
+
+
+def count_options() -> int:
+    """Options of all commands and their actions, ``--help`` left out: what a newcomer would have to read."""
+    from pcsuite.cli import COMMANDS, command_parser
+
+    waiting: list[argparse.ArgumentParser] = [command_parser(command) for command in COMMANDS]
+    options = 0
+    for parser in waiting:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += dict.fromkeys(action.choices.values())
+            options += bool(action.option_strings) and not isinstance(action, argparse._HelpAction)
+    return options
+
+
 def main() -> int:
     """Print the measures, each with what is wanted of it; exit status 1 where one is missed."""
     parser = argparse.ArgumentParser(
@@ -370,8 +522,13 @@ def main() -> int:
     )
     parser.add_argument("--list", action="store_true", help="name what was found")
     parser.add_argument("--trace", action="store_true", help="run one simulated row and count what it passes")
+    about = "only run a whole simulated ablation and count what it passes, reads and writes"
+    parser.add_argument("--trace-ablation", action="store_true", help=about)
     parser.add_argument("--package", type=Path, default=PACKAGE, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.trace_ablation:
+        print_ablation_trace(listed=args.list)
+        return 0
     modules = read_modules(args.package)
     once, functions = called_once(modules)
     several, public = docstring_share(modules)
@@ -404,6 +561,7 @@ def main() -> int:
         ),
         ("configuration keys that nothing reads", f"{len(keys)}", "0", not keys),
         ("definitions out of reach", f"{len(lost)}", "0", not lost),
+        ("options of all commands", f"{count_options()}", "", True),
     ]
     if way:
         wanted = f"under {FEWER_FUNCTIONS_THAN} in at most {MOST_FILES}"

@@ -4,13 +4,15 @@ import ast
 import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 import pcsuite
 import pcsuite.errors
-from pcsuite.cli import COMMANDS, main
+from pcsuite.cli import COMMANDS, command_parser, main
+from pcsuite.commands.former_flags import FORMER_FLAGS
 
 HEAVY = {
     "aiohttp",
@@ -70,7 +72,7 @@ def test_no_module_imports_a_heavy_optional_package_at_its_top():
             continue
         if path.name.startswith("dspy_") and path.name != "dspy_opt.py":
             continue  # made of DSPy's classes; only a function of dspy_opt imports them
-        if path.relative_to(PACKAGE) in (Path("report/renderer.py"), Path("report/panels.py")):
+        if path.relative_to(PACKAGE) in (Path("pages/figures/renderer.py"), Path("pages/figures/panels.py")):
             continue  # made of matplotlib's classes; only a function that draws imports it
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             names = []
@@ -115,6 +117,44 @@ def test_help_lists_every_command(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
     assert all(f"  {command.name} " in shown for command in COMMANDS)
+
+
+GROUPS = ["measure a prompt", "run a study", "look", "verify extractions", "models", "upkeep"]
+
+
+def test_help_shows_the_commands_in_groups_and_ablate_first(capsys):
+    assert [title for title, _ in groupby(COMMANDS, key=lambda command: command.group)] == GROUPS
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    places = [shown.index(f"\n{title}:\n") for title in GROUPS]
+    assert places == sorted(places)
+    assert shown.split("\nmeasure a prompt:\n")[1].split()[0] == "ablate"
+    assert shown.split("\nexamples:\n")[1].strip().startswith("pcsuite ablate example ")
+
+
+def test_the_reference_page_has_the_commands_in_the_same_groups():
+    """One table for each group, with its commands in the order of the help."""
+    page = (PACKAGE.parents[1] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    tables = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## )", page))
+    for title, commands in groupby(COMMANDS, key=lambda command: command.group):
+        listed = re.findall(r"(?m)^\| (`.+?) \|", tables[title[0].upper() + title[1:]])
+        names = [re.findall(r"`([\w-]+)", cell)[0] for cell in listed]
+        assert names == [command.name for command in commands]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"), [(command, flag) for command, flags in FORMER_FLAGS.items() for flag in flags]
+)
+def test_a_former_flag_is_told_in_one_line_with_what_to_do(command, flag, capsys):
+    parser = command_parser(next(known for known in COMMANDS if known.name == command))
+    assert parser.prog == f"pcsuite {command}"
+    with pytest.raises(SystemExit) as caught:
+        parser.error(f"unrecognized arguments: {flag} X")
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"pcsuite: {flag} {FORMER_FLAGS[command][flag]}")
+    assert len(said.splitlines()) == 1
+    assert flag not in parser._option_string_actions
 
 
 def test_unknown_command_and_profile_are_one_line(capsys):

@@ -5,6 +5,7 @@ evaluator is one.
 """
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,16 +19,19 @@ ORDER = (
     ("_util",),
     ("registry",),
     ("stats",),  # functions on arrays: they know no profile, no item and no log
+    ("contrasts",),  # which differences hold: arrays and item ids, a family, verdicts
     ("config",),
     ("data",),
     ("prompts",),
     ("perturbations",),
-    ("engines", "constraints"),  # constraints steer adapters, and the session finds a constraint for a model
+    ("engines",),  # finds a constraint backend by its registry's target
+    ("constraints",),  # backends that steer adapters
     ("retrieval",),
     ("evaluation",),
     ("programs",),
     ("logging",),
     ("analysis",),
+    ("pages",),  # what report, view and the other pages are built of: palette, figures
     ("report",),
     ("runners",),  # joins all of the above
     ("ablation",),  # a prompt as a task and its arms as conditions, run and judged
@@ -85,6 +89,61 @@ def test_the_order_names_every_package():
 @pytest.mark.slow
 def test_packages_import_downwards_only():
     assert not {pair: sorted(modules) for pair, modules in upward_imports().items()}
+
+
+def module_name(path):
+    """``pcsuite.stats`` for its ``__init__.py``."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(nodes, known):
+    """Modules of ours that import statements name; ``from pcsuite.stats import bootstrap`` names the module."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from whole & known or {node.module} & known
+
+
+def import_cycles(package=PACKAGE):
+    """Imports inside functions of modules that import the importing one: ``(importing, imported)``."""
+    trees = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")}
+    known = set(trees)
+    direct, later = {}, {}
+    for name, tree in trees.items():
+        functions = [
+            node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        inside = {part for function in functions for part in ast.walk(function)}
+        for_types = {
+            part
+            for node in tree.body
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+            for part in ast.walk(node)
+        }
+        direct[name] = set(imported_modules(set(ast.walk(tree)) - inside - for_types, known))
+        later[name] = set(imported_modules(inside, known))
+
+    def reached(name):
+        seen, pending = set(), [name]
+        while pending:
+            fresh = direct[pending.pop()] - seen
+            seen |= fresh
+            pending += fresh
+        return seen
+
+    return {(name, other) for name, found in later.items() for other in found if name in reached(other)}
+
+
+@pytest.mark.slow
+def test_no_import_waits_inside_a_function_because_of_a_cycle():
+    # The front door and the commands import what they need when it is used, so that ``--help`` is instant.
+    cycles = {
+        (name, other) for name, other in import_cycles() if not re.match(r"pcsuite(\.commands\..*)?$", name)
+    }
+    assert cycles == {("pcsuite.ablation.picture", "pcsuite.ablation.page")}
 
 
 @pytest.mark.parametrize(

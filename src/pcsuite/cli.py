@@ -13,72 +13,62 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import NoReturn
 
 from pcsuite import __version__
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, one_line, shorten, visible_output
+from pcsuite.commands import Command, CommandTable
 from pcsuite.errors import Exit, PcsuiteError, did_you_mean
 
-
-class Command(NamedTuple):
-    """A subcommand: its name, the module of ``pcsuite.commands`` that has it, and one line of help."""
-
-    name: str
-    module: str
-    summary: str
-
-
+MEASURE, STUDY, LOOK = "measure a prompt", "run a study", "look"
+VERIFY, MODELS, UPKEEP = "verify extractions", "models", "upkeep"
 COMMANDS = (
-    Command("plan", "prompt", "show the grid: cells, calls, tokens, cost, what is not applicable"),
-    Command("run", "run", "run a profile, or go on with it"),
-    Command("run-task", "run", "run one task of a profile"),
-    Command("report", "report", "write tables, figures and the HTML report of a run"),
-    Command(
-        "view", "view", "look into runs in a browser: answers side by side, effects that follow the filter"
-    ),
-    Command("ablate", "ablate", "what each part of your prompt is worth, and the shortest that is no worse"),
-    Command("compare", "report", "compare two runs item by item, and fail on a regression"),
-    Command("import", "data", "bring logs of inspect_ai or lm-eval into a run, for compare and report"),
-    Command("promptbench", "integrations", "perturb prompts and measure what it costs each condition"),
-    Command(
-        "optimize",
-        "optimize",
-        "compile a prompt for C8 under the information objective, on development items",
-    ),
-    Command("helm", "integrations", "run HELM beside the suite and import what it finds"),
-    Command("integrations", "integrations", "install other tools, each on its own"),
-    Command("rescore", "run", "score stored answers anew, without a model call"),
-    Command("judge", "judge", "draw judged answers to label, and hold the judge against the labels"),
-    Command("log", "log", "check a run's log line by line, and mend it"),
-    Command("verifier-pass", "run", "ask the same model whether stored answers contradict themselves"),
-    Command("prompt", "prompt", "show the exact prompt of a condition, or what two differ in"),
-    Command("config", "prompt", "check a profile, emit JSON schemas for editors"),
-    Command(
-        "constraint", "constraint", "who can enforce a schema, a pattern or a grammar, and answers under it"
-    ),
-    Command("models", "models", "list the models, pull their files, check that they answer"),
-    Command("cache", "models", "show or clear the response cache"),
-    Command("export-datasets", "data", "write published benchmarks as items files"),
-    Command("index", "data", "build and try the search index that loops with retrieval use"),
-    Command("init", "init", "a folder of your own prompt and table that runs from anywhere"),
-    Command("list", "listing", "list tasks, conditions, operators, models or runs"),
-    Command("completion", "completion", "completion of commands, flags and ids for bash, zsh or fish"),
-    Command("init-task", "data", "make a runnable task of your own CSV or JSONL"),
-    Command("verify", "verify", "check an extracted record against its truth, field by field"),
-    Command("verify-all", "verify", "check every eval of a folder, with gates for CI"),
-    Command("verify-history", "verify", "show how an eval's scores went over iterations"),
-    Command("verify-diff", "verify", "show which fields two results fixed, broke or changed"),
-    Command("improve", "improve", "better an extraction prompt, guarded by held-out evals"),
-)
+    Command("ablate", "ablate", MEASURE, "what each part of your prompt is worth, and the shortest that is no worse"),
+    Command("compare", "report", MEASURE, "compare two runs item by item, and fail on a regression"),
+    Command("init", "init", MEASURE, "a folder of your own prompt and table that runs from anywhere"),
+    Command("init-task", "data", MEASURE, "make a runnable task of your own CSV or JSONL"),
+    Command("optimize", "optimize", MEASURE, "compile a prompt for C8 under the information objective"),
+    Command("plan", "prompt", STUDY, "show the grid: cells, calls, tokens, cost, what is not applicable"),
+    Command("run", "run", STUDY, "run a profile, or go on with it"),
+    Command("run-task", "run", STUDY, "run one task of a profile"),
+    Command("promptbench", "integrations", STUDY, "perturb prompts and measure what it costs each condition"),
+    Command("helm", "integrations", STUDY, "run HELM beside the suite and import what it finds"),
+    Command("judge", "judge", STUDY, "draw judged answers to label, and hold the judge against the labels"),
+    Command("verifier-pass", "run", STUDY, "ask the same model whether stored answers contradict themselves"),
+    Command("rescore", "run", STUDY, "score stored answers anew, without a model call"),
+    Command("import", "data", STUDY, "bring logs of inspect_ai or lm-eval into a run, for compare and report"),
+    Command("report", "report", LOOK, "write tables, figures and the HTML report of a run"),
+    Command("view", "view", LOOK, "look into runs in a browser: answers side by side, effects that follow the filter"),
+    Command("prompt", "prompt", LOOK, "show the exact prompt of a condition, or what two differ in"),
+    Command("list", "listing", LOOK, "list tasks, conditions, operators, models or runs"),
+    Command("verify", "verify", VERIFY, "check an extracted record against its truth, field by field"),
+    Command("verify-all", "verify", VERIFY, "check every eval of a folder, with gates for CI"),
+    Command("verify-history", "verify", VERIFY, "show how an eval's scores went over iterations"),
+    Command("verify-diff", "verify", VERIFY, "show which fields two results fixed, broke or changed"),
+    Command("improve", "improve", VERIFY, "better an extraction prompt, guarded by held-out evals"),
+    Command("models", "models", MODELS, "list the models, pull their files, check that they answer"),
+    Command("constraint", "constraint", MODELS, "who can enforce a schema, a pattern or a grammar"),
+    Command("cache", "models", MODELS, "show or clear the response cache"),
+    Command("config", "prompt", UPKEEP, "check a profile, emit JSON schemas for editors"),
+    Command("log", "log", UPKEEP, "check a run's log line by line, and mend it"),
+    Command("export-datasets", "data", UPKEEP, "write published benchmarks as items files"),
+    Command("index", "data", UPKEEP, "build and try the search index that loops with retrieval use"),
+    Command("integrations", "integrations", UPKEEP, "install other tools, each on its own"),
+    Command("completion", "completion", UPKEEP, "completion of commands, flags and ids for bash, zsh or fish"),
+)  # fmt: skip
+"""In the order of the help: the commands of a group stand together."""
 
 EPILOG = """examples:
-  pcsuite models pull smollm2-135m            # fetch the embedded model once
-  pcsuite run --config quickstart             # a real model, a ladder of conditions, bundled items
-  pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
-  pcsuite prompt agnews_json C4 --diff C3     # what a condition adds to the prompt
+  pcsuite ablate example                      # what each part of a prompt is worth, on the bundled table
+  pcsuite models pull smollm2-135m            # once: the embedded model, which the example asks
+  pcsuite ablate my_prompt.md --data my_table.csv --show    # your own: blocks, cost and reach; nothing is called
   pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
+  pcsuite run --config quickstart             # a study: a ladder of conditions on bundled items
+  pcsuite report --config quickstart          # tables, figures, outputs/reports/quickstart/index.html
   pcsuite completion bash                     # completion of commands, flags and ids, for your shell
 
 pcsuite COMMAND --help explains a command. Documentation: docs/."""
@@ -92,12 +82,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     error is raised instead), or 130 after Ctrl-C: one of :class:`~pcsuite.errors.Exit`. Words that argparse refuses end
     in ``SystemExit``.
     """
-    width = max(len(command.name) for command in COMMANDS)
-    listing = "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in COMMANDS)
     parser = CommandParser(
         prog="pcsuite",
         description="Which parts of a prompt actually help, how surely, and at what cost.",
-        epilog=f"commands:\n{listing}\n\n{EPILOG}",
+        epilog=f"{_listing()}\n\n{EPILOG}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="pcsuite [--version] [--debug] COMMAND …",
     )
@@ -137,11 +125,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
 
 
-class CommandTable(NamedTuple):
-    """The commands and how to have the parser of one."""
-
-    commands: Sequence[Command]
-    parser_of: Callable[[Command], argparse.ArgumentParser]
+def _listing() -> str:
+    """The commands with their summaries, under the titles of their groups."""
+    width = max(len(command.name) for command in COMMANDS)
+    titled = (
+        f"{title}:\n" + "\n".join(f"  {command.name:<{width}}  {command.summary}" for command in commands)
+        for title, commands in groupby(COMMANDS, key=attrgetter("group"))
+    )
+    return "\n\n".join(titled)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -156,13 +147,23 @@ class CommandParser(argparse.ArgumentParser):
                 f"unknown flag '{unknown}'" if unknown.startswith("-") else f"one word too many: '{unknown}'"
             )
             if unknown.startswith("--"):
-                hint = did_you_mean(unknown.partition("=")[0], self._flags())
-                message += f" ({hint})" if hint.startswith("did") else ""
+                message = self._unknown_flag(unknown.partition("=")[0])
         message = re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", message)
         message = re.sub(r"invalid float value: (.*)", r"\1 is not a number", message)
         said = one_line(redact(message.removeprefix("argument ")))
         print(f"pcsuite: {said} ({self.prog} --help)", file=sys.stderr)
         raise SystemExit(Exit.BAD_INPUT)
+
+    def _unknown_flag(self, unknown: str) -> str:
+        """What may be meant by a flag that the command does not take, or what takes the place of a former one."""
+        from pcsuite.commands.former_flags import FORMER_FLAGS
+
+        command = self.prog.removeprefix("pcsuite ").partition(" ")[0]
+        instead = FORMER_FLAGS.get(command, {}).get(unknown)
+        if instead is not None:
+            return f"{unknown} {instead}"
+        hint = did_you_mean(unknown, self._flags())
+        return f"unknown flag '{unknown}'" + (f" ({hint})" if hint.startswith("did") else "")
 
     def _flags(self) -> list[str]:
         """Flags of this parser and of its actions."""
@@ -174,6 +175,7 @@ class CommandParser(argparse.ArgumentParser):
         return found
 
 
+_MOST_IN_USAGE = 8
 _DISK_ERRORS = frozenset({"IOException", "OperationalError", "OutOfMemoryException", "DatabaseError"})
 
 
@@ -210,7 +212,22 @@ def command_parser(command: Command) -> CommandParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     configure(parser)
+    if len(parser._actions) > _MOST_IN_USAGE:
+        parser.usage = _short_usage(parser)
     return parser
+
+
+def _short_usage(parser: argparse.ArgumentParser) -> str:
+    """What must be given, without a list of all that may be: the help has it below, in groups."""
+    words = ["%(prog)s"]
+    for action in parser._actions:
+        name = str(action.metavar or action.dest)
+        if action.required and action.option_strings:
+            words.append(f"{action.option_strings[0]} {name.upper()}")
+        elif not action.option_strings:
+            shown = f"{name} …" if action.nargs in ("*", "+") else name
+            words.append(f"[{shown}]" if action.nargs in ("*", "?") else shown)
+    return " ".join([*words, "[options]"])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,16 @@ import importlib
 from collections.abc import Iterable
 from enum import IntEnum
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
+
+CallOutcome = Literal[
+    "answered", "filtered", "refused", "cut", "too_long", "out_of_time", "failed", "timed_out"
+]  # fmt: skip
+"""What became of a call. The last two are the transport's, so the answer is missing; all others are the item's own:
+
+answered, or filtered by the provider, refused by the model, cut at the token limit, too long for the context, out of
+the time limit of the system that was asked; failed, or timed out, on the way.
+"""
 
 
 class Exit(IntEnum):
@@ -117,8 +126,11 @@ class EngineError(PcsuiteError):
         status: int | None = None,
         retry_after: float | None = None,
         unreachable: bool = False,
+        outcome: CallOutcome = "failed",
     ) -> None:
         super().__init__(message, hint=hint)
+        self.outcome: CallOutcome = outcome
+        """What a row says of the call, should no other try be answered."""
         self.unreachable = unreachable
         """Whether nothing listens at the address, or it has no such name."""
         self.retryable = retryable
@@ -135,6 +147,7 @@ class EngineError(PcsuiteError):
             status=self.status,
             retry_after=self.retry_after,
             unreachable=self.unreachable,
+            outcome=self.outcome,
         )
 
 

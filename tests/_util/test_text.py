@@ -14,6 +14,7 @@ from pcsuite._util.text import (
     interval_text,
     limits_text,
     one_line,
+    plain_number,
     read_json,
     shorten,
     signed,
@@ -124,3 +125,19 @@ def test_a_figure_has_its_interval_where_both_limits_are_known():
     assert interval_text(0.5, None, None) == "0.50"
     assert interval_text(None, None, None) == "n/a"
     assert interval_text(-0.001, -0.004, 0.2) == "0.00 [0.00, 0.20]"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (8.0, "8"),
+        ("1,200.50", "1200.5"),
+        (100, "100"),
+        (0.0, "0"),
+        ("x", None),
+        (float("nan"), None),
+        ("1e999999", None),
+    ],
+)
+def test_plain_number(value, text):
+    assert plain_number(value) == text

@@ -9,11 +9,14 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+import yaml
 
 from pcsuite.ablation import ablate, preview
-from pcsuite.ablation.ablate import _alarms
+from pcsuite.ablation.ablate import FINGERPRINT, _alarms
+from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows
+from pcsuite.logging.segments import read_log_lines
 from pcsuite.runners.executors import ExecutorChoice
 from support.ablating import PROMPT, QUEUES, request_in, words_of
 from support.forked_cli import ForkedCli
@@ -58,7 +61,6 @@ def test_the_trimmed_prompt_drops_the_harmful_block_and_keeps_the_needed_one(res
 
 
 def test_every_row_is_in_one_log_and_the_profile_there_is_an_ordinary_one(result):
-    from pcsuite.config.load import load_suite
     from pcsuite.runners.plan import build_plan
 
     rows = list(iter_rows(result.log))
@@ -158,6 +160,41 @@ def test_an_ablation_that_nobody_answered_does_not_stand_in_the_way(tmp_path):
         ablate(replace(request, base_url="http://127.0.0.1:9/v1"), quiet=True)
 
 
+def test_the_budget_of_the_profile_holds_where_an_ablation_without_answers_is_set_aside(tmp_path):
+    request = request_in(tmp_path, items=40, design="leave-one-out", trim=False)
+    base = tmp_path / "base.yaml"
+    base.write_text(base.read_text() + "limits: {max_tokens_overall: 900000}\n")
+    folder = tmp_path / "outputs/ablations/prompt"
+    folder.mkdir(parents=True)
+    (folder / FINGERPRINT).write_text("of another prompt\n")
+    ablate(request, quiet=True)
+    assert yaml.safe_load((folder / "profile.yaml").read_text())["limits"]["max_tokens_overall"] == 900_000
+
+
+def test_the_profile_is_loaded_once_and_the_log_is_not_read_back(tmp_path, monkeypatch):
+    loaded, read = [], []
+
+    def load(path, *args, **options):
+        loaded.append(path)
+        return load_suite(path, *args, **options)
+
+    def read_lines(path):
+        lines = list(read_log_lines(path))
+        read.append(len(lines))
+        return lines
+
+    monkeypatch.setattr("pcsuite.ablation.study.load_suite", load)
+    monkeypatch.setattr("pcsuite.logging.segments.read_log_lines", read_lines)
+    request = request_in(tmp_path, items=100, design="leave-one-out")
+    first = ablate(request, quiet=True)
+    assert {"~rules", "~noise"} < {arm.id for arm in first.arms}  # arms were added on the way
+    assert loaded == [request.config, first.study.folder / "profile.yaml"]
+    assert read == [0]
+    again = ablate(request, quiet=True)
+    assert read == [0, first.asked]  # what an earlier start answered is read once
+    assert (again.asked, again.arms) == (0, first.arms)
+
+
 def test_an_arm_that_always_says_the_same_is_told(result):
     rows = [row for row in iter_rows(result.log) if row.condition.id == "full"]
     assert _alarms(rows) == []
@@ -208,7 +245,6 @@ def test_until_decided_it_asks_fewer_items_and_confirms_on_items_never_looked_at
 
 
 def sorted_items(made):
-    from pcsuite.config.load import load_suite
     from pcsuite.runners.plan import build_plan
 
     (task,) = build_plan(load_suite(made.study.folder / "profile.yaml")).tasks.values()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pcsuite.ablation.study import as_yaml, prepare
 from pcsuite.config.definitions import OperatorsFile
+from pcsuite.config.load import load_suite
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, DataError, PcsuiteError, PromptError
 from pcsuite.runners.plan import build_plan
@@ -27,6 +28,23 @@ def test_the_profile_that_is_written_sends_the_prompt_as_it_stands_in_the_file(t
     assert cells["-tone"].tree(item).assemble() == without
     assert item.truth == {"label": item.columns["text"].split()[-1]}
     assert cells["~tone"].operators == ("role", "rules", "SHAM_tone", "noise", "ticket")
+
+
+@pytest.mark.parametrize("until", [None, "decided"])
+def test_arms_that_are_added_make_the_suite_that_loading_the_profile_anew_makes(tmp_path, until):
+    study = prepare(request_in(tmp_path, until=until))
+    first, arms = study.write(study.design.first), study.design.arms
+    extended = study.extend(first, arms)
+    loaded = load_suite(tmp_path / "outputs/ablations/prompt/profile.yaml")
+    assert extended.config_hash == loaded.config_hash != first.config_hash
+    assert extended.settings == loaded.settings
+    assert (extended.profile, extended.conditions) == (loaded.profile, loaded.conditions)
+    assert {key: (source.path.name, source.data) for key, source in extended.sources.items()} == {
+        key: (source.path.name, source.data) for key, source in loaded.sources.items()
+    }
+    written = {path.name: path.read_bytes() for path in study.folder.glob("*.yaml")}
+    assert study.write(arms).config_hash == loaded.config_hash
+    assert {path.name: path.read_bytes() for path in study.folder.glob("*.yaml")} == written
 
 
 @pytest.mark.slow

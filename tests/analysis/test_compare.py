@@ -1,10 +1,13 @@
 import pytest
 
-from pcsuite.analysis.compare import compare_runs
-from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.compare import JudgedSide, compare_runs
+from pcsuite.analysis.judging import CellGold, Gold
+from pcsuite.analysis.load.item_scores import CellKey, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
+from pcsuite.analysis.tables.judges import JudgeStatus
 from pcsuite.errors import AnalysisError
+from pcsuite.logging.manifest import JudgeNote
 from pcsuite.report.markdown import comparison_text
 from support.synthetic_log import make_row, write_log
 
@@ -136,3 +139,37 @@ def test_no_worse_is_said_only_where_non_inferiority_holds_at_the_margin(scores_
     worse = scores_of("e", rows_of([0] * 12 + [1] * 48))
     assert compare_runs(a, worse, metrics=SCORE_ONLY, margin=0.05).standing == "worse"
     assert compare_runs(a, worse, metrics=SCORE_ONLY, margin=0.4).standing == "no worse"
+
+
+def judged_by(prompt_hash, labels=None):
+    """A side whose answers a judge scored, with gold scores beside the judge's where there are labels."""
+    gold = Gold({"agnews_json": JudgeNote("judge", prompt_hash=prompt_hash)})
+    if labels is not None:
+        key = CellKey("agnews_json", "m1", "D0", "none", "C0")
+        items = {f"i{k:03d}": value for k, value in enumerate(labels)}
+        gold.cells[key] = CellGold(dict.fromkeys(items, 1.0), {item: (v, 1.0) for item, v in items.items()})
+    return JudgedSide(gold, JudgeStatus())
+
+
+@pytest.mark.slow
+def test_scores_of_different_judges_show_nothing(scores_of):
+    a, b = scores_of("a", rows_of([1] * 60)), scores_of("b", rows_of([1] * 60))
+    sides = judged_by("one"), judged_by("another")
+    found = compare_runs(a, b, metrics=SCORE_ONLY, margin=0.05, judged=sides)
+    (record,) = found.table.records()
+    assert (record["judge"], record["p_method"]) == ("the runs have different judges", "not tested")
+    assert (record["p_value"], record["p_bh"], record["no_worse_p"]) == (None, None, None)
+    assert found.standing == "undecided"
+
+
+@pytest.mark.slow
+def test_where_labels_correct_a_score_they_say_whether_it_is_no_worse(scores_of):
+    """The judge passes everything; by the labels of all items the second run is right on half as many."""
+    a, b = scores_of("a", rows_of([1] * 60)), scores_of("b", rows_of([1] * 60))
+    sides = judged_by("one", [1.0] * 60), judged_by("one", [1.0, 0.0] * 30)
+    found = compare_runs(a, b, metrics=SCORE_ONLY, margin=0.05, judged=sides)
+    (record,) = found.table.records()
+    assert record["delta"] == pytest.approx(-0.5)
+    assert (record["outcome"], record["no_worse_p"], found.standing) == ("worse", None, "worse")
+    same = compare_runs(a, b, metrics=SCORE_ONLY, margin=0.2, judged=(sides[0], judged_by("one", [1.0] * 60)))
+    assert same.standing == "no worse"  # limits of 60 equal labels lie within 0.2

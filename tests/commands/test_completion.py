@@ -7,7 +7,8 @@ import subprocess
 import pytest
 import yaml
 
-from pcsuite.cli import COMMANDS, CommandTable, command_parser, main
+from pcsuite.cli import COMMANDS, command_parser, main
+from pcsuite.commands import CommandTable
 from pcsuite.commands.completion import FILES, FOLDERS, SCRIPTS, complete
 from support.profiles import write_profile
 from support.typing_shell import command_on_path, line_after
@@ -89,8 +90,8 @@ def test_runs_profiles_choices_and_files(folder):
 
 def test_the_words_are_printed_with_what_they_are_about(capsys):
     assert main(["completion", "words", "--", "pcsuite mod"]) == 0
-    about = next(command.summary for command in COMMANDS if command.name == "models")
-    assert capsys.readouterr().out == f"models\t{about}\n"
+    known = next(command for command in COMMANDS if command.name == "models")
+    assert capsys.readouterr().out == f"models\t{known.group}: {known.summary}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -5,7 +5,10 @@ import shlex
 
 import pytest
 
+from pcsuite.api import runs
 from pcsuite.cli import main
+from pcsuite.commands import integrations, options
+from pcsuite.errors import PcsuiteError
 from support.profiles import write_profile
 
 
@@ -73,6 +76,73 @@ def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, co
     assert (tmp_path / report).resolve() == folder / "reports" / "trial" / "report.md"
     assert (folder / "reports" / "report.md").resolve() == folder / "reports" / "trial" / "report.md"
     assert [log.name for log in (folder / "runs").glob("*.jsonl")] == ["trial.jsonl"]
+
+
+def test_a_new_shared_flag_reaches_every_step_of_all(tmp_path, capsys, monkeypatch):
+    """A flag that is declared once, in the group of the profile, is known to ``run`` and to all that ``--all`` does."""
+    dummy = options.flag("--dummy", "a seed", "repro.global_seed", type=int, metavar="N")
+    monkeypatch.setattr(options.PROFILE, "flags", [*options.PROFILE.flags, dummy])
+    blocks = {"promptbench": {"enabled": True, "attack_types": ["reorder"]}, "helm": {"enabled": True}}
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=2, integrations=blocks)
+    seeds = {}
+
+    def ends(step, suite):
+        seeds[step] = suite.profile.repro.global_seed
+        raise PcsuiteError("far enough")
+
+    def runs_nothing(suite, **calls):
+        seeds["run"] = suite.profile.repro.global_seed
+        assert calls["use_cache"] is False
+        return runs.Run(tmp_path / "t.jsonl", suite, summary)
+
+    summary = runs.run(str(path), quiet=True).summary
+    monkeypatch.setattr(runs, "run", runs_nothing)
+    monkeypatch.setattr(runs, "report", lambda found, **_: ends("report", found[0].suite))
+    monkeypatch.setattr(integrations, "run_promptbench", lambda suite, **calls: ends("promptbench", suite))
+    monkeypatch.setattr(integrations, "plan_helm", lambda suite, models: ends("helm", suite))
+    words = ["run", "--config", str(path), "--quiet", "--no-cache", "--all", "--dummy", "77"]
+    assert main(words) == 2
+    assert seeds == dict.fromkeys(("run", "promptbench", "helm", "report"), 77)
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    assert "--dummy N" in capsys.readouterr().out
+
+
+def test_all_reads_the_words_of_run_by_the_flags_of_each_step(tmp_path, monkeypatch):
+    """The block takes ``--limit``, ``--conditions``, ``--regimes`` and calls as its own; the report is not narrowed."""
+    blocks = {
+        "promptbench": {"enabled": True, "attack_types": ["reorder"], "conditions_subset": ["C0", "C3"]}
+    }
+    path = write_profile(tmp_path, conditions=("C0", "C3"), items=3, integrations=blocks)
+    heard = {}
+
+    def block(suite, **calls):
+        heard["block"] = (suite.profile.integrations.promptbench, calls)
+        raise PcsuiteError("far enough")
+
+    def report(found, **_):
+        heard["report"] = found[0].suite.profile
+        raise PcsuiteError("far enough")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(integrations, "run_promptbench", block)
+    monkeypatch.setattr(runs, "report", report)
+    narrowed = [
+        "--conditions",
+        "C3",
+        "--limit",
+        "2",
+        "--regimes",
+        "D1",
+        "--set",
+        "repro.seeds_per_task.default=1",
+    ]
+    assert main(["run", "--config", str(path), "--quiet", "--all", "--no-cache", *narrowed]) == 2
+    settings, calls = heard["block"]
+    assert (settings.conditions_subset, settings.max_items, settings.tasks) == (("C3",), 2, ("agnews_json",))
+    assert (calls["regimes"], calls["use_cache"], calls["quiet"]) == (["D1"], False, True)
+    assert heard["report"].selection.conditions == ("C0", "C3")
+    assert heard["report"].limits.max_items_per_task == 3
 
 
 @pytest.mark.slow

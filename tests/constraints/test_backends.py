@@ -17,8 +17,8 @@ import pytest
 from constraints.corpus import PATTERNS, SCHEMAS
 from pcsuite._util.patterns import read_pattern
 from pcsuite.config.load import bundled_configs, load_suite
-from pcsuite.constraints import CONSTRAINTS
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
+from pcsuite.engines.constrained import CONSTRAINTS
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.schema_check import schema_error
 from pcsuite.runners.task_plan import plan_task

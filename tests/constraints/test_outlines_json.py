@@ -16,10 +16,10 @@ def test_models_of_hf_are_steered_by_every_kind():
 
 def test_the_row_names_the_libraries_and_their_versions(monkeypatch):
     monkeypatch.setattr(
-        "pcsuite.constraints.base.version", lambda name: {"outlines": "1.2", "llguidance": "0.7"}[name]
+        "pcsuite.engines.constrained.version", lambda name: {"outlines": "1.2", "llguidance": "0.7"}[name]
     )
     assert OutlinesBackend().label() == "outlines_json (outlines 1.2, llguidance 0.7)"
     monkeypatch.setattr(
-        "pcsuite.constraints.base.find_spec", lambda name: None if name == "llguidance" else object()
+        "pcsuite.engines.constrained.find_spec", lambda name: None if name == "llguidance" else object()
     )
     assert OutlinesBackend().missing() == "llguidance"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pcsuite.constraints import CONSTRAINTS, _steering
+from pcsuite.constraints import _steering
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import SimulatedAdapter, SimulatedOptions
+from pcsuite.engines.constrained import CONSTRAINTS
 from pcsuite.errors import ConstraintUnavailableError
 from support.hf_model import NEEDED, shared_hf_model
 from support.tiny_hf import tiny_chat_adapter
@@ -33,7 +34,7 @@ def test_what_no_grammar_says_is_refused_in_the_backends_name():
     with pytest.raises(
         ConstraintUnavailableError, match="^constraint backend 'guidance_cfg': this regex cannot"
     ):
-        CONSTRAINTS.get("guidance_cfg")().grammar(Constraint("regex", "(unclosed"))
+        CONSTRAINTS.get("guidance_cfg")().grammar(Constraint("regex", "(unclosed"), None)
 
 
 @pytest.mark.model

@@ -95,6 +95,10 @@ def test_byte_order_mark_crlf_blank_lines_and_odd_separators(tmp_path):
             "line 2: 'truth' should be an object, found str",
         ),
         (LINE, "line 2: item_id 'a' was already used (line 1)"),
+        (
+            '{"item_id": "b", "input_text": "", "truth": {}, "cluster": ["x"]}',
+            "line 2: 'cluster' should be a string or a number, found list",
+        ),
     ],
 )
 def test_bad_lines_are_named(tmp_path, second, message):
@@ -103,6 +107,24 @@ def test_bad_lines_are_named(tmp_path, second, message):
     with pytest.raises(DataError) as caught:
         read_items(path)
     assert f"{path} {message}" in str(caught.value)
+
+
+def test_items_of_one_input_are_one_cluster_unless_one_is_named(tmp_path):
+    path = tmp_path / "x.jsonl"
+    lines = [
+        {"item_id": "a", "input_text": "Where is  Oslo?", "truth": {"answer": "1"}},
+        {"item_id": "b", "input_text": "where is oslo? ", "truth": {"answer": "2"}},
+        {"item_id": "c", "input_text": "Where is Oslo?", "truth": {}, "columns": {"tone": "curt"}},
+        {"item_id": "d", "input_text": "Where is Oslo?", "truth": {}, "cluster": 0},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    a, b, c, d = read_items(path)
+    assert a.cluster == b.cluster
+    assert len({a.cluster, c.cluster, d.cluster}) == 3
+    assert d.cluster == "0"
+    # Only what was named is written again, and the content that rows' ids are made of never has it.
+    assert [item.line().get("cluster") for item in (a, c, d)] == [None, None, "0"]
+    assert d.content() == ["Where is Oslo?", {}]
 
 
 def test_an_empty_file_is_an_error(tmp_path):

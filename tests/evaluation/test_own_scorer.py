@@ -8,7 +8,7 @@ import pytest
 from pcsuite.config.load import ScorerFile, load_suite
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.base import Answer, NamedScore
 from pcsuite.evaluation.own_scorer import OwnScorer, OwnScorerOptions
 from support.own_task import write_own_profile
 
@@ -57,6 +57,16 @@ def test_metrics_of_a_mapping_are_logged_and_its_answer_is_the_canonical_one(tmp
     assert made.parsed.answer == "delivery"
 
 
+def test_named_scores_are_metrics_and_keep_their_reasons(tmp_path):
+    returned = (
+        "{'score': 1, 'scores': {'tone': 0.5, 'facts': {'score': True, 'reason': 'both dates are right'}}}"
+    )
+    body = f"def score(answer, item):\n    return {returned}"
+    evaluation = scorer_of(tmp_path, body).evaluate(ITEM, Answer("To delivery, please"))
+    assert (evaluation.metrics["tone"], evaluation.metrics["facts"]) == (0.5, 1.0)
+    assert evaluation.scores == {"tone": NamedScore(0.5), "facts": NamedScore(1.0, "both dates are right")}
+
+
 def test_the_answer_reads_itself_as_json_and_as_a_number(tmp_path):
     body = "def score(answer, item):\n    return {'score': answer.json['n'] == 7, 'value': answer.number}\n"
     metrics = scorer_of(tmp_path, body).evaluate(ITEM, Answer('Sure: {"n": 7}')).metrics
@@ -86,6 +96,9 @@ def test_reasoning_is_set_aside_and_a_cut_or_empty_answer_scores_0(tmp_path):
         ("{'score': 1, 'words': float('inf')}", "returned inf as 'words'"),
         ("{'score': 1, 'two words': 1}", "a metric called 'two words'"),
         ("{'score': 1, 'answered': True}", "a metric called 'answered'"),
+        ("{'score': 1, 'scores': {'tone': 7}}", "'tone', returned 7"),
+        ("{'score': 1, 'tone': 1, 'scores': {'tone': 1}}", "two scores called 'tone'"),
+        ("{'score': 1, 'scores': {'two words': 1}}", "a metric called 'two words'"),
         ("item['quueue']", "(line 2) fails on item 't-1': KeyError: 'quueue'"),
         ("1 / 0", "fails on item 't-1': ZeroDivisionError"),
     ],

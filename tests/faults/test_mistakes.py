@@ -61,7 +61,13 @@ run --executor rya --model simulated                      | --executor: unknown 
 run --workers 2 --model simulated                         | add --executor ray
 run --model simulated --output-dir tickets.csv -q         | tickets.csv | Not a directory
 run-task gsm9k                                            | unknown task 'gsm9k' | did you mean 'gsm8k'?
-plan --power --alpha 2 --model simulated                  | --alpha 2: it must lie between 0 and 1
+plan --power --assume alpha=2 --model simulated           | --assume alpha=2: it must lie between 0 and 1
+plan --power --assume affected=0 --model simulated        | --assume affected=0: it must be at least 1
+plan --power --assume accurcy=0.7 --model simulated       | --assume: unknown 'accurcy' | did you mean 'accuracy'?
+plan --power --assume noise=loud --model simulated        | --assume noise=loud: a number is wanted
+plan --power --alpha 0.1 --model simulated                | --alpha is now --assume alpha=X
+promptbench --model simulated --budget 9                  | --budget is now the profile's key | --set integrations.promptbench.query_budget=N
+run-task gsm8k --batch                                    | --batch is taken by run alone | pcsuite run --tasks TASK --batch
 plan --power --effect 0 --model simulated                 | --effect 0: it must lie between -1 and 1
 plan --pilot nowhere                                      | nowhere: no file and no run in outputs/runs
 rescore --name nothing                                    | nothing.jsonl: no such log

@@ -14,11 +14,11 @@ from pcsuite.logging.labels import (
     gold_verdict,
     read_sample,
     read_sheet,
-    sample_path,
     sheet_csv,
     unit_id,
     write_sample,
 )
+from pcsuite.logging.segments import Beside
 
 UNITS = [
     LabelUnit("u1", "advice", "q1", "Open it.", run_ids=["r1"]),
@@ -44,7 +44,7 @@ def test_a_sample_comes_back_as_it_was_written(tmp_path, sample):
     assert read_sample(log) is None
     write_sample(log, sample)
     assert read_sample(log) == sample
-    sample_path(log).write_text("{")
+    Beside.JUDGE_SAMPLE.of(log).write_text("{")
     with pytest.raises(LogError, match="judge_sample.json: not a sample"):
         read_sample(log)
 

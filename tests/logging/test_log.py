@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 
 from pcsuite.errors import RunLockedError
 from pcsuite.integrations.promptbench.attacks import AttackStore
-from pcsuite.logging.labels import check_path, labels_path, sample_path
-from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_rows, newest_rows, read_prompts
+from pcsuite.logging.log import (
+    LoggedScores,
+    ResumeIndex,
+    RunLog,
+    RunPaths,
+    iter_rows,
+    newest_rows,
+    read_prompts,
+)
 from pcsuite.logging.manifest import RunManifest, write_manifest
+from pcsuite.logging.segments import Beside
 from support.rows import make_row
 
 
@@ -50,6 +58,30 @@ def test_malformed_lines_are_counted_and_named(tmp_path):
     assert index.malformed == [2, 3, 4]
     assert index.malformed_count == 3
     assert run_id("b") in index
+
+
+def test_scores_are_those_of_the_rows_that_are_there_and_of_each_that_is_appended(tmp_path):
+    paths = RunPaths.of(tmp_path, "run")
+    score = {"task_score": 0.25, "answered": True}
+    with RunLog(paths) as log:
+        for row in (
+            make_row(item="a", metrics=score),
+            make_row(item="b", errors=("500",), metrics=score),
+            make_row(item="c", metrics={"answered": True}),
+            make_row(item="d", metrics=score),
+            make_row(item="d", errors=("500",), metrics={}),
+        ):
+            log.append(row)
+    with paths.log.open("a") as file:
+        file.write(line("e") + "no row\n")
+    scores = LoggedScores()
+    with RunLog(paths, scores=scores) as log:
+        # Failed, without the metric, or with a newer row that failed: none.
+        assert scores.values == {make_row(item="a").run_id: 0.25}
+        assert (log.index.rows, log.index.malformed, log.index.failed) == (6, [7], 2)
+        assert run_id("e") in log.index
+        log.append(make_row(item="b", metrics={"task_score": True}))
+        assert scores.values == {make_row(item="a").run_id: 0.25, make_row(item="b").run_id: 1.0}
 
 
 def test_missing_file_is_an_empty_index(tmp_path):
@@ -144,7 +176,11 @@ def test_what_lies_beside_a_log_is_set_aside_with_it(paths):
         with RunLog(paths, overwrite=True) as log:
             log.append(make_row(item="old"), "old prompt")
         write_manifest(paths.log, RunManifest())
-        for path in (labels_path(paths.log), sample_path(paths.log), check_path(paths.log)):
+        for path in (
+            Beside.LABELS.of(paths.log),
+            Beside.JUDGE_SAMPLE.of(paths.log),
+            Beside.JUDGE_CHECK.of(paths.log),
+        ):
             path.write_text("{}")
     left = {path.name.removeprefix(paths.log.stem) for path in paths.log.parent.iterdir()}
     endings = {

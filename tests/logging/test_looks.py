@@ -2,7 +2,8 @@
 
 import msgspec
 
-from pcsuite.logging.looks import ArmKey, Look, LooksFile, last_looks, looks_path, read_looks
+from pcsuite.logging.looks import ArmKey, Look, LooksFile, last_looks, read_looks
+from pcsuite.logging.segments import Beside
 
 FIRST = Look(
     "t", "m", "D0", "C3", "C0", "task_score", 10, 9, 0.25, -0.1, 0.6, 0.975, 0.2, None, "undecided", False
@@ -17,7 +18,7 @@ def test_looks_are_read_back_in_order(tmp_path):
     file.append(FIRST)
     file.append(SECOND)
     file.close()
-    assert looks_path(log) == tmp_path / "r.looks.ndjson"
+    assert Beside.LOOKS.of(log) == tmp_path / "r.looks.ndjson"
     assert read_looks(log) == [FIRST, SECOND]
     assert last_looks(read_looks(log)) == {ArmKey("t", "m", "D0", "C3", "C0"): SECOND}
 
@@ -27,7 +28,7 @@ def test_a_torn_line_is_cut_off(tmp_path):
     file = LooksFile(log, fresh=True)
     file.append(FIRST)
     file.close()
-    with looks_path(log).open("ab") as stream:
+    with Beside.LOOKS.of(log).open("ab") as stream:
         stream.write(b'{"task":"t","mod')
     assert read_looks(log) == [FIRST]
     file = LooksFile(log, fresh=False)

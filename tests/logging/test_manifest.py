@@ -14,11 +14,11 @@ from pcsuite.logging.manifest import (
     RunManifest,
     TaskNote,
     differing_settings,
-    manifest_path,
     read_manifest,
     read_manifests,
     write_manifest,
 )
+from pcsuite.logging.segments import Beside
 
 OLD_FILE = {
     "run": "r",
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(tmp_path):
     )
     write_manifest(log, manifest)
     assert read_manifest(log) == manifest
-    assert manifest_path(log) == tmp_path / "r.manifest.json"
+    assert Beside.MANIFEST.of(log) == tmp_path / "r.manifest.json"
 
 
 def test_the_keys_of_the_file(tmp_path):

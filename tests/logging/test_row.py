@@ -3,7 +3,11 @@
 import json
 import math
 
-from pcsuite.logging.row import decode_row, encode_row
+import msgspec
+import pytest
+
+from pcsuite.evaluation.base import NamedScore
+from pcsuite.logging.row import decode_row, encode_row, outcome_of
 from support.rows import make_row
 
 
@@ -14,16 +18,18 @@ def test_keys_of_the_contract():
     assert {"seed_honoured", "perturbation", "prompt", "generation", "parsed", "metrics", "errors"} <= set(
         row
     )
-    assert set(row["task"]) == {"id", "split", "item_id"}
+    assert set(row["task"]) == {"id", "split", "item_id", "cluster"}
     assert set(row["model"]) == {"id", "family", "size", "provider"}
     assert set(row["decoding"]) == {"id", "temperature", "top_p", "max_tokens"}
-    prompt = {"prompt_hash", "schema_hash", "template", "rendered_chars", "prompt_tokens", "padded"}
+    assert row["outcome"] == "answered"
+    prompt = {"prompt_hash", "schema_hash", "template", "rendered_chars", "prompt_tokens", "padded", "cut"}
     assert prompt <= set(row["prompt"])
     generation = (
         "text finish_reason latency_ms usage constraint_backend cache_hit react_steps tool_calls attempts"
     )
     assert set(generation.split()) <= set(row["generation"])
-    assert {"json_valid", "schema_valid", "fields", "parse_errors"} <= set(row["parsed"])
+    assert {"json_valid", "schema_valid", "fields", "parse_errors", "reading"} <= set(row["parsed"])
+    assert "scores" not in row
 
 
 def test_round_trip():
@@ -37,3 +43,56 @@ def test_lone_surrogates_and_nan_do_not_break_the_log():
     row = decode_row(line)
     assert row.generation.text == "bad \\ud800 text"
     assert row.metrics["task_score"] is None
+
+
+def _as_written_before(row, **changes):
+    """The row's line as versions wrote it that knew neither cluster, outcome, reading, scores nor how a prompt is cut."""
+    line = json.loads(encode_row(row))
+    del line["checksum"], line["outcome"], line["task"]["cluster"], line["prompt"]["cut"]
+    if line["parsed"] is not None:
+        del line["parsed"]["reading"]
+    return json.dumps(line | changes).encode()
+
+
+@pytest.mark.parametrize(
+    ("finish", "answer", "notes", "outcome", "reading"),
+    [
+        ("stop", "World", [], "answered", "read"),
+        ("length", None, ["truncated: generation ended at the token limit"], "cut", "none"),
+        ("content_filter", None, [], "filtered", "none"),
+        ("stop", None, ["lenient: 'World' by answer in a sentence"], "answered", "lenient"),
+    ],
+)
+def test_what_earlier_rows_do_not_say_is_concluded(finish, answer, notes, outcome, reading):
+    row = make_row()
+    generation = {**msgspec.to_builtins(row.generation), "finish_reason": finish}
+    parsed = {
+        "json_valid": True,
+        "json_mode": "strict",
+        "answer": answer,
+        "fields": {},
+        "parse_errors": notes,
+    }
+    read = decode_row(_as_written_before(row, generation=generation, parsed=parsed))
+    assert (read.outcome, read.parsed.reading, read.task.cluster, read.prompt.cut) == (
+        outcome,
+        reading,
+        "",
+        None,
+    )
+
+
+def test_an_earlier_row_with_an_error_failed():
+    assert decode_row(_as_written_before(make_row(errors=("no answer within 2 s",)))).outcome == "failed"
+
+
+def test_named_scores_keep_their_reasons():
+    row = msgspec.structs.replace(make_row(), scores={"tone": NamedScore(0.5, "curt")})
+    assert json.loads(encode_row(row))["scores"] == {"tone": {"value": 0.5, "reason": "curt"}}
+    assert decode_row(encode_row(row)) == row
+
+
+def test_ends_that_are_outcomes_of_their_own():
+    assert [outcome_of(end) for end in ("stop", "unknown", "max_steps", "refusal", "safety", "blocked: OTHER")] == [
+        "answered", "answered", "answered", "refused", "filtered", "filtered",
+    ]  # fmt: skip

@@ -8,7 +8,6 @@ import pytest
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import ConfigError, LogError
 from pcsuite.logging.log import ResumeIndex, RunLog, RunPaths, iter_newest_rows, iter_rows, newest_rows
-from pcsuite.logging.row import encode_row
 from pcsuite.logging.segments import (
     Rotation,
     closed_segments,
@@ -184,19 +183,6 @@ def test_a_compressed_file_says_its_length(tmp_path):
 def test_the_profile_says_when_to_rotate():
     assert Rotation.of(RunSection(name="r")) == Rotation(None, True)
     assert Rotation.of(RunSection(name="r", rotate_log_mb=2, compress_log=False)) == Rotation(2 << 20, False)
-
-
-def test_parts_by_their_old_name_are_told_and_not_passed_over(tmp_path):
-    log = tmp_path / "sweep.jsonl"
-    log.write_bytes(b"")
-    other = tmp_path / "sweep.2025.jsonl.gz"
-    other.write_bytes(gzip.compress(encode_row(make_row())))
-    with pytest.raises(
-        LogError, match=r"sweep\.2025\.jsonl\.gz: looks like a part .*rename it to sweep~2025\.jsonl\.gz"
-    ):
-        log_segments(log)
-    (tmp_path / "sweep.2025.manifest.json").write_text("{}")  # a run of its own
-    assert [segment.path for segment in log_segments(log)] == [log]
 
 
 def test_a_log_by_file_or_by_name(tmp_path, monkeypatch):

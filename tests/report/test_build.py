@@ -1,10 +1,12 @@
-"""A report that is asked for again."""
+"""The figures of a report, and a report that is asked for again."""
 
 import pytest
 
+from pcsuite.analysis.analyse import analyse
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.report import build
-from pcsuite.report.build import build_report
-from support.synthetic_log import make_row, write_log
+from pcsuite.report.build import build_report, figures_of
+from support.synthetic_log import Design, design_rows, make_row, write_log
 
 pytestmark = pytest.mark.slow
 
@@ -76,3 +78,45 @@ def test_more_rows_than_a_spreadsheet_opens_are_in_parquet_alone(log, tmp_path, 
     assert "runs.csv" not in many
     assert not few.exists()  # that of fewer rows would mislead
     assert len(written(runs_csv=True)["runs.csv"].read_text().splitlines()) == 26
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    models = {"small": ("fam", "135M"), "large": ("fam", "7B")}
+    rows = list(design_rows(Design(items=6, models=models, conditions=("C0", "C3", "C6"))))
+    rows += [
+        make_row(item=f"p{k}", model="small", size="135M", condition="C3", perturbation=kind, score=score)
+        for k in range(4)
+        for kind, score in (("none", 1.0), ("reorder", 0.0))
+    ]
+    rows += [
+        make_row(task="fever_json", item=f"{k}", condition=c, metrics={"unsupported_rate": 0.5})
+        for k in range(4)
+        for c in ("C3", "C7")
+    ]
+    with RunTables([write_log(folder / "a.jsonl", rows)], folder / "tables") as tables:
+        analysis = analyse(tables, embeddings="off")
+    return {figure.name: figure for figure in figures_of(analysis)}
+
+
+def test_every_kind_is_drawn_by_its_contract_name(figures):
+    assert {
+        "perf_condition_ladder__agnews_json__small",
+        "entropy_vs_condition__agnews_json__large",
+        "variance_decomposition__agnews_json__small",
+        "pareto_accuracy_tokens__agnews_json__grid",
+        "cost_per_correct__agnews_json__grid",
+        "robustness_drop__agnews_json__grid",
+        "robustness_worst_case__agnews_json__grid",
+        "perf_condition_ladder__agnews_json__grid",
+        "interaction_condition_size__agnews_json",
+        "unsupported_rate__fever_json__m1",
+        "operator_attribution__agnews_json__small",
+    } <= set(figures)
+    assert not [name for name in figures if name.startswith("abstain_confusion")]
+
+
+def test_captions_and_tooltips_name_what_is_shown(figures):
+    assert "Retrieval is on in C7 (shaded)" in figures["unsupported_rate__fever_json__m1"].caption
+    assert "<title>C3, reorder, D0: 1.00" in figures["robustness_drop__agnews_json__grid"].svg

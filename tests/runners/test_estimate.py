@@ -64,7 +64,7 @@ def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
     designs = plan_power(plan, PowerSettings(accuracy=0.05))
     assert not any(design.can_hold for design in designs)
     assert {(design.gain, design.loss) for design in designs} == {(None, None)}
-    assert main(["plan", "--config", str(path), "--power", "--accuracy", "0.05"]) == 0
+    assert main(["plan", "--config", str(path), "--power", "--assume", "accuracy=0.05"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "no effect can hold with 8 items and 8 tests: least p 0.0078 against 0.0063 for one alone" in said
     assert "at least 9 items needed" in said
@@ -75,7 +75,7 @@ def test_an_effect_without_room_is_told(tmp_path, capsys):
     path, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(accuracy=0.95, effect=0.2))
     assert design.wanted.power is None
-    assert main(["plan", "--config", str(path), "--effect", "0.2", "--accuracy", "0.95"]) == 0
+    assert main(["plan", "--config", str(path), "--effect", "0.2", "--assume", "accuracy=0.95"]) == 0
     assert "no room" in capsys.readouterr().out
 
 

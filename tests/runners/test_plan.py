@@ -51,3 +51,12 @@ def test_a_scope_takes_part_of_the_items_and_asks_several_under_one_condition(tm
     assert {unit.run_id for unit in part.units("sim")} < {
         unit.run_id for unit in build_plan(suite).units("sim")
     }
+
+
+def test_a_plan_goes_on_with_the_tasks_of_an_earlier_one(tmp_path, monkeypatch):
+    suite = load_suite(write_profile(tmp_path, items=5, conditions=("C0", "C3"), regimes=("D0",)))
+    whole = build_plan(suite)
+    monkeypatch.setattr("pcsuite.runners.plan.plan_task", None)  # nothing is read again
+    part = build_plan(suite, scope=replace(whole.scope, conditions=("C3",), max_items=2), tasks=whole.tasks)
+    ids = [unit.run_id for unit in whole.units("sim") if unit.cell.condition.id == "C3"]
+    assert [unit.run_id for unit in part.units("sim")] == ids[:2]

@@ -9,7 +9,7 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ErrorRateError
 from pcsuite.logging.log import RunPaths, iter_rows, newest_rows, read_prompts
-from pcsuite.logging.manifest import manifest_path
+from pcsuite.logging.segments import Beside
 from pcsuite.runners.plan import Scope, build_plan
 from pcsuite.runners.run_suite import run_plan, run_suite
 from support.loopback import LoopbackServer
@@ -71,7 +71,7 @@ def test_prompts_are_kept_and_the_manifest_written(tmp_path):
     rows = rows_of(summary)
     prompts = read_prompts(summary.paths.prompts, [row.prompt.prompt_hash for row in rows])
     assert len(prompts) == 2 * 3  # one for each item and condition, shared by replicates
-    manifest = json.loads(manifest_path(summary.paths.log).read_text())
+    manifest = json.loads(Beside.MANIFEST.of(summary.paths.log).read_text())
     assert manifest["tasks"]["agnews_json"]["source"] == "bundled sample"
     assert manifest["planned_rows"] == len(rows)
 
@@ -83,7 +83,7 @@ def test_a_further_block_plans_the_rows_it_adds_and_no_row_twice(tmp_path):
     scope = replace(Scope.of_selection(suite), block="more")
     for _ in range(2):  # begun, and gone on with
         run_plan(build_plan(suite, scope=scope), quiet=True)
-    manifest = json.loads(manifest_path(summary.paths.log).read_text())
+    manifest = json.loads(Beside.MANIFEST.of(summary.paths.log).read_text())
     assert manifest["planned_rows"] == 4 * 3 * 3
     assert manifest["blocks"] == {"more": {"planned_rows": 2 * 3 * 3, "shared_rows": 4 * 3 * 3}}
     assert len(rows_of(summary)) == 6 * 3 * 3

@@ -10,7 +10,8 @@ from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.errors import BudgetExceededError, ConfigError
 from pcsuite.logging.log import iter_newest_rows
-from pcsuite.logging.looks import looks_path, read_looks
+from pcsuite.logging.looks import read_looks
+from pcsuite.logging.segments import Beside
 from pcsuite.runners.run_suite import run_suite
 from pcsuite.stats.sequential import confidence_sequence, family_level
 from support.profiles import SIMULATED, write_profile
@@ -99,7 +100,7 @@ def test_a_run_that_was_cut_short_goes_on_with_its_looks(tmp_path):
     log = tmp_path / "cut" / "outputs" / "runs" / "t.jsonl"
     early = read_looks(log)
     assert early
-    with looks_path(log).open("ab") as stream:
+    with Beside.LOOKS.of(log).open("ab") as stream:
         stream.write(b'{"task": "torn')
     summary = run_suite(load_suite(path), quiet=True)
     looks = read_looks(log)

@@ -10,10 +10,9 @@ import pytest
 import pcsuite
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
-from pcsuite.constraints import CONSTRAINTS, backend_named
-from pcsuite.constraints.base import ConstraintEngine
 from pcsuite.engines import ADAPTERS
 from pcsuite.engines.adapters.base import Decoding, ModelAdapter
+from pcsuite.engines.constrained import CONSTRAINTS, ConstraintEngine, backend_named
 from pcsuite.errors import Exit, PromptError
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.evaluation import build_evaluator as evaluator_named

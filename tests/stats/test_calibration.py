@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
@@ -11,13 +9,9 @@ from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
 from pcsuite.errors import AnalysisError
 from pcsuite.stats import calibration
 from pcsuite.stats.calibration import (
-    area_under_risk_coverage,
-    brier,
     brier_interval,
     cohens_kappa,
-    ece,
     ece_interval,
-    risk_coverage,
     risk_coverage_interval,
 )
 
@@ -25,41 +19,34 @@ CONFIDENCE = [0.9, 0.8, 0.8, 0.3]
 CORRECT = [1, 1, 0, 0]
 
 
+def value_of(measure, confidence, correct, **options) -> float:
+    return measure(confidence, correct, rng=np.random.default_rng(0), resamples=50, **options).value
+
+
 def test_ece() -> None:
     # Bins [0.9, 1]: gap 0.1 of 1 row; [0.8, 0.9): 0.8 against 0.5, gap 0.3 of 2; [0.3, 0.4): gap 0.3 of 1.
-    assert ece(CONFIDENCE, CORRECT) == pytest.approx((0.1 + 2 * 0.3 + 0.3) / 4)
-    assert ece([1.0, 0.0], [1, 0]) == 0.0
+    assert value_of(ece_interval, CONFIDENCE, CORRECT) == pytest.approx((0.1 + 2 * 0.3 + 0.3) / 4)
+    assert value_of(ece_interval, [1.0, 0.0], [1, 0]) == 0.0
     # One bin: mean confidence 0.7 against accuracy 0.5.
-    assert ece(CONFIDENCE, CORRECT, bins=1) == pytest.approx(0.2)
-
-
-def test_a_confidence_on_the_edge_of_a_bin_counts_the_same_with_an_interval_and_without() -> None:
-    rng = np.random.default_rng(0)
-    confidence, correct = rng.integers(0, 11, 60) / 10, rng.integers(0, 2, 60)
-    assert ece(confidence, correct) == pytest.approx(ece_interval(confidence, correct, rng=rng).value)
-    area = risk_coverage_interval(confidence, correct, rng=rng, resamples=50).value
-    assert area_under_risk_coverage(confidence, correct) == pytest.approx(area)
+    assert value_of(ece_interval, CONFIDENCE, CORRECT, bins=1) == pytest.approx(0.2)
 
 
 def test_brier() -> None:
-    assert brier(CONFIDENCE, CORRECT) == pytest.approx((0.01 + 0.04 + 0.64 + 0.09) / 4)
+    assert value_of(brier_interval, CONFIDENCE, CORRECT) == pytest.approx((0.01 + 0.04 + 0.64 + 0.09) / 4)
 
 
 def test_risk_coverage_takes_ties_together() -> None:
-    assert risk_coverage(CONFIDENCE, CORRECT) == [(0.25, 0.0), (0.75, 1 / 3), (1.0, 0.5)]
-    assert risk_coverage([0.8, 0.9, 0.3, 0.8], [0, 1, 0, 1]) == risk_coverage(CONFIDENCE, CORRECT)
-    assert area_under_risk_coverage(CONFIDENCE, CORRECT) == pytest.approx(0.5 / 3 + 0.25 * 0.5)
+    # Risk 0 up to a coverage of 1/4, 1/3 up to 3/4, 1/2 at 1.
+    area = 0.5 / 3 + 0.25 * 0.5
+    assert value_of(risk_coverage_interval, CONFIDENCE, CORRECT) == pytest.approx(area)
+    assert value_of(risk_coverage_interval, [0.8, 0.9, 0.3, 0.8], [0, 1, 0, 1]) == pytest.approx(area)
 
 
-def test_no_rows_and_wrong_rows() -> None:
-    assert math.isnan(ece([], []))
-    assert math.isnan(brier([], []))
-    assert math.isnan(area_under_risk_coverage([], []))
-    assert risk_coverage([], []) == []
-    with pytest.raises(AnalysisError, match="have 1 and 2 items"):
-        ece([0.5], [1, 0])
+def test_wrong_rows() -> None:
+    with pytest.raises(AnalysisError, match="have 3 and 2 items"):
+        value_of(ece_interval, [0.5, 0.5, 0.5], [1, 0])
     with pytest.raises(AnalysisError, match=r"must lie in 0\.\.1"):
-        brier([1.5], [1])
+        value_of(brier_interval, [1.5, 0.5], [1, 1])
 
 
 @pytest.mark.parametrize("seed", range(5))

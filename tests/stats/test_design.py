@@ -5,7 +5,7 @@ import pytest
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design, indicator
-from pcsuite.stats.mixed import fit_mixed_rows
+from support.lme4 import fit_mixed_rows
 
 CELLS = [{"condition": c, "size": s} for c in ("a", "b") for s in ("s", "t")]
 

@@ -17,7 +17,6 @@ from pcsuite.stats.equal_tokens import (
     affordable_share,
     compare_at_equal_tokens,
     readable_pairs,
-    replicate_disagreement,
 )
 from support.profiles import SIMULATED, write_profile
 from support.synthetic_log import OPERATORS, make_row, write_log
@@ -25,13 +24,13 @@ from support.synthetic_log import OPERATORS, make_row, write_log
 
 def test_disagreement_leaves_pairs_of_one_seed_out():
     answers = np.array([[1, 1, 2], [5, 5, 5], [7, 8, NO_ROW], [7, NO_ROW, NO_ROW]])
-    assert replicate_disagreement(answers) == pytest.approx([4 / 6, 0.0, 1.0, np.nan], nan_ok=True)
+    assert readable_pairs(answers)[1] == pytest.approx([4 / 6, 0.0, 1.0, np.nan], nan_ok=True)
     # Of (1, 1) and (1, 2) the pairs under different seeds are 1–2 and 1–1.
-    assert replicate_disagreement(np.array([[1, 1]]), np.array([[1, 2]])) == pytest.approx([0.5])
+    assert readable_pairs(np.array([[1, 1]]), np.array([[1, 2]]))[1] == pytest.approx([0.5])
     with pytest.raises(AnalysisError, match="do not pair"):
-        replicate_disagreement(answers, answers[:, :2])
+        readable_pairs(answers, answers[:, :2])
     with pytest.raises(AnalysisError, match="whole numbers"):
-        replicate_disagreement(answers.astype(float))
+        readable_pairs(answers.astype(float))
 
 
 def test_what_cannot_be_read_is_no_answer():
@@ -39,7 +38,6 @@ def test_what_cannot_be_read_is_no_answer():
     both, differing = readable_pairs(answers)
     assert both == pytest.approx([1 / 3, 0.0, 0.0])
     assert differing == pytest.approx([1 / 3, 0.0, 0.0])
-    assert replicate_disagreement(answers) == pytest.approx([1.0, np.nan, np.nan], nan_ok=True)
 
 
 def test_the_share_of_retries_that_can_be_paid_for():

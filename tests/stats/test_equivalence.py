@@ -1,23 +1,11 @@
-"""Two one-sided tests against statsmodels, exact one-sided limits, their verdicts and their size."""
+"""Two one-sided tests: exact one-sided limits, their verdicts and their size."""
 
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.weightstats import ttost_paired
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.emmeans import interaction_contrasts
-from pcsuite.stats.equivalence import all_equivalent, noninferior_paired, tost, tost_contrast, tost_paired
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_agrees_with_statsmodels(seed):
-    rng = np.random.default_rng(seed)
-    control = rng.random(40)
-    deltas = rng.normal(0.01, 0.1, 40)
-    reference = ttost_paired(control + deltas, control, -0.04, 0.04)[0]
-    result = tost(deltas.mean(), deltas.std(ddof=1) / np.sqrt(40), 39, bound=0.04)
-    assert result.p_value == pytest.approx(reference)
+from pcsuite.stats.equivalence import noninferior_paired, tost_paired
 
 
 @pytest.mark.parametrize(("n", "failed"), [(2, 0), (8, 0), (100, 0), (100, 2), (100, 5)])
@@ -75,21 +63,6 @@ def test_equivalence_at_the_margin_errs_in_one_of_twenty(n, only_treated, only_c
     assert error <= 0.05
 
 
-@pytest.mark.parametrize(
-    ("estimate", "se", "verdict"),
-    [
-        (0.001, 0.005, "equivalent"),
-        (0.1, 0.005, "different"),
-        (0.012, 0.004, "both"),
-        (0.01, 0.05, "inconclusive"),
-    ],
-)
-def test_verdicts(estimate, se, verdict):
-    result = tost(estimate, se, 500, bound=0.02)
-    assert result.verdict == verdict
-    assert (result.p_value <= 0.05) == (result.low > -0.02 and result.high < 0.02)
-
-
 @pytest.mark.slow
 def test_error_rate_at_the_bound():
     rng = np.random.default_rng(5)
@@ -97,19 +70,9 @@ def test_error_rate_at_the_bound():
     assert claims / 300 <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
 
 
-def test_interaction_of_a_fit(reference_fit):
-    contrasts = interaction_contrasts(reference_fit("crossed"), "condition", "size")
-    results = [tost_contrast(c.contrast, bound=0.05) for c in contrasts]
-    joint = all_equivalent(results)
-    assert joint.p_value == max(r.p_value for r in results)
-    assert joint.verdict == "different"
-
-
-def test_exact_sameness_and_undefined_and_refusal():
-    assert tost(0.0, 0.0, 9, bound=0.01).verdict == "inconclusive"
-    assert tost(float("nan"), 1.0, 9, bound=0.01).verdict == "inconclusive"
+def test_refusals():
     with pytest.raises(AnalysisError, match="positive"):
-        tost(0.0, 1.0, 9, bound=0.0)
+        tost_paired([0.0, 0.0], bound=0.0)
     with pytest.raises(AnalysisError, match="positive"):
         noninferior_paired([0.0, 0.0], margin=-0.1)
     with pytest.raises(AnalysisError, match="outside -1..1"):

@@ -13,7 +13,6 @@ from pcsuite.stats.information import (
     infonce,
     mutual_information,
     online_code,
-    prompt_information,
     v_information,
 )
 
@@ -213,15 +212,8 @@ def test_infonce_of_unrelated_embeddings_is_not_positive():
     assert not result.saturated
 
 
-def test_prompt_information():
-    assert prompt_information([[1.0, 0.0], [0.0, 1.0]]) == pytest.approx(np.log(2))
-    assert prompt_information([[0.5, 0.5], [0.5, 0.5]]) == pytest.approx(0.0)
-
-
 def test_refusals_of_information():
     with pytest.raises(AnalysisError, match="do not pair"):
         mutual_information(["a"], [], rng=generator())
     with pytest.raises(AnalysisError, match="too many"):
         mutual_information(list(range(100)), list(range(100)), rng=generator())
-    with pytest.raises(AnalysisError, match="sum to 1"):
-        prompt_information([[0.5, 0.2]])

@@ -35,7 +35,7 @@ def make_row(
         config_hash="0" * 64,
         pcsuite_version="0",
         git_commit=None,
-        task=TaskRef("agnews_json", "test", item),
+        task=TaskRef("agnews_json", "test", item, f"cluster of {item}"),
         model=ModelRef("sim", "simulated", "7B", "simulated"),
         condition=ConditionRef(condition, ("ROLE",)),
         decoding=DecodingRef("D0", 0.0, 1.0, 120),
@@ -44,7 +44,8 @@ def make_row(
         perturbation=PerturbationRef(),
         prompt=PromptRecord(hashlib.sha256(name.encode()).hexdigest(), None, "json_base.j2", 10, 3, 0),
         generation=None if errors else GenerationRecord(text, "stop", 1.0, UsageRecord(3, 4, 7)),
-        parsed=None if errors else Parsed(True, True, "strict", "World", {"label": "World"}, []),
+        parsed=None if errors else Parsed(True, True, "strict", "World", {"label": "World"}, [], "read"),
         metrics={"task_score": 1.0} if metrics is None else metrics,
         errors=list(errors),
+        outcome="failed" if errors else "answered",
     )

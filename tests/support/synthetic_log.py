@@ -53,8 +53,9 @@ def make_row(**given: Any) -> RunRow:
     get = given.get
     task, item, model = get("task", "agnews_json"), get("item", "i1"), get("model", "m1")
     condition, decoding, seed = get("condition", "C0"), get("decoding", "D0"), get("seed", 0)
-    perturbation = PerturbationRef(
-        get("perturbation", "none"), get("perturbation_id", get("perturbation", "none"))
+    attack = get("perturbation", "none")
+    perturbation = (
+        PerturbationRef() if attack == "none" else PerturbationRef(attack, get("perturbation_id", attack))
     )
     kind, errors = get("kind", "main"), list(get("errors", ()))
     temperature, top_p = REGIMES.get(decoding, (0.7, 0.95))
@@ -76,6 +77,8 @@ def make_row(**given: Any) -> RunRow:
         "task_score": get("score", 1.0),
         "truncated": generation.finish_reason == "length",
     }
+    if generation.constraint_backend is not None:
+        metrics["constraint_failed"] = metrics["truncated"] or not parsed.schema_valid
     metrics |= get("metrics", {})
     return RunRow(
         run_id=sha(task, item, model, condition, decoding, seed, perturbation, kind),

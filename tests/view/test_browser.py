@@ -101,7 +101,7 @@ def test_the_prompt_is_named_by_operator(browser, site):
 
 def test_head_to_head_shows_the_items_behind_a_point(browser, site):
     browser.goto(f"{site}/run/first/scatter?x=C0&y=C4")
-    assert browser.run("document.querySelectorAll('circle').length") == 6
+    assert browser.run("document.querySelectorAll('#head_to_head a').length") == 6
     assert "better on 7, worse on 2" in text(browser)
 
 
@@ -126,7 +126,7 @@ def test_figures_say_their_numbers_hide_series_and_lead_to_items(browser, site):
 
 def test_operators_are_turned_off_one_by_one(browser, site):
     browser.goto(f"{site}/run/first/operators")
-    assert browser.run("document.querySelectorAll('svg.scatter circle').length") == 3
+    assert browser.run("document.querySelectorAll('#ladder a').length") == 3
     assert "C4 − C0" in text(browser)
 
 
@@ -194,20 +194,24 @@ def test_ticked_runs_are_compared_and_u_leads_up(browser, site):
 
 def test_hidden_series_are_in_the_address(browser, site):
     browser.goto(f"{site}/run/models/figures")
-    browser.run("document.querySelector('#ladder [data-hides]').click()")
-    assert "hide=ladder.0" in browser.run("decodeURIComponent(location.search)")
+    press = "dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))"
+    browser.run(f"document.querySelector('#ladder_by_size [data-hides]').{press}")
+    assert "hide=ladder_by_size.0" in browser.run("decodeURIComponent(location.search)")
     browser.run("window.old = true; location.reload()")
     wait(
         browser,
-        "!window.old && document.querySelector('#ladder [data-hides]')?.getAttribute('aria-pressed') === 'false'",
+        "!window.old && document.querySelector('#ladder_by_size [data-hides]')?.getAttribute('aria-pressed') === 'false'",
     )
-    assert browser.run("document.querySelector('#ladder [data-series]').hasAttribute('hidden')")
+    shown = "[...document.querySelectorAll('#ladder_by_size [data-series=\"{}\"]')].map(g => getComputedStyle(g).display)"
+    # the line of intervals and the marks
+    assert browser.run(shown.format(0)) == ["none"] * 2
+    assert "none" not in browser.run(shown.format(1))
 
 
 def test_a_point_of_the_head_to_head_leads_to_its_items(browser, site):
     browser.goto(f"{site}/run/first/scatter?x=C0&y=C4")
     browser.run(
-        "document.querySelector('svg.scatter a').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        "document.querySelector('#head_to_head a').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     )
     assert browser.run("location.hash") == "#point-0"
     assert browser.run("!!document.querySelector('tr:target a[href*=\"/item/\"]')")
@@ -246,8 +250,9 @@ def test_a_printed_page_has_all_rows_and_no_forms(browser, site):
     browser.goto(f"{site}/")
     assert browser.run("document.querySelector('tbody').getBoundingClientRect().height > 0")
     browser.goto(f"{site}/run/first/figures")
-    # colours mean nothing without the names beside them, though these are buttons
-    assert browser.run("getComputedStyle(document.querySelector('.legend button')).display") != "none"
+    # colours mean nothing without the names beside them, though these can be pressed
+    browser.goto(f"{site}/run/models/figures")
+    assert browser.run("getComputedStyle(document.querySelector('[data-hides]')).display") != "none"
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     browser._call("Emulation.setEmulatedMedia", {"media": ""})
 
@@ -288,7 +293,7 @@ def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, si
 @pytest.mark.parametrize(
     "path",
     ["/", "/run/first", "/run/first/item/agnews_json/i03", "/run/first/prompt/agnews_json/i03", "/run/first/operators",
-     "/run/first/scatter", "/run/first/figures", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
+     "/run/first/scatter", "/run/first/figures", "/run/models/figures", "/run/first/marks", "/across?runs=first,second", "/evals", "/evals/otter-barn", "/run/nope"],
 )  # fmt: skip
 def test_axe_finds_no_serious_fault(browser, site, path):
     rules = os.environ.get("PCS_AXE")

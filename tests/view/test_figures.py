@@ -1,14 +1,15 @@
-"""The figures of a slice: what their marks say, where they lie, and where they lead."""
+"""The figures of a slice: what their marks say, and where they lead."""
 
 from __future__ import annotations
 
-import doctest
+import html
+import re
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from pcsuite.view import figures
 from pcsuite.view.data import OpenRun
-from pcsuite.view.figures import BOTTOM, HEIGHT, TOP, view_figures
+from pcsuite.view.figures import figure_tables, head_to_head_figures, view_figures
 from pcsuite.view.filters import filter_of
 from pcsuite.view.runs import list_runs
 from support.synthetic_log import make_row, write_log
@@ -43,56 +44,83 @@ def run(tmp_path_factory):
     opened.close()
 
 
-def by_kind(run, **query):
-    return {figure.kind: figure for figure in view_figures(run, filter_of(run, query))}
+def tables(run, **query):
+    return figure_tables(run, filter_of(run, query))
 
 
-def points_of(figure):
-    return {point.text.split(":")[0]: point for series in figure.series for point in series.points}
+def marks_of(figure):
+    """Where each mark of a figure leads, by what it says."""
+    pairs = re.findall(r'data-says="([^"]*)"[^>]* href="([^"]*)"', figure.svg)
+    return {html.unescape(text): html.unescape(link) for text, link in pairs}
+
+
+def by_id(figures):
+    return {figure.spec.id: figure for figure in figures}
 
 
 def test_every_figure_that_the_rows_allow_is_there(run):
-    found = by_kind(run, model="large")
-    assert list(found) == ["ladder", "entropy", "pareto", "robustness", "interaction"]
-    (c0, c4) = (point for point in found["ladder"].series[0].points)
-    assert (c0.level.value, c4.level.value, c0.level.n) == (0.5, 0.8, 20)
-    assert c0.text.startswith("C0, ")
-    assert "0.500 [" in c0.text
-    assert "on 20 items" in c0.text
+    figures = by_id(view_figures(run, filter_of(run, {"model": "large"})))
+    assert list(figures) == ["ladder", "ladder_by_size", "interaction", "pareto", "entropy", "robustness"]
+    assert [words.split("[")[0] for words in marks_of(figures["ladder"])] == [
+        "C0, D0: 0.50 ",
+        "C4, D0: 0.80 ",
+    ]
+    assert all(words.endswith(" on 20 items") for words in marks_of(figures["ladder"]))
+    assert "mean over 20 items" in figures["ladder"].caption
+    # typos cost C4 four of its twenty items
+    assert [words.split(" [")[0] for words in marks_of(figures["robustness"])] == [
+        "C0, typos, D0: 0.00",
+        "C4, typos, D0: 0.20",
+    ]
+    # one mark for each condition of a model
+    assert len(marks_of(figures["pareto"])) == len(marks_of(figures["ladder_by_size"])) == 4
+
+
+def test_values_are_those_of_the_items(run):
+    found = tables(run, model="large")
+    assert [(row["score"], row["score_n"]) for row in found["summary_by_condition"]] == [(0.5, 20), (0.8, 20)]
+    low, high = (found["summary_by_condition"][1][f"score_{end}"] for end in ("low", "high"))
+    assert 0.5 < low < 0.8 < high < 1
     # the two answers to one wrong item of twenty differ
-    assert found["entropy"].series[0].points[0].level.value == pytest.approx(1 / 20)
-    lost = points_of(found["robustness"])
-    assert lost["C4, typos"].level.value == pytest.approx(4 / 20)
-    assert lost["C0, typos"].level.value == 0
-    assert points_of(found["interaction"])["C4 on small"].level.value == pytest.approx(12 / 20)
+    assert found["entropy_by_condition"][0]["disagreement"] == pytest.approx(1 / 20)
+    scores = {(row["condition"], row["level"].split()[0]): row["score"] for row in found["by_size"]}
+    assert scores["C4", "small"] == pytest.approx(12 / 20)
+    effects = {(row["condition"], row["level"].split()[0]): row["effect"] for row in found["by_size"]}
+    assert effects["C4", "small"] == pytest.approx(2 / 20)
+    assert effects["C4", "large"] == pytest.approx(6 / 20)
+    assert effects["C0", "large"] is None
+    # equal tokens everywhere: the best score alone is on the front
+    front = [(row["model"], row["condition"]) for row in found["efficiency"] if row["on_pareto_front"]]
+    assert front == [("large", "C4")]
 
 
 def test_figures_follow_the_filter(run):
-    found = by_kind(run, model="large", only="fixed:C4")
-    assert [point.level.value for point in found["ladder"].series[0].points] == [0.0, 1.0]
-    assert found["ladder"].series[0].points[0].level.n == 6
-    assert by_kind(run, q="nowhere to be found") == {}
+    rows = tables(run, model="large", only="fixed:C4")["summary_by_condition"]
+    assert [(row["score"], row["score_n"]) for row in rows] == [(0.0, 6), (1.0, 6)]
+    assert not any(tables(run, q="nowhere to be found").values())
+    assert view_figures(run, filter_of(run, {"q": "nowhere to be found"})) == []
 
 
 def test_a_mark_leads_to_its_own_matrix(run):
-    point = points_of(by_kind(run, model="large")["interaction"])["C4 on small"]
-    led = filter_of(run, point.state)
+    figures = by_id(view_figures(run, filter_of(run, {"model": "large"})))
+    (link,) = (
+        link for words, link in marks_of(figures["interaction"]).items() if words.startswith("C4 at small")
+    )
+    parts = urlsplit(link)
+    assert parts.path == "/run/one"
+    led = filter_of(run, dict(parse_qsl(parts.query)))
     assert (led.fixed["model"], led.columns, led.sort) == ("small", "condition", "score:C4")
 
 
-def test_marks_lie_where_their_scores_are(run):
-    figure = by_kind(run, model="large")["ladder"]
-    (_, (c0, c4), line), *_ = figure.placed()
-    inside = HEIGHT - TOP - BOTTOM
-    assert c0.y == pytest.approx(TOP + 0.5 * inside)
-    assert c4.y == pytest.approx(TOP + 0.2 * inside)
-    assert c4.high < c4.y < c4.low
-    assert line == ""
-    assert [name for _, name in figure.x_ticks()] == ["C0", "C4"]
+def test_some_tables_can_be_drawn_alone(run):
+    (ladder,) = view_figures(run, filter_of(run, {}), None, "summary_by_condition")
+    assert ladder.spec.id == "ladder"
 
 
-def test_examples():
-    assert doctest.testmod(figures).failed == 0
+def test_points_of_a_head_to_head_lead_to_their_rows(run):
+    points = [{"x": 0.0, "y": 1.0, "n": 3}, {"x": 1.0, "y": 1.0, "n": 1}]
+    (scatter,) = head_to_head_figures(filter_of(run, {}), "C0", "C4", points)
+    assert marks_of(scatter) == {"3 items at 0.0 and 1.0": "#point-0", "1 item at 1.0 and 1.0": "#point-1"}
 
 
 @pytest.mark.slow
@@ -106,8 +134,8 @@ def test_what_reads_all_answers_is_asked_once_for_each_state_of_the_log(tmp_path
 
     def read_through():
         asked.clear()
-        found = view_figures(opened, filter_of(opened, {}))
-        return next(f for f in found if f.kind == "entropy"), sum(" FROM runs " in sql for sql in asked)
+        rows = figure_tables(opened, filter_of(opened, {}))["entropy_by_condition"]
+        return rows, sum(" FROM runs " in sql for sql in asked)
 
     first, times = read_through()
     assert times == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,10 +13,9 @@ from pcsuite.logging.manifest import (
     ModelNote,
     RunManifest,
     TaskNote,
-    manifest_path,
     write_manifest,
 )
-from pcsuite.logging.segments import closed_path, compress_segment
+from pcsuite.logging.segments import Beside, closed_path, compress_segment
 from pcsuite.view import runs
 from pcsuite.view.data import OpenRun
 from pcsuite.view.runs import RunNote, RunTotals, Summaries, list_runs, planned_rows, sum_log
@@ -45,12 +45,10 @@ def test_parts_of_a_log_are_no_runs_and_count_once(tmp_path):
     assert sum_log(found[0]).rows == 3
 
 
-def test_a_log_of_earlier_versions_does_not_hide_the_others(tmp_path):
+def test_a_damaged_log_does_not_hide_the_others(tmp_path):
     write_log(tmp_path / "runs" / "good.jsonl", [make_row(item="a")])
     log = write_log(tmp_path / "runs" / "old.jsonl", [make_row(item="a")])
-    log.rename(tmp_path / "runs" / "old.0001.jsonl")
-    compress_segment(tmp_path / "runs" / "old.0001.jsonl")
-    write_log(log, [make_row(item="b")])
+    log.with_name("old~0001.jsonl.gz").write_bytes(b"no gzip")
     assert {entry.name for entry in list_runs(tmp_path)} == {"good", "old"}
     summaries = Summaries(tmp_path)
     summaries.fill(list_runs(tmp_path), 60)
@@ -67,15 +65,17 @@ def test_a_manifest_is_read_once_for_each_state_of_its_file(tmp_path, monkeypatc
     log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
     write_manifest(log, RunManifest(profile="before", tasks={"svamp": TaskNote()}))
     read = []
-    monkeypatch.setattr(runs, "manifest_path", lambda path: read.append(path) or manifest_path(path))
+    decode = runs._NOTES.decode
+    counting = SimpleNamespace(decode=lambda text: read.append(text) or decode(text))
+    monkeypatch.setattr(runs, "_NOTES", counting)
     assert [list_runs(tmp_path)[0].manifest.profile for _ in range(3)] == ["before"] * 3
-    assert read.count(log) == 1
+    assert len(read) == 1
     assert list(list_runs(tmp_path)[0].manifest.tasks) == ["svamp"]
     write_manifest(log, RunManifest(profile="after"))
     assert list_runs(tmp_path)[0].manifest.profile == "after"
-    manifest_path(log).write_text("{")
+    Beside.MANIFEST.of(log).write_text("{")
     assert list_runs(tmp_path)[0].manifest == RunNote()
-    manifest_path(log).unlink()
+    Beside.MANIFEST.of(log).unlink()
     assert list_runs(tmp_path)[0].manifest == RunNote()
 
 

@@ -151,20 +151,12 @@ def unreadable_text(path: Path, error: OSError | UnicodeError) -> str:
     return "is not UTF-8 (save the file as UTF-8)"
 
 
-def sha256_file(path: Path, progress: Callable[[int, int], None] | None = None) -> str:
-    """The sha256 (hex) of a file's bytes, read in chunks.
-
-    ``progress`` is called after each chunk with the bytes read so far and the file's size.
-    """
+def sha256_file(path: Path) -> str:
+    """The sha256 (hex) of a file's bytes, read in chunks."""
     hashed = hashlib.sha256()
-    total = path.stat().st_size
-    done = 0
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             hashed.update(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(done, total)
     return hashed.hexdigest()
 
 
@@ -174,13 +166,12 @@ def file_lock(
     *,
     timeout: float | None = None,
     refusal: Callable[[str], str] = "in use{}".format,
-    hint: str | None = None,
 ) -> Iterator[None]:
     """Hold an exclusive lock on a file; it goes with the process, however that ends.
 
     Another holder is waited for, at most ``timeout`` seconds (``None``: as long as it takes, 0: not at all). Then
     :class:`RunLockedError` is raised with the text that ``refusal`` makes of `` by process N`` (empty where the
-    holder is unknown) and with ``hint``.
+    holder is unknown).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -189,7 +180,7 @@ def file_lock(
         while (held := try_lock(handle)) is False:
             if timeout is not None and time.monotonic() - started >= timeout:
                 holder = os.read(handle, 64).decode("ascii", "replace").strip()
-                raise RunLockedError(refusal(f" by process {holder}" if holder else ""), hint=hint)
+                raise RunLockedError(refusal(f" by process {holder}" if holder else ""))
             time.sleep(_POLL_SECONDS)
         if held is None:
             warn_without_locks(path)

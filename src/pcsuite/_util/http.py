@@ -207,7 +207,7 @@ def _engine_error(error: Exception, session: ClientSession) -> EngineError:
     if isinstance(error, asyncio.TimeoutError):
         patience = session.timeout.total
         shown = f"no answer within {patience:g} s" if patience else "the server stopped sending"
-        return EngineError(shown, retryable=True)
+        return EngineError(shown, retryable=True, outcome="timed_out")
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError)):
         return EngineError(f"cannot reach the server: {describe(error)}")
     hint = None

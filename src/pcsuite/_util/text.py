@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
 from typing import Any, TextIO
 
 from pcsuite._util.secrets import redact
@@ -202,6 +203,23 @@ def visible_output() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def plain_number(value: object) -> str | None:
+    """The number that a cell of a table holds, in plain digits; ``None`` where it holds no number or a vast one.
+
+    >>> plain_number("$1,200.50"), plain_number(8.0), plain_number("many")
+    ('1200.5', '8', None)
+    """
+    try:
+        number = Decimal(str(value).strip().replace(",", "").removeprefix("$"))
+    except InvalidOperation:
+        return None
+    # An exponent of millions would be written out digit by digit.
+    if not number.is_finite() or abs(number.adjusted()) > 30:
+        return None
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def figure_text(value: Any, digits: int = 2) -> str:

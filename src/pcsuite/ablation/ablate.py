@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, without
 from pcsuite.ablation.study import AblationRequest, Study, prepare
-from pcsuite.ablation.trim import Trim, choose_drops, confirm_drops
+from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
     Interaction,
@@ -22,9 +24,9 @@ from pcsuite.ablation.verdicts import (
     at_floor,
     find_interactions,
     finite,
-    flip_rate,
     judge_blocks,
     judge_looks,
+    judge_noise,
     suspect_pairs,
 )
 from pcsuite.analysis.alarms import CONSTANT_ITEMS, CONSTANT_SHARE, SHARES
@@ -32,31 +34,22 @@ from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.errors import BudgetExceededError, ConfigError
-from pcsuite.logging.log import RunLog, iter_newest_rows, iter_rows
+from pcsuite.logging.log import ResumeIndex, RunLog, ScoredRow
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
-from pcsuite.logging.row import RunRow
-from pcsuite.logging.segments import log_exists
 from pcsuite.runners.edits import registered_perturbation
 from pcsuite.runners.executors import EXECUTORS, Executor, ExecutorChoice
 from pcsuite.runners.pipeline import Work, git_commit
-from pcsuite.runners.plan import ITEMS_TOGETHER, Plan, Scope, build_plan
+from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
-from pcsuite.stats import Estimate, paired_bootstrap, sign_flip_test
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.estimate import Estimate
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 FINGERPRINT = "ablation.sha256"
-MEASURES = {
-    "answered": "readable answers",
-    "prompt_tokens": "prompt tokens",
-    "completion_tokens": "answer tokens",
-    "latency_ms": "latency (ms)",
-    "cost_usd": "cost (USD per 1,000 calls)",
-}
-"""What else is compared beside the score."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,30 +128,34 @@ def ablate(
     note, mine = study.folder / FINGERPRINT, study.fingerprint()
     if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not request.overwrite:
         # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
-        if log_exists(study.log) and any(not row.errors for row in iter_rows(study.log)):
+        if len(ResumeIndex.read(study.log)):
             raise ConfigError(
                 f"{study.folder} holds an ablation of another prompt, split, table, model or scorer",
                 hint="give this one a name of its own with --name, or start anew with --overwrite",
             )
-        study = replace(study, request=replace(request, overwrite=True))
+        study = replace(study, request=replace(study.request, overwrite=True))
     study.folder.mkdir(parents=True, exist_ok=True)
     note.write_text(mine + "\n", encoding="utf-8")
-    suite = study.write(study.design.first)
-    plan = build_plan(suite)
+    plan = build_plan(study.write(study.design.first))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
-    chosen = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
-    return run_blocking(_AblationRun(study, plan, quiet=quiet).run(chosen))
+    opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
+    return run_blocking(_AblationRun(study, plan, opened, quiet=quiet).run())
 
 
 class _AblationRun:
-    """The phases of one ablation over an open log and an open executor."""
+    """The phases of one ablation: each asks further arms, into one log, and is judged by the scores that came in."""
 
-    def __init__(self, study: Study, plan: Plan, *, quiet: bool) -> None:
+    log: RunLog
+
+    def __init__(self, study: Study, plan: Plan, executor: Executor, *, quiet: bool) -> None:
         self.study = study
         self.plan = plan
+        """The first plan: all items, and the arms that are asked before anything is judged."""
+        self.suite = plan.suite
+        self.executor = executor
         self.quiet = quiet
         self.arms = {arm.id: arm for arm in study.design.first}
-        self.rows: dict[str, RunRow] = {}
+        self.measured = ArmMeasures(plan)
         self.stopped = ""
         self.looks: dict[str, Look] = {}
         """By block: the last look at the prompt without it, where the ablation runs until decided."""
@@ -166,21 +163,20 @@ class _AblationRun:
         """Items that were asked until then."""
         self.asked = self.failed = 0
 
-    async def run(self, executor: Executor) -> AblationResult:
-        request = self.study.request
-        async with executor:
-            run = self.plan.suite.profile.run
-            with RunLog.of(run, overwrite=request.overwrite) as log:
+    async def run(self) -> AblationResult:
+        request, run = self.study.request, self.suite.profile.run
+        async with self.executor:
+            with RunLog.of(run, overwrite=request.overwrite, scores=self.measured) as self.log:
                 if request.until:
-                    await self._until_decided(log, executor)
+                    await self._until_decided()
                 else:
-                    await self._ask(self.plan, log, executor)
-                    await self._shams(log, executor)
-                pairs = await self._pairs(log, executor)
-                trim = await self._trim(log, executor) if request.trim else None
+                    await self._ask(self.plan)
+                    await self._shams()
+                pairs = await self._pairs()
+                trim = await self._trim() if request.trim else None
         return self._judge(pairs, trim)
 
-    async def _until_decided(self, log: RunLog, executor: Executor) -> None:
+    async def _until_decided(self) -> None:
         """Ask batches of items until every block is decided, then the controls on the items that were asked.
 
         With trimming it is at most the first part of the items, so that those that confirm were never looked at.
@@ -189,118 +185,101 @@ class _AblationRun:
         left_out = {without(name, free).id: name for name in free}
         most = self.study.chosen_on if self.study.request.trim else self.study.count
         plan = self._plan_of([arm_of(free, free), *(without(name, free) for name in free)], "", most=most)
-        await self._ask(plan, log, executor, registered=register(plan, log))
-        for look in read_looks(log.paths.log):
+        await self._ask(plan, register(plan, self.log))
+        for look in read_looks(self.log.paths.log):
             self.looks[left_out[look.condition]] = look
             self.visited = max(self.visited, look.visited)
         helping = [name for name in free if name in self.looks and self.looks[name].verdict == "worse"]
-        wanted = [AGAIN, *(f"~{name}" for name in helping)]
-        controls = [arm for arm in self.study.design.arms if arm.id in wanted]
+        names = [AGAIN, *(f"~{name}" for name in helping)]
+        controls = [arm for arm in self.study.design.arms if arm.id in names]
         if controls and self.visited:
-            await self._ask(self._plan_of(controls, "controls", most=self.visited), log, executor)
+            await self._ask(self._plan_of(controls, "controls", most=self.visited))
 
-    async def _shams(self, log: RunLog, executor: Executor) -> None:
+    async def _shams(self) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
-        free, scores = self.study.free, self.scores()
+        free, scores = self.study.free, self.measured.scores
         single = {name: scores[without(name, free).id] for name in free}
         rng = named_rng("shams", self.study.request.run_name)
-        found = judge_blocks(
+        verdicts = judge_blocks(
             scores[FULL], single, {}, margin=self.study.request.margin, rng=rng, powered=self._powered()
         )
-        moved = [f"~{entry.block}" for entry in found if entry.verdict in ("helps", "hurts")]
-        wanted = [arm for arm in self.study.design.arms if arm.id in moved]
-        if wanted and not self.stopped:
-            await self._ask(self._plan_of(wanted, "shams"), log, executor)
+        moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
+        shams = [arm for arm in self.study.design.arms if arm.id in moved]
+        if shams and not self.stopped:
+            await self._ask(self._plan_of(shams, "shams"))
 
-    async def _ask(
-        self, plan: Plan, log: RunLog, executor: Executor, registered: RegisteredPlan | None = None
-    ) -> None:
-        """Make a plan's calls and take its rows in; a used-up budget ends this and all later calls."""
+    async def _ask(self, plan: Plan, registered: RegisteredPlan | None = None) -> None:
+        """Make a plan's calls and count its rows; a used-up budget ends this and all later calls."""
         if not self.stopped:
             try:
-                summary = await run_into(log, plan, executor, quiet=self.quiet, registered=registered)
+                summary = await run_into(
+                    self.log, plan, self.executor, quiet=self.quiet, registered=registered
+                )
             except BudgetExceededError as error:
                 self.stopped = str(error)
             else:
                 self.asked += summary.tally.done
                 self.failed += summary.tally.failed
-        log.sync()
-        self.rows |= rows_of(plan, log.paths.log)
+        self.log.sync()  # on the disk before it is judged
+        self.measured.add(plan)
 
     def _plan_of(
-        self, arms: Iterable[PromptArm], block: str, *, skip: int = 0, most: int | None = None
+        self, arms: Sequence[PromptArm], block: str, *, skip: int = 0, most: int | None = None
     ) -> Plan:
-        """A plan of further arms, on some of the items; the profile's files are written with them."""
-        new = list(arms)
-        self.arms |= {arm.id: arm for arm in new}
-        suite = self.study.write(self.arms.values())
-        chosen = suite.profile.selection
-        scope = Scope(
-            chosen.tasks,
-            chosen.models,
-            tuple(arm.id for arm in new),
-            chosen.decoding_regimes,
+        """A plan of some arms on some of the items; those that are new become conditions of the profile."""
+        if any(arm.id not in self.arms for arm in arms):
+            self.arms |= {arm.id: arm for arm in arms}
+            self.suite = self.study.extend(self.suite, self.arms.values())
+        scope = replace(
+            self.plan.scope,
+            conditions=tuple(arm.id for arm in arms),
             max_items=most,
             skip_items=skip,
-            items_together=ITEMS_TOGETHER,
             block=block,
         )
-        return build_plan(suite, scope=scope)
+        return build_plan(self.suite, scope=scope, tasks=self.plan.tasks)
 
-    def scores(self) -> dict[str, Scores]:
-        """Item scores by arm over all items of the study."""
-        return measured_by_arm(self.rows, self.plan, self.arms)["score"]
-
-    async def _pairs(self, log: RunLog, executor: Executor) -> list[tuple[str, str]]:
+    async def _pairs(self) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""
-        free, scores = self.study.free, self.scores()
+        free, scores = self.study.free, self.measured.scores
         alone = {name: scores[arm_of([name], free).id] for name in free if arm_of([name], free).id in scores}
         single = {name: scores[without(name, free).id] for name in free}
         suspects = suspect_pairs(scores[FULL], scores.get(NONE), single, alone)
-        new = [pair for pair in suspects if _without_both(pair, free).id not in self.arms]
+        new = [arm for pair in suspects if (arm := _without_both(pair, free)).id not in self.arms]
         if new and not self.stopped:
-            await self._ask(
-                self._plan_of([_without_both(pair, free) for pair in new], "pairs"), log, executor
-            )
+            await self._ask(self._plan_of(new, "pairs"))
         names = [(a, b) for i, a in enumerate(free) for b in free[i + 1 :]]
         return [pair for pair in names if _without_both(pair, free).id in self.arms and len(free) > 2]
 
-    async def _trim(self, log: RunLog, executor: Executor) -> Trim | None:
+    async def _trim(self) -> Trim | None:
         """Choose on the first part of the items, confirm on the other."""
-        study, free = self.study, self.study.free
+        study, free, scores = self.study, self.study.free, self.measured.scores
         part, margin = study.chosen_on, study.request.margin
         seen = self.visited or part
-
-        async def measured(dropped: Iterable[str], block: str, skip: int, most: int | None) -> Scores:
-            arm = arm_of([name for name in free if name not in set(dropped)], free)
-            await self._ask(self._plan_of([arm], block, skip=skip, most=most), log, executor)
-            return self.scores()[arm.id][skip:most]
-
         if self.looks:  # the confirming items have not been asked anything yet
-            await self._ask(
-                self._plan_of([arm_of(free, free)], "trim-confirmation", skip=part), log, executor
-            )
-        scores = self.scores()
+            await self._ask(self._plan_of([arm_of(free, free)], "trim-confirmation", skip=part))
         if at_floor(scores[FULL], margin):
             return Trim((), (), margin)
         first = {name: scores[without(name, free).id][:seen] for name in free}
         choosing = choose_drops(scores[FULL][:seen], first, margin=margin)
-        # Choice and confirmation are generators: they ask for one prompt after another and are sent its scores.
-        chosen: tuple[str, ...] = ()
+        chosen = await self._search(choosing, "trim-choice", 0, seen)
+        confirming = confirm_drops(chosen or (), scores[FULL][part:], margin=margin)
+        return await self._search(confirming, "trim-confirmation", part, None)
+
+    async def _search(
+        self, search: Generator[Asked, Scores, T], block: str, skip: int, most: int | None
+    ) -> T | None:
+        """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did."""
+        free = self.study.free
         try:
-            wanted = next(choosing)
+            dropped = next(search)
             while not self.stopped:
-                wanted = choosing.send(await measured(wanted, "trim-choice", 0, seen))
+                arm = arm_of([name for name in free if name not in dropped], free)
+                await self._ask(self._plan_of([arm], block, skip=skip, most=most))
+                dropped = search.send(self.measured.scores[arm.id][skip:most])
         except StopIteration as end:
-            chosen = end.value
-        confirming = confirm_drops(chosen, scores[FULL][part:], margin=margin)
-        try:
-            wanted = next(confirming)
-            while not self.stopped:
-                wanted = confirming.send(await measured(wanted, "trim-confirmation", part, None))
-        except StopIteration as end:
-            made: Trim = end.value
-            return made
+            result: T = end.value
+            return result
         return None
 
     def _powered(self) -> dict[str, PredictionPowered]:
@@ -322,8 +301,7 @@ class _AblationRun:
         """Everything that is said, from the rows alone."""
         study, request, free = self.study, self.study.request, self.study.free
         rng = named_rng("ablation", request.run_name, study.model_id)
-        table = measured_by_arm(self.rows, self.plan, self.arms)
-        scores = table["score"]
+        table, scores = self.measured.by_measure, self.measured.scores
         single = {name: scores[without(name, free).id] for name in free}
         shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
         if request.until:
@@ -338,10 +316,7 @@ class _AblationRun:
         interactions = find_interactions(scores[FULL], single, both, rng=rng)
         noise = noise_p = flips = None
         if AGAIN in scores:
-            drift = finite(scores[AGAIN] - scores[FULL])
-            if len(drift) > 1:
-                noise, noise_p = paired_bootstrap(drift, rng=rng), sign_flip_test(drift, rng=rng).p_value
-                flips = flip_rate(scores[AGAIN], scores[FULL])
+            noise, noise_p, flips = judge_noise(scores[AGAIN], scores[FULL], rng=rng)
         dropped = trim.dropped if trim is not None else ()
         kept = [block.name for block in study.prompt.blocks if block.name not in dropped]
         saved_tokens = saved_usd = 0.0
@@ -386,7 +361,7 @@ class _AblationRun:
             trimmed=study.prompt.written(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
-            alarms=_alarms([row for row in self.rows.values() if row.condition.id == FULL]),
+            alarms=_alarms(self.measured.rows(FULL)),
             stopped=self.stopped,
             judge=judge_status([study.log], judges_of(plan_manifest(self.plan))).note(),
             asked=self.asked,
@@ -394,7 +369,7 @@ class _AblationRun:
         )
 
 
-def _alarms(rows: Sequence[RunRow]) -> list[str]:
+def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
     """What a reader must know of an arm's answers, by the thresholds of :mod:`pcsuite.analysis.alarms`."""
     answered = [row for row in rows if not row.errors and row.generation is not None]
     if not answered:
@@ -434,47 +409,6 @@ def _attribution(
 
 def _without_both(pair: tuple[str, str], free: Sequence[str]) -> PromptArm:
     return arm_of([name for name in free if name not in pair], free)
-
-
-def rows_of(plan: Plan, log: Path) -> dict[str, RunRow]:
-    """Rows of the log that are this plan's, by id: rows of an earlier wording of an arm are left out."""
-    wanted = {unit.run_id for model in plan.scope.models for unit in plan.units(model)}
-    return {row.run_id: row for row in iter_newest_rows(log) if row.run_id in wanted}
-
-
-def measured_by_arm(
-    rows: Mapping[str, RunRow], plan: Plan, arms: Iterable[str] | None = None
-) -> dict[str, dict[str, Scores]]:
-    """Score and measures by arm, one value an item in the plan's order, replicates averaged; ``nan`` for none."""
-    (task,) = plan.tasks.values()
-    index = {item.item_id: position for position, item in enumerate(task.items)}
-    names = list(arms) if arms is not None else [cell.condition.id for cell in plan.cells]
-    measures = ("score", *MEASURES)
-    sums = {measure: {name: np.zeros(len(index)) for name in names} for measure in measures}
-    counts = {measure: {name: np.zeros(len(index)) for name in names} for measure in measures}
-    for row in rows.values():
-        arm, position = row.condition.id, index.get(row.task.item_id)
-        if row.errors or position is None or arm not in sums["score"]:
-            continue
-        made, cost = row.generation, row.metrics.get("cost_usd")
-        usage = made.usage if made is not None else None
-        values = {
-            "score": row.metrics.get("task_score"),
-            "answered": row.metrics.get("answered"),
-            "prompt_tokens": usage.prompt_tokens if usage is not None else None,
-            "completion_tokens": usage.completion_tokens if usage is not None else None,
-            "latency_ms": made.latency_ms if made is not None else None,
-            "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
-        }
-        for measure, value in values.items():
-            if isinstance(value, (bool, int, float)):
-                sums[measure][arm][position] += value
-                counts[measure][arm][position] += 1
-    with np.errstate(invalid="ignore"):
-        return {
-            measure: {name: sums[measure][name] / counts[measure][name] for name in names}
-            for measure in measures
-        }
 
 
 def _mean(values: Scores) -> float:

@@ -14,15 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from pcsuite.ablation.ablate import FINGERPRINT, measured_by_arm, rows_of
+from pcsuite.ablation.ablate import FINGERPRINT
+from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
 from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
-from pcsuite.ablation.verdicts import ALPHA, POWER, flip_rate
+from pcsuite.ablation.verdicts import POWER, flip_rate
+from pcsuite.contrasts import ALPHA, shown_no_worse
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit
 from pcsuite.errors import ConfigError, require
+from pcsuite.logging.log import ResumeIndex
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.plan import Plan, build_plan
-from pcsuite.stats.equivalence import noninferior_paired
 
 FLIPS = 0.1
 """Share of answers assumed to flip where nothing is known."""
@@ -129,7 +131,8 @@ def _least(passes: Callable[[int], bool], low: int, high: int) -> int:
 
 def _holds(items: int, gains: int, losses: int, margin: float) -> bool:
     deltas = np.concatenate([np.ones(gains), -np.ones(losses), np.zeros(items - gains - losses)])
-    return noninferior_paired(deltas, margin=margin, alpha=ALPHA).verdict == "noninferior"
+    test = shown_no_worse(deltas, margin=margin)
+    return test is not None and test.shown
 
 
 def preview(request: AblationRequest) -> Preview:
@@ -173,7 +176,10 @@ def _expected_flips(study: Study, plan: Plan) -> tuple[float, str]:
     if request.assume_flips is not None:
         return request.assume_flips, "as --assume-flips says"
     if study.log.is_file():
-        scores = measured_by_arm(rows_of(plan, study.log), plan)["score"]
+        measured = ArmMeasures(plan)
+        ResumeIndex.read(study.log, measured.take)
+        measured.add(plan)
+        scores = measured.scores
         if FULL in scores and AGAIN in scores and np.isfinite(scores[FULL] - scores[AGAIN]).sum() >= 20:
             return flip_rate(scores[FULL], scores[AGAIN]), "measured by the A/A arm so far"
     if study.model.provider == SIMULATED:

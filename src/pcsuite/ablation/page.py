@@ -13,9 +13,10 @@ from pcsuite import __version__
 from pcsuite._util.pages import page_templates, script_hash
 from pcsuite._util.text import figure_text
 from pcsuite.ablation import picture
-from pcsuite.ablation.ablate import MEASURES, AblationResult
+from pcsuite.ablation.ablate import AblationResult
+from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.errors import require
-from pcsuite.report import drawing
+from pcsuite.pages.figures import drawing
 from pcsuite.report.page import shared_assets
 from pcsuite.report.wording import p_text
 
@@ -131,7 +132,8 @@ def write_png(result: AblationResult, path: Path) -> Path:
         drawn.append([*wrapped[: _LINES_DRAWN - 1], "…"] if cut else wrapped)
     heights = [max(len(lines), 2) * 0.2 + 0.16 for lines in drawn]
     total = sum(heights) + 0.9
-    with drawing.canvas(width=11, height=total) as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank(width=11, height=total)
         axes.set_axis_off()
         axes.grid(False)
         axes.set_xlim(0, 11)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import counted, signed
-from pcsuite.ablation.ablate import MEASURES, AblationResult
+from pcsuite.ablation.ablate import AblationResult
+from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.forecast import Preview
 from pcsuite.ablation.verdicts import BlockVerdict

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -31,12 +32,13 @@ from pcsuite.ablation.arms import (
     without,
 )
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import ModelSpec, TaskSpec
+from pcsuite.config.definitions import ConditionsFile, ModelSpec, TaskSpec
 from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import regime_id
+from pcsuite.config.yaml_source import YamlSource
 from pcsuite.data.init_task import (
     TableRequest,
     TaskRequest,
@@ -60,6 +62,7 @@ SIMULATED = "simulated"
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
+_PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +134,19 @@ class Study:
     request: AblationRequest
     prompt: SplitPrompt
     task: AblationTask
-    model_id: str
     model: ModelSpec
     design: Design
     folder: Path
     base: Suite
-    count: int
-    """Items."""
+    items: Sequence[Item]
+    """All there are; the profile takes :attr:`count` of them."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
+
+    @property
+    def model_id(self) -> str:
+        """The model's name, as it was given."""
+        return self.request.model
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -150,6 +157,11 @@ class Study:
     def log(self) -> Path:
         """The log of the run."""
         return self.folder / "runs" / f"{self.request.run_name}.jsonl"
+
+    @property
+    def count(self) -> int:
+        """Items that are asked."""
+        return min(len(self.items), self.request.limit or len(self.items))
 
     @property
     def chosen_on(self) -> int:
@@ -165,9 +177,8 @@ class Study:
         The items of a table are written to the cache folder under a name made of their content, and only once. Raises
         ``ConfigError`` where the profile that results is refused.
         """
-        ordered = in_prefix_order(arms, self.prompt)
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in self._files(ordered).items():
+        for name, content in (self._definitions() | self._selection(arms)).items():
             text = content if isinstance(content, str) else as_yaml(content)
             (self.folder / name).write_text(text, encoding="utf-8")
         if self.task.items is not None:
@@ -177,10 +188,25 @@ class Study:
             if not path.is_file():  # named by its content: what is there is the same
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text("".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8")
-        return load_suite(self.folder / "profile.yaml")
+        return load_suite(self.folder / _PROFILE)
 
-    def _files(self, arms: Sequence[PromptArm]) -> dict[str, Any]:
-        request, base = self.request, self.base
+    def extend(self, suite: Suite, arms: Iterable[PromptArm]) -> Suite:
+        """A suite of :meth:`write` with these arms in place of its own, as loading it anew would give it.
+
+        Its files are brought up to date, none is read: whatever ends the run, the profile has the arms that were asked.
+        """
+        contents = self._selection(arms)
+        sources = dict(suite.sources)
+        for key, name in (("profile", _PROFILE), ("conditions_ref", _CONDITIONS)):
+            sources[key] = YamlSource(sources[key].path, as_yaml(contents[name]), contents[name])
+            sources[key].path.write_text(sources[key].text, encoding="utf-8")
+        conditions = sources["conditions_ref"].parse(ConditionsFile).conditions
+        selection = suite.profile.selection.model_copy(update={"conditions": tuple(conditions)})
+        profile = suite.profile.model_copy(update={"selection": selection})
+        return replace(suite, profile=profile, conditions=conditions, sources=sources)
+
+    def _definitions(self) -> dict[str, Any]:
+        """Content of the files that are the same whatever arms are asked, by name: task, models, operators."""
         task = {
             key: value
             for key, value in self.task.spec.model_dump(mode="json").items()
@@ -189,18 +215,36 @@ class Study:
         models = {self.model_id: self.model}
         if self.task.spec.judge is not None:
             judge = self.task.spec.judge
-            models.setdefault(judge.model, base.models[judge.model])
+            models.setdefault(judge.model, self.base.models[judge.model])
             # The arms are no conditions of the profile: what a judge of pairs compares with is the full prompt.
             task["judge"] = judge.model_dump(mode="json") | (
                 {"against": FULL} if judge.scale == "pairwise" else {}
             )
-        files: dict[str, Any] = {}
+        texts: dict[str, Any] = {}
         if self.task.schema is not None:
-            files["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
+            texts["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
             task["schema_ref"] = "schema.json"
         if self.task.grammar is not None:
-            files["grammar.lark"] = self.task.grammar
+            texts["grammar.lark"] = self.task.grammar
             task["grammar_ref"] = "grammar.lark"
+        operators = {
+            name: {"type": "verbatim", "template": text} for name, text in operator_texts(self.prompt).items()
+        }
+        return texts | {
+            "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
+            "models.yaml": {
+                "version": "1.0",
+                "models": {name: model.written() for name, model in models.items()},
+            },
+            "operators.yaml": {"version": "1.0", "operators": operators},
+        }
+
+    def _selection(self, arms: Iterable[PromptArm]) -> dict[str, Any]:
+        """Content of the files that name the arms, by name: conditions and profile."""
+        request, base = self.request, self.base
+        conditions = {
+            arm.id: {"operators": arm.operators(self.prompt)} for arm in in_prefix_order(arms, self.prompt)
+        }
         # Bundled files are found under their names from anywhere; files of the user's by their whole paths.
         refs = {
             key: str(path.resolve())
@@ -209,24 +253,9 @@ class Study:
         }
         regime = request.regime
         greedy = base.regimes[regime].greedy
-        operators = operator_texts(self.prompt)
-        return files | {
-            "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
-            "models.yaml": {
-                "version": "1.0",
-                "models": {name: model.written() for name, model in models.items()},
-            },
-            "operators.yaml": {
-                "version": "1.0",
-                "operators": {
-                    name: {"type": "verbatim", "template": text} for name, text in operators.items()
-                },
-            },
-            "conditions.yaml": {
-                "version": "1.0",
-                "conditions": {arm.id: {"operators": arm.operators(self.prompt)} for arm in arms},
-            },
-            "profile.yaml": {
+        return {
+            _CONDITIONS: {"version": "1.0", "conditions": conditions},
+            _PROFILE: {
                 "version": "1.0",
                 "run": {
                     "name": request.run_name,
@@ -244,7 +273,7 @@ class Study:
                 "selection": {
                     "tasks": [self.task.id],
                     "models": [self.model_id],
-                    "conditions": [arm.id for arm in arms],
+                    "conditions": list(conditions),
                     "decoding_regimes": [regime],
                 },
                 "limits": {
@@ -323,27 +352,25 @@ def prepare(request: AblationRequest) -> Study:
         value = getattr(request, flag)
         if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
             raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
-    whole, source = _read(request, _FOLDER)
-    free, count = list(whole.free), whole.count
-    design_name: DesignName = "leave-one-out" if request.until else request.design
-    design = make_design(free, design_name, with_controls=request.controls)
+    study = _read(request, _FOLDER)
+    free, count = study.free, study.count
+    name: DesignName = "leave-one-out" if request.until else request.design
+    design_within = partial(make_design, free, name, with_controls=request.controls)
+    study = replace(study, design=design_within())
     least = least_items(len(free))
     if count < least:
         raise DataError(
             f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
             hint=f"{'--limit' if request.limit is not None and count >= request.limit else 'give'} {least} or more",
         )
-    study = replace(whole, design=design)
-    _check_context(study, source)
-    if whole.request.budget_tokens is not None or whole.request.budget_usd is not None:
-        arms = _affordable_arms(study, source)
-        design = make_design(free, design_name, most_arms=arms, with_controls=request.controls)
-        study = replace(study, design=design)
+    _check_context(study)
+    if study.request.budget_tokens is not None or study.request.budget_usd is not None:
+        study = replace(study, design=design_within(most_arms=_affordable_arms(study)))
     return study
 
 
-def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
-    """The prompt, its task and its model with the full prompt as the only arm, and the items."""
+def _read(request: AblationRequest, kind: str) -> Study:
+    """The prompt, its task, its items and its model, with the full prompt as the only arm."""
     try:
         check_run_name(request.run_name)
     except ValueError as error:
@@ -368,14 +395,13 @@ def _read(request: AblationRequest, kind: str) -> tuple[Study, Sequence[Item]]:
         raise PromptError(f"{request.prompt}: {error}") from error
     prompt = prompt.keep(request.keep)
     free = [block.name for block in prompt.free]
-    model_id, model = resolve_model(request, base, free)
-    source = task.items
-    if source is None:
-        source = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
-    count = min(len(source), request.limit or len(source))
+    model = resolve_model(request, base, free)
+    items = task.items
+    if items is None:
+        items = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
-    return Study(request, prompt, task, model_id, model, only, folder, base, count), source
+    return Study(request, prompt, task, model, only, folder, base, items)
 
 
 def prompt_profile(request: AblationRequest) -> Suite:
@@ -384,17 +410,17 @@ def prompt_profile(request: AblationRequest) -> Suite:
     Its files lie under ``<output_dir>/prompts/<run>/``, its rows in ``<output_dir>/prompts/<run>/runs/``. Raises what
     :func:`prepare` raises for a prompt, a table or a model that cannot be used.
     """
-    study, items = _read(request, "prompts")
-    _check_context(study, items)
+    study = _read(request, "prompts")
+    _check_context(study)
     return study.write(study.design.arms)
 
 
-def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> tuple[str, ModelSpec]:
+def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) -> ModelSpec:
     """The model that is meant: an id of the models file, ``simulated``, or ``provider/model``.
 
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
     """
-    given = model_id = request.model
+    given = request.model
     if given == SIMULATED and given not in base.models:
         spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
     elif given not in base.models:
@@ -415,8 +441,8 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
         single = {key: value for key, value in request.effects.items() if "*" not in key}
         joint = {key: value for key, value in request.effects.items() if "*" in key}
         spec = spec.model_copy(update={"operator_effects": single, "interaction_effects": joint})
-    check_model(model_id, spec)
-    return model_id, spec
+    check_model(given, spec)
+    return spec
 
 
 # The task: a table of the user's, or one there is.
@@ -459,7 +485,7 @@ def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[A
         kind = likely_kind(rows, request)
     task_id = task_name(path.stem)
     table = read_table_task(
-        TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)), least=2
+        TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)), least=2, rows=rows
     )
     content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
     words = dict(table.words.task)
@@ -508,17 +534,19 @@ def _own_scorer(request: AblationRequest) -> ScorerFile | None:
     return own
 
 
-def _check_context(study: Study, items: Sequence[Item]) -> None:
+def _sent_characters(study: Study, item: Item) -> int:
+    """Length of the full prompt with an item."""
+    return len(fill_placeholders(study.prompt.sent(), item.input_text, item.columns))
+
+
+def _check_context(study: Study) -> None:
     """Raise where the longest prompt cannot fit into the model's context, as far as its options say what that is."""
     _, options = check_model(study.model_id, study.model)
     context = getattr(options, "context_tokens", None)
     if context is None:
         return
-    sent = study.prompt.sent()
-    item = max(
-        items[: study.count], key=lambda one: len(fill_placeholders(sent, one.input_text, one.columns))
-    )
-    tokens = math.ceil(len(fill_placeholders(sent, item.input_text, item.columns)) / CHARACTERS_PER_TOKEN)
+    item = max(study.items[: study.count], key=partial(_sent_characters, study))
+    tokens = math.ceil(_sent_characters(study, item) / CHARACTERS_PER_TOKEN)
     if tokens + study.task.spec.max_tokens > context:
         raise PromptError(
             f"{study.request.prompt}: with item '{item.item_id}' it has about {tokens:,} tokens and the answer"
@@ -527,12 +555,11 @@ def _check_context(study: Study, items: Sequence[Item]) -> None:
         )
 
 
-def _affordable_arms(study: Study, items: Sequence[Item]) -> int:
+def _affordable_arms(study: Study) -> int:
     """Arms that the budget pays for if answers run to their limit; a fifth of it is kept for trimming."""
-    sent, request = study.prompt.sent(), study.request
-    sample = items[:20]
-    longest = sum(len(fill_placeholders(sent, one.input_text, one.columns)) for one in sample) / len(sample)
-    prompt_tokens = math.ceil(longest / CHARACTERS_PER_TOKEN)
+    request, sample = study.request, study.items[:20]
+    characters = sum(_sent_characters(study, item) for item in sample) / len(sample)
+    prompt_tokens = math.ceil(characters / CHARACTERS_PER_TOKEN)
     completion = study.task.spec.max_tokens
     rows = study.count * (1 if study.base.regimes[request.regime].greedy else request.seeds)
     limits = []

@@ -14,9 +14,9 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pcsuite.ablation.verdicts import ALPHA, Scores, finite
-from pcsuite.stats import Estimate
-from pcsuite.stats.equivalence import noninferior_paired
+from pcsuite.ablation.verdicts import Scores, finite
+from pcsuite.contrasts import shown_no_worse
+from pcsuite.stats.estimate import Estimate
 
 Asked = frozenset[str]
 """Blocks to drop together."""
@@ -86,14 +86,11 @@ def confirm_drops(chosen: Sequence[str], full: Scores, *, margin: float) -> Gene
     for size in sorted({1, math.ceil(count / 2), count} if count else ()):
         dropped = tuple(chosen[:size])
         scores = yield frozenset(dropped)
-        difference = finite(scores - full)
-        if len(difference) < 2:
+        test = shown_no_worse(finite(scores - full), margin=margin)
+        if test is None:
             break
-        test = noninferior_paired(difference, margin=margin, alpha=ALPHA)
-        confirmed = test.verdict == "noninferior"
-        limits = (test.low, test.high, 1 - 2 * ALPHA, len(difference))
-        steps.append(TrimStep(dropped, Estimate(test.estimate, *limits), confirmed))
-        if not confirmed:
+        steps.append(TrimStep(dropped, test.limits, test.shown))
+        if not test.shown:
             break
     return Trim(tuple(chosen), tuple(steps), margin)
 

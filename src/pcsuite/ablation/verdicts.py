@@ -1,10 +1,10 @@
 """What the arms say of each block: helps, hurts, no worse without it, helps only as filler, or undecided.
 
-Pure functions on item scores. One rule decides. A block helps or hurts where the exact sign-flip test of
-"full prompt less prompt without it" rejects at 5 % after Holm's correction over all blocks. It is no worse without it
-where the prompt without it is non-inferior at the margin. It helps only as filler where it helps and the prompt
-with a sham in its place is non-inferior to the full one. All else is undecided, and nothing is tested where the full
-prompt scores so low that no arm could be worse.
+An ablation is a design over :mod:`pcsuite.contrasts`: every block is a contrast, "full prompt less prompt without it",
+and what is judged is the prompt without it. A block helps where that is worse (the sign-flip test rejects at 5 % after
+Holm's correction over all blocks), hurts where it is better, and can go where it is no worse at the margin. It helps
+only as filler where it helps and the prompt with a sham in its place is no worse than the full one. All else is
+undecided, and nothing is tested where the full prompt scores so low that no arm could be worse.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from pcsuite import contrasts
+from pcsuite.contrasts import ALPHA, ArmScores, Contrast, Family, judge, judge_look, measure, negated
 from pcsuite.errors import require
 from pcsuite.logging.looks import Look
-from pcsuite.stats import Estimate, holm, paired_bootstrap, sign_flip_test
-from pcsuite.stats.equivalence import noninferior_paired
-from pcsuite.stats.estimate import undefined
+from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
-from pcsuite.stats.sequential import confidence_sequence
 
 Scores = npt.NDArray[np.float64]
 """One value an item, in the same order for every arm; ``nan`` where a call failed for good."""
 Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided", "not tested"]
-ALPHA = 0.05
 POWER = 0.8
 MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
 MOST_ITEMS = 1_000_000
@@ -87,45 +85,66 @@ def judge_blocks(
     without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
     """
     floor = at_floor(full, margin)
-    deltas = {block: finite(full - scores) for block, scores in without.items()}
-    tests = [sign_flip_test(delta, rng=rng).p_value if len(delta) else 1.0 for delta in deltas.values()]
-    corrected = holm(
-        [
-            (powered or {})[block].test.p_value if block in (powered or {}) else p_value
-            for block, p_value in zip(deltas, tests, strict=True)
-        ]
-    )
-    found = []
-    for (block, delta), p_value in zip(deltas.items(), corrected, strict=True):
-        effect = paired_bootstrap(delta, rng=rng, resamples=resamples) if len(delta) > 1 else undefined("", 0)
-        no_worse = _no_worse(-delta, margin)
-        sham = finite(full - shams[block]) if block in shams else None
-        gold = (powered or {}).get(block)
-        if gold is not None:
-            effect, no_worse, sham = gold.estimate, gold.estimate.high < margin, None
-        against = (
-            paired_bootstrap(sham, rng=rng, resamples=resamples)
-            if sham is not None and len(sham) > 1
-            else None
+    arms = {_FULL: ArmScores(full)}
+    designed: list[Contrast] = []
+    for block, scores in without.items():
+        arms[f"-{block}"] = ArmScores(scores)
+        designed.append(_against_full(f"-{block}"))
+        if block in shams and block not in (powered or {}):
+            arms[f"~{block}"] = ArmScores(shams[block])
+            designed.append(replace(_against_full(f"~{block}"), tested=False))
+    measured = {one.contrast.name: one for one in measure(arms, designed, rng=rng, resamples=resamples)}
+    for block, effect in (powered or {}).items():
+        measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
+    family = Family("holm", margin=margin, at_floor=bool(floor))
+    results = {one.measured.contrast.name: one for one in judge(list(measured.values()), family)}
+    judged = []
+    for block in without:
+        result, sham = results[f"-{block}"], results.get(f"~{block}")
+        verdict, note = _in_words(
+            result.verdict, result.shown_no_worse, sham is not None and sham.shown_no_worse
         )
-        verdict: Verdict = "undecided"
-        note, more = "", None
-        if floor and not (p_value <= ALPHA and effect.value < 0):
-            verdict, note, no_worse = "not tested", floor, False
-        elif p_value <= ALPHA and effect.value > 0:
-            verdict = "helps"
-            if sham is not None and _no_worse(-sham, margin):
-                verdict = "helps only as filler"
-            elif no_worse:
-                note = "by less than the margin"
-        elif p_value <= ALPHA and effect.value < 0:
-            verdict = "hurts"
-        elif no_worse:
-            verdict = "no worse without it"
-        else:
-            more = more_items(delta, margin, comparisons=len(deltas))
-        found.append(BlockVerdict(block, verdict, effect, float(p_value), against, no_worse, more, note))
-    return found
+        more = None
+        if verdict == "undecided":
+            more = more_items(result.measured.differences, margin, comparisons=len(without))
+        judged.append(
+            BlockVerdict(
+                block,
+                verdict,
+                result.estimate,
+                result.p_adjusted,
+                sham.estimate if sham is not None and sham.measured.n > 1 else None,
+                result.shown_no_worse,
+                more,
+                floor if verdict == "not tested" else note,
+            )
+        )
+    return judged
+
+
+_FULL = "full"
+
+
+def _against_full(arm: str) -> Contrast:
+    """The full prompt less an arm, which is what is judged: a positive difference is the arm's loss."""
+    return Contrast(arm, {_FULL: 1.0, arm: -1.0}, better=-1)
+
+
+def _in_words(verdict: contrasts.Verdict, no_worse: bool, filler: bool) -> tuple[Verdict, str]:
+    """The verdict on the prompt without a block as one on the block, and a note."""
+    if verdict == "worse" and filler:
+        return "helps only as filler", ""
+    return _BLOCK_VERDICTS[verdict], "by less than the margin" if verdict == "worse" and no_worse else ""
+
+
+_BLOCK_VERDICTS: Mapping[str, Verdict] = {
+    "better": "hurts",  # the prompt without the block is the better one
+    "worse": "helps",
+    "equivalent": "no worse without it",
+    "no worse": "no worse without it",
+    "undecided": "undecided",
+    "not tested": "not tested",
+}
 
 
 def judge_looks(
@@ -139,46 +158,47 @@ def judge_looks(
 
     Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
     """
-    floor, found = at_floor(full, margin), []
+    floor, judged = at_floor(full, margin), []
+    family = Family("bonferroni", size=len(blocks))
     for block in blocks:
         look = looks.get(block)
         if look is None:
             nothing = undefined("confidence sequence", 0)
-            found.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
+            judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
             continue
-        effect = Estimate(-look.mean, -look.high, -look.low, look.level, look.items, "confidence sequence")
-        verdict = _LOOK_VERDICTS[look.verdict]
-        no_worse, note, against = effect.high < margin, "", None
-        sham = finite(full - shams[block]) if block in shams else None
-        if sham is not None and len(sham) > 1:
-            seen = confidence_sequence(sham, looks=[len(sham)])
-            against = Estimate(float(sham.mean()), float(seen.low[-1]), float(seen.high[-1]), 0.95, len(sham))
-            if verdict == "helps" and against.high < margin:
-                verdict = "helps only as filler"
-        if verdict == "helps" and no_worse:
-            note = "by less than the margin"
-        if floor and verdict != "hurts":
-            verdict, note, no_worse = "not tested", floor, False
-        if verdict == "undecided":
-            note = RAN_OUT
-        corrected = min(1.0, look.p_value * len(blocks))
-        found.append(BlockVerdict(block, verdict, effect, corrected, against, no_worse, None, note))
-    return found
-
-
-_LOOK_VERDICTS: Mapping[str, Verdict] = {
-    "better": "hurts",  # the prompt without the block is the better one
-    "worse": "helps",
-    "equivalent": "no worse without it",
-    "no worse": "no worse without it",
-    "undecided": "undecided",
-}
+        # The look is at the prompt without the block less the full one; an effect is the block's.
+        gain = Estimate(look.mean, look.low, look.high, look.level, look.items, "confidence sequence")
+        sham = None
+        if block in shams:
+            arms = {_FULL: ArmScores(full, bounds=(0, 1)), "~": ArmScores(shams[block], bounds=(0, 1))}
+            sham = judge_look(arms, _against_full("~"), Family("none", margin=margin))
+        no_worse = contrasts.rules_out_loss(gain, margin)
+        verdict, note = _in_words(
+            contrasts.above_floor(cast(contrasts.Verdict, look.verdict), at_floor=bool(floor)),
+            no_worse,
+            sham is not None and sham.no_worse,
+        )
+        if verdict == "not tested":
+            note, no_worse = floor, False
+        judged.append(
+            BlockVerdict(
+                block,
+                verdict,
+                negated(gain),
+                float(family.corrected([look.p_value])[0]),
+                sham.estimate if sham is not None and sham.estimate.n > 1 else None,
+                no_worse,
+                None,
+                RAN_OUT if verdict == "undecided" else note,
+            )
+        )
+    return judged
 
 
 def at_floor(full: Scores, margin: float) -> str:
     """Why nothing can be worse than the full prompt by the margin; empty where it can."""
     score = float(np.nanmean(full)) if np.isfinite(full).any() else 0.0
-    if score > margin:
+    if not contrasts.is_at_floor(score, margin):
         return ""
     return f"the full prompt scores {score:.3f}, so nothing could be worse by {margin:g}"
 
@@ -186,12 +206,6 @@ def at_floor(full: Scores, margin: float) -> str:
 def finite(values: Scores) -> Scores:
     """The values of the items that have one: an item that an arm did not answer is ``nan``."""
     return values[np.isfinite(values)]
-
-
-def _no_worse(difference: Scores, margin: float) -> bool:
-    if len(difference) < 2:
-        return False
-    return noninferior_paired(difference, margin=margin, alpha=ALPHA).verdict == "noninferior"
 
 
 def more_items(delta: Scores, margin: float, *, comparisons: int) -> int | None:
@@ -227,27 +241,31 @@ def find_interactions(
 
     Holm's correction is over all pairs of blocks, so choosing which pairs to measure by looking costs nothing.
     """
-    pairs = list(without_both)
-    every = math.comb(len(without), 2)
-    contrasts = {
-        pair: finite(full - without[pair[0]] - without[pair[1]] + without_both[pair]) for pair in pairs
-    }
-    tests = [sign_flip_test(delta, rng=rng).p_value if len(delta) else 1.0 for delta in contrasts.values()]
-    corrected = holm([*tests, *[1.0] * (every - len(tests))])[: len(tests)]
-    found = []
-    for (pair, delta), p_value in zip(contrasts.items(), corrected, strict=True):
-        if p_value <= alpha:
-            estimate = paired_bootstrap(delta, rng=rng, resamples=resamples)
-            words = _interaction_words(pair, full, without, without_both[pair], estimate, rng, alpha)
-            found.append(Interaction(*pair, estimate, float(p_value), words))
-    return sorted(found, key=lambda entry: entry.p_value)
+    arms = {_FULL: ArmScores(full)} | {f"-{block}": ArmScores(scores) for block, scores in without.items()}
+    arms |= {_both(pair): ArmScores(scores) for pair, scores in without_both.items()}
+    designed = [
+        Contrast(_both(pair), {_FULL: 1.0, f"-{pair[0]}": -1.0, f"-{pair[1]}": -1.0, _both(pair): 1.0})
+        for pair in without_both
+    ]
+    family = Family("holm", alpha=alpha, size=math.comb(len(without), 2))
+    results = judge(measure(arms, designed, rng=rng, limits=False), family)
+    interactions = []
+    for pair, result in zip(without_both, results, strict=True):
+        if contrasts.is_reliable(result.p_adjusted, alpha):
+            untested = replace(result.measured.contrast, tested=False)
+            (sized,) = measure(arms, [untested], rng=rng, resamples=resamples)
+            words = _interaction_words(pair, arms, sized.estimate, rng, alpha)
+            interactions.append(Interaction(*pair, sized.estimate, result.p_adjusted, words))
+    return sorted(interactions, key=lambda entry: entry.p_value)
+
+
+def _both(pair: tuple[str, str]) -> str:
+    return f"-{pair[0]} and -{pair[1]}"
 
 
 def _interaction_words(
     pair: tuple[str, str],
-    full: Scores,
-    without: Mapping[str, Scores],
-    both: Scores,
+    arms: Mapping[str, ArmScores],
     estimate: Estimate,
     rng: np.random.Generator,
     alpha: float,
@@ -257,10 +275,13 @@ def _interaction_words(
         return f"{first} and {second} need each other: together they do more than the sum of each"
     redundant = []
     for block, other in (pair, pair[::-1]):
-        where_missing = finite(without[other] - both)
-        matters = sign_flip_test(where_missing, rng=rng).p_value <= alpha and where_missing.mean() > 0
-        beside = sign_flip_test(finite(full - without[block]), rng=rng).p_value <= alpha
-        if matters and not beside:
+        alone, beside = (f"-{other}", _both(pair)), (_FULL, f"-{block}")
+        # What the block adds where the other is missing, and beside it; exploring, so neither is corrected.
+        where_missing, where_there = judge(
+            measure(arms, [Contrast.of(*alone), Contrast.of(*beside)], rng=rng, limits=False),
+            Family("none", alpha=alpha),
+        )
+        if where_missing.verdict == "better" and where_there.verdict == "undecided":
             redundant.append((block, other))
     if len(redundant) == 2:
         return f"{first} and {second} make up for each other: either can go, both cannot"
@@ -312,3 +333,17 @@ def flip_rate(first: Scores, second: Scores) -> float:
     """
     delta = finite(first - second)
     return float((delta**2).mean()) if len(delta) else math.nan
+
+
+def judge_noise(
+    again: Scores, full: Scores, *, rng: np.random.Generator
+) -> tuple[Estimate | None, float | None, float | None]:
+    """A/A: the full prompt asked again less the full prompt, the p-value of that, and the share of items that flip.
+
+    ``None`` for each where fewer than two items have both.
+    """
+    arms = {"again": ArmScores(again), _FULL: ArmScores(full)}
+    (drift,) = measure(arms, [Contrast.of("again", _FULL)], rng=rng)
+    if drift.n < 2:
+        return None, None, None
+    return drift.estimate, drift.test.p_value, flip_rate(again, full)

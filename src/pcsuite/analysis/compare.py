@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
@@ -15,10 +15,22 @@ from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.tables.effects import add_corrected_p, paired_change
+from pcsuite.analysis.tables.effects import stars
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
+from pcsuite.contrasts import (
+    ArmScores,
+    Contrast,
+    ContrastResult,
+    Family,
+    Measurement,
+    Standing,
+    Verdict,
+    judge,
+    measure,
+    on_scored_items,
+    standing,
+)
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.equivalence import noninferior_paired
 
 COMPARE = TableSpec(
     "compare",
@@ -45,6 +57,8 @@ COMPARE = TableSpec(
         Column("judge", "of a judged task's score: what stands behind it"),
     ),
 )
+FEWEST_ITEMS = 2
+"""One difference has no spread, so there is nothing to test it by."""
 Outcome = Literal["better", "worse", "changed", "no reliable change"]
 
 
@@ -71,9 +85,6 @@ class ItemChange(NamedTuple):
     second: float
 
 
-Standing = Literal["worse", "no worse", "undecided"]
-
-
 @dataclass(slots=True)
 class Comparison:
     """The paired comparison of two runs."""
@@ -88,7 +99,8 @@ class Comparison:
     changes: list[ItemChange] = field(default_factory=list)
     """Items whose score changed, the largest loss first."""
     margin: float = 0.0
-    alpha: float = 0.05
+    scores: Sequence[ContrastResult] = ()
+    """What was made of the score in each cell."""
 
     @property
     def broke(self) -> list[ItemChange]:
@@ -100,20 +112,10 @@ class Comparison:
         """How the second run stands, by its scores: what a test or a gate goes by.
 
         ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
-        where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 by its 95 %
-        interval), else ``undecided``: too few items to say.
+        where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 and of scores that
+        gold labels corrected by the 95 % interval), else ``undecided``: too few items to say.
         """
-        scores = [record for record in self.table.records() if record["metric"] == SCORE]
-        # A reliable loss anywhere decides: the other cells cannot make up for it.
-        if any(record["outcome"] == "worse" for record in scores):
-            return "worse"
-        shown = [
-            record["no_worse_p"] <= self.alpha
-            if record["no_worse_p"] is not None
-            else self.margin > 0 and (record["delta_low"] or 0.0) > -self.margin
-            for record in scores
-        ]
-        return "no worse" if shown and all(shown) else "undecided"
+        return standing(self.scores)
 
     @property
     def regressions(self) -> list[dict[str, Any]]:
@@ -167,29 +169,37 @@ def compare_runs(
         raise AnalysisError(
             "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
         )
-    compared = [
-        _compare(
-            first, second, first.cells[matched[name]], second.cells[other[name]], metric, metrics, judged
-        )
-        for name in common
-        for metric in metrics.compared_in("compare")
-    ]
-    records = [record for record in compared if record is not None]
+    cells = [(first.cells[matched[name]], second.cells[other[name]]) for name in common]
+    records: list[dict[str, Any]] = []
+    measured: list[Measurement] = []
+    for left, right in cells:
+        for metric in metrics.compared_in("compare"):
+            change = _measured(first, second, left, right, metric, metrics)
+            if change is not None:
+                remark = ""
+                if metric == SCORE and judged is not None:
+                    change, remark = _judged(change, left.key, right.key, judged)
+                records.append(_record(right.key, metric, change) | ({"judge": remark} if remark else {}))
+                measured.append(change)
     if not records:
         raise AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    add_corrected_p(records, [record["metric"] for record in records], ("p_bh", "stars"))
-    for record in records:
-        delta, p_bh = record["delta"] or 0.0, record["p_bh"]
-        outcome: Outcome = "no reliable change"
-        if p_bh is not None and p_bh < alpha and abs(delta) > margin:
-            improved = metrics.improved(record["metric"], delta)
-            outcome = "changed" if improved is None else "better" if improved else "worse"
-        record["outcome"] = outcome
-    changes: list[ItemChange] = []
-    for key in common:
-        changes += _item_changes(
-            first, second, first.cells[matched[key]], second.cells[other[key]], records, margin
-        )
+    by_score: list[ContrastResult] = []
+    for metric in dict.fromkeys(record["metric"] for record in records):
+        rows = [index for index, record in enumerate(records) if record["metric"] == metric]
+        # Only of the score is it asked whether it is no worse.
+        asked = margin if metric == SCORE and margin > 0 else None
+        family = Family("bh", alpha=alpha, margin=asked, smallest=margin)
+        results = judge([measured[index] for index in rows], family)
+        for index, result in zip(rows, results, strict=True):
+            p_bh = number(result.p_adjusted)
+            records[index] |= {
+                "p_bh": p_bh,
+                "stars": stars(p_bh),
+                "outcome": _OUTCOMES.get(result.verdict, "no reliable change"),
+                "no_worse_p": result.no_worse and result.no_worse.p_value,
+            }
+        by_score += results if metric == SCORE else []
+    changes = [change for cell in cells for change in _item_changes(first, second, *cell)]
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
@@ -198,122 +208,89 @@ def compare_runs(
         metrics,
         sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
         margin,
-        alpha,
+        by_score,
     )
 
 
+_OUTCOMES: Mapping[Verdict, Outcome] = {"better": "better", "worse": "worse", "changed": "changed"}
+
+
 def _item_changes(
-    first: ItemScores,
-    second: ItemScores,
-    left: CellScores,
-    right: CellScores,
-    records: list[dict[str, Any]],
-    margin: float,
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores
 ) -> list[ItemChange]:
-    """Items of a cell whose score changed; with a margin the cell's record says whether it is shown to be no worse."""
-    paired = _paired(first, second, left, right, SCORE)
-    named = {**right.key._asdict(), "metric": SCORE}
-    record = next((one for one in records if named.items() <= one.items()), None)
-    if paired is None or record is None:
+    """Items of a cell whose score changed."""
+    if SCORE not in left.values or SCORE not in right.values:
         return []
-    before, after = left.values[SCORE][paired[0]], right.values[SCORE][paired[1]]
-    pooled = first.is_pooled(right.key.task) and second.is_pooled(right.key.task)
-    if margin > 0 and not pooled:  # an item's share of micro-F1 is not bounded as a score is
-        record["no_worse_p"] = noninferior_paired(after, before, margin=margin).p_value
-    names = second.item_names[right.key.task]
+    names = np.array(second.item_names[right.key.task])[right.items]
+    sides = [
+        ArmScores(right.values[SCORE], names),
+        ArmScores(left.values[SCORE], np.array(first.item_names[left.key.task])[left.items]),
+    ]
+    rows, (after, before) = on_scored_items(sides)
+    if len(after) < FEWEST_ITEMS:
+        return []
     return [
-        ItemChange(right.key, names[int(right.items[row])], float(old), float(new))
-        for row, old, new in zip(paired[1], before, after, strict=True)
+        ItemChange(right.key, str(name), float(old), float(new))
+        for name, old, new in zip(names[rows[0]], before, after, strict=True)
         if old != new
     ]
 
 
-def _paired(
-    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, metric: str
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """Rows of two cells about the same items, where both have the metric, in one order; ``None`` for fewer than two."""
-    if metric not in left.values or metric not in right.values:
-        return None
-    # Runs code their items differently, so they are matched by name.
-    names, others = first.item_names[left.key.task], second.item_names[right.key.task]
-    row_of = {
-        names[item]: row
-        for row, item in enumerate(left.items.tolist())
-        if np.isfinite(left.values[metric][row])
-    }
-    pairs = [
-        (row_of[others[item]], row)
-        for row, item in enumerate(right.items.tolist())
-        if others[item] in row_of and np.isfinite(right.values[metric][row])
-    ]
-    # One difference has no spread, so there is nothing to test it by.
-    if len(pairs) < 2:
-        return None
-    rows_left, rows_right = np.array(pairs, dtype=np.int64).T
-    return rows_left, rows_right
-
-
-def _compare(
+def _measured(
     first: ItemScores,
     second: ItemScores,
     left: CellScores,
     right: CellScores,
     metric: str,
     metrics: Metrics,
-    judged: tuple[JudgedSide | None, JudgedSide] | None,
-) -> dict[str, Any] | None:
-    paired = _paired(first, second, left, right, metric)
-    if paired is None:
+) -> Measurement | None:
+    """Second less first on the items that both cells have; ``None`` for fewer than two of them."""
+    if metric not in left.values or metric not in right.values:
         return None
-    rows_left, rows_right = paired
+    bounds = metrics[metric].bounds
     pooled = first.is_pooled(left.key.task, metric) and second.is_pooled(right.key.task, metric)
-    before, after = (
-        (cell.counts() if pooled else cell.values[metric])[rows]
-        for cell, rows in ((left, rows_left), (right, rows_right))
-    )
-    replicates = (right.replicates, left.replicates)
-    rng = named_rng("compare", *left.key, *right.key, metric)
-    bounds = metrics[metric].difference_bounds
-    change = paired_change(after, before, rng, replicates=replicates, bounds=bounds)
-    record = {
-        **right.key._asdict(),
+    arms = {
+        name: run.arm(cell.key, metric, bounds, pooled=pooled, named=True)
+        for name, run, cell in (("first", first, left), ("second", second, right))
+    }
+    contrast = Contrast.of("second", "first", better=metrics.better(metric))
+    (change,) = measure(arms, [contrast], rng=named_rng("compare", *left.key, *right.key, metric))
+    return change if change.n >= FEWEST_ITEMS else None
+
+
+def _record(key: CellKey, metric: str, change: Measurement) -> dict[str, Any]:
+    return {
+        **key._asdict(),
         "metric": metric,
-        "n_items": len(rows_left),
-        "first": change.control,
-        "second": change.treated,
-        **estimate_columns("delta", change.delta),
+        "n_items": change.n,
+        "first": change.levels["first"],
+        "second": change.levels["second"],
+        **estimate_columns("delta", change.estimate),
         "p_value": number(change.test.p_value),
         "p_method": change.test.method,
     }
-    if metric == SCORE and judged is not None:
-        record |= _judged(left.key, right.key, judged)
-    return record
 
 
-def _judged(left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, JudgedSide]) -> dict[str, Any]:
-    """What changes where the scores are judges': the difference by gold labels, or no test, or a word of caution.
+def _judged(
+    change: Measurement, left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, JudgedSide]
+) -> tuple[Measurement, str]:
+    """What becomes of a difference of judges' scores, and a remark: corrected by gold labels, or not comparable.
 
     A baseline's file keeps no labels and does not say who judged: then it is the second run's judge that is told of.
     """
     before, after = judged
     if before is None:
-        remark = after.status.words.get(right.task)
-        return {} if remark is None else {"judge": remark}
+        return change, after.status.words.get(right.task) or ""
     judges = [side.gold.judges.get(key.task) for side, key in ((before, left), (after, right))]
     if judges == [None, None]:
-        return {}
+        return change, ""
     known = [(note.model, note.prompt_hash) for note in judges if note is not None]
     if len(set(known)) != 1 or len(known) != 2:
-        return {"p_value": None, "p_method": "not tested", "judge": "the runs have different judges"}
+        return change.not_comparable(), "the runs have different judges"
     sides = [(after.gold, right, 1.0), (before.gold, left, -1.0)]
     if all(key in gold.cells for gold, key, _ in sides):
-        found = powered_contrast([(weight, gold.cells[key]) for gold, key, weight in sides])
-        if found is not None:
-            return {
-                **estimate_columns("delta", found.estimate),
-                "p_value": number(found.test.p_value),
-                "p_method": found.test.method,
-                "judge": f"corrected by gold labels of {found.estimate.n} items",
-            }
+        powered = powered_contrast([(weight, gold.cells[key]) for gold, key, weight in sides])
+        if powered is not None:
+            return change.corrected_by(powered), f"corrected by gold labels of {powered.estimate.n} items"
     words = [side.status.words.get(key.task, NOT_VALIDATED) for side, key in ((before, left), (after, right))]
-    return {"judge": NOT_VALIDATED if NOT_VALIDATED in words else words[1]}
+    return change, NOT_VALIDATED if NOT_VALIDATED in words else words[1]

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
 from pcsuite.config.bundled import bundled_metric_specs
 from pcsuite.config.definitions import MetricSpec
+from pcsuite.contrasts import Direction
 
 LENIENT = "lenient_score"
 """The score under the lenient rules: what only these read is right in substance and wrong in form."""
@@ -44,6 +45,11 @@ class Metrics(dict[str, MetricSpec]):
     def is_cost(self, name: str) -> bool:
         """Whether a metric is a price that is read off, not a claim that is tested."""
         return self[name].type == "efficiency"
+
+    def better(self, name: str) -> Direction | None:
+        """The sign of a change for the better; ``None`` where the metric has no good end or is not declared."""
+        higher = self[name].higher_is_better
+        return None if higher is None else 1 if higher else -1
 
     def improved(self, name: str, delta: float) -> bool | None:
         """Whether a change by ``delta`` is for the better.

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from pcsuite._util.text import counted, limits_text, signed
 from pcsuite.analysis.baseline import Baseline
-from pcsuite.analysis.compare import Comparison, Standing
+from pcsuite.analysis.compare import Comparison
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.api.runs import Run, compare
+from pcsuite.contrasts import Standing
 from pcsuite.errors import AnalysisError
 from pcsuite.report.markdown import comparison_text
 

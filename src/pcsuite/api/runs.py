@@ -28,6 +28,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.spellings import PROFILE_WORDS
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.segments import find_log
@@ -44,21 +45,6 @@ if TYPE_CHECKING:
 
 Profile = str | Path | Mapping[str, Any] | Suite
 """A profile as a caller has it: the name of a bundled one, a file, its content, or one that is loaded already."""
-SHORT_KEYS = {
-    "name": "run.name",
-    "output_dir": "run.output_dir",
-    "cache_dir": "run.cache_dir",
-    "overwrite": "run.overwrite",
-    "tasks": "selection.tasks",
-    "models": "selection.models",
-    "conditions": "selection.conditions",
-    "regimes": "selection.decoding_regimes",
-    "limit": "limits.max_items_per_task",
-    "until": "preregistration.stopping.rule",
-    "margin": "preregistration.margin",
-    "batch": "preregistration.stopping.batch",
-}
-"""Words for keys of the profile, the same as the flags of ``pcsuite run``."""
 
 
 def load(profile: Profile, **overrides: Any) -> Suite:
@@ -72,14 +58,14 @@ def load(profile: Profile, **overrides: Any) -> Suite:
     """
     changes: dict[str, Any] = {}
     for word, value in overrides.items():
-        key = SHORT_KEYS.get(word, word.replace("__", "."))
+        key = PROFILE_WORDS.get(word, word.replace("__", "."))
         if "." not in key:
-            raise ConfigError(f"unknown word '{word}'", hint=did_you_mean(word, SHORT_KEYS))
+            raise ConfigError(f"unknown word '{word}'", hint=did_you_mean(word, PROFILE_WORDS))
         if key.startswith("selection.") and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
-        if key == SHORT_KEYS["limit"]:
+        if key == PROFILE_WORDS["limit"]:
             changes["limits.per_task_max_items"] = {}
-        if key == SHORT_KEYS["until"] and isinstance(value, str):
+        if key == PROFILE_WORDS["until"] and isinstance(value, str):
             value = value.replace("-", "_")
         changes[key] = str(value) if isinstance(value, Path) else value
     if isinstance(profile, Suite):

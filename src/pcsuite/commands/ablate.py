@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pcsuite.commands import options
+from pcsuite.commands.options import Flag, Group, flag, switch
 from pcsuite.errors import ConfigError, Exit
 from pcsuite.prompts.splitting import SPLIT_METHODS
 
@@ -18,81 +19,68 @@ if TYPE_CHECKING:
 DESIGN_NAMES = ("auto", "leave-one-out", "one-at-a-time", "factorial", "fractional", "shapley")
 
 
-def _several(metavar: str) -> dict[str, Any]:
+def _repeated(names: str, about: str, metavar: str) -> Flag:
     """A flag that may be given several times."""
-    return {"action": "append", "default": [], "metavar": metavar}
+    return flag(names, about, action="append", default=[], metavar=metavar)
 
 
-_GIVEN: dict[str, Any] = {"action": "store_true"}
-_FLAGS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
-    "the model": {
-        "--base-url": (
-            "address of an OpenAI-compatible server, with --model openai/NAME",
-            {"metavar": "URL"},
-        ),
-        "--model-option": (
-            "override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE with --base-url",
-            _several("KEY=VALUE"),
-        ),
-        "--effect": (
-            "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
-            _several("BLOCK=X"),
-        ),
-        "--regime": ("decoding regime (default: D0)", {"default": "D0"}),
-        "--seeds": (
-            "answers an item of a sampled regime (default: 1)",
-            {"type": int, "default": 1, "metavar": "N"},
-        ),
-        "--max-tokens": ("longest answer (default: by the kind of task)", {"type": int, "metavar": "N"}),
-    },
-    "the blocks": {
-        "--split": (
-            "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
-            {"choices": SPLIT_METHODS, "default": "auto"},
-        ),
-        "--into": ("split this block further, pin all others", _several("BLOCK")),
-        "--keep": ("never leave this block out (name or number)", _several("BLOCK")),
-        "--rename": ("call a block by another name", _several("BLOCK=NAME")),
-        "--append-input": ("put the item after the prompt, which has no placeholder", _GIVEN),
-    },
-    "the design": {
-        "--design": (
-            "which prompts are tried (default: auto, by the number of blocks and the budget)",
-            {"choices": DESIGN_NAMES},
-        ),
-        "--no-controls": ("leave out the A/A arm and the shams", _GIVEN),
-        "--margin": (
-            "how much worse is still no worse, in score (default: 0.02)",
-            {"type": float, "metavar": "X"},
-        ),
-        "--until": (
-            "ask batches of items until every block is decided, instead of all; arms that are decided stop",
-            {"choices": ("decided",)},
-        ),
-        "--no-trim": ("judge the blocks, do not look for a shorter prompt", _GIVEN),
-        "--budget-tokens": (
-            "stop before so many tokens; the design fits itself to it",
-            {"type": int, "metavar": "N"},
-        ),
-        "--budget-usd": ("stop before so many dollars", {"type": float, "metavar": "X"}),
-        "--assume-flips": (
-            "share of answers a change without effect flips, for --show (default: 0.1, or as measured)",
-            {"type": float, "metavar": "X"},
-        ),
-    },
-    "the run": {
-        "--show": ("print blocks, arms, rows, tokens, cost and reach, and stop", _GIVEN),
-        "--config -c": (
-            "profile whose models, tasks and regimes can be named (default: quickstart)",
-            {"default": "quickstart", "metavar": "PROFILE"},
-        ),
-        "--name": ("name of the run (default: the prompt file's)", {}),
-        "--output-dir": ("folder of results (default: outputs)", {"default": "outputs", "metavar": "DIR"}),
-        "--cache-dir": ("folder of items and responses (default: the profile's)", {"metavar": "DIR"}),
-        "--overwrite": ("start anew; an earlier log, and what lies beside it, is set aside", _GIVEN),
-    },
-}
-"""Flags by the title of their group in the help, each with what it says there and what argparse needs."""
+ABLATE = (
+    Group("", [
+        flag("--data", "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile",
+             metavar="TABLE|TASK"),
+        options.one("model", "default: smollm2-135m, for the bundled example the model it was made for",
+             metavar="ID|PROVIDER/MODEL"),
+        switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
+        flag("--margin", "how much worse is still no worse, in score (default: 0.02)", type=float, metavar="X"),
+        flag("--until",
+             "ask batches of items until every block is decided, instead of all; arms that are decided stop",
+             choices=("decided",)),
+        flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
+        flag("--limit", "at most N items", type=int, metavar="N"),
+    ]),
+    options.table_group("the table, read as init-task reads it; what is left out is concluded and said",
+         input="columns of the input (default: those the placeholders name)",
+         kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
+         scorer="a function of yours, or the name of a registered scorer, instead of that of the kind"),
+    Group("the blocks", [
+        flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
+             choices=SPLIT_METHODS, default="auto"),
+        _repeated("--keep", "never leave this block out (name or number)", "BLOCK"),
+        _repeated("--into", "split this block further, pin all others", "BLOCK"),
+        _repeated("--rename", "call a block by another name", "BLOCK=NAME"),
+        switch("--append-input", "put the item after the prompt, which has no placeholder"),
+    ]),
+    Group("the design", [
+        flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
+             choices=DESIGN_NAMES),
+        switch("--no-controls", "leave out the A/A arm and the shams"),
+        switch("--no-trim", "judge the blocks, do not look for a shorter prompt"),
+        flag("--budget-tokens", "stop before so many tokens; the design fits itself to it", type=int, metavar="N"),
+        flag("--assume-flips",
+             "share of answers a change without effect flips, for --show (default: 0.1, or as measured)", type=float,
+             metavar="X"),
+    ]),
+    Group("the model", [
+        options.BASE_URL,
+        options.MODEL_OPTION.but("override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE"
+             " with --base-url"),
+        flag("--regime", "decoding regime (default: D0)", default="D0"),
+        flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
+        flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
+        _repeated("--effect", "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
+             "BLOCK=X"),
+    ]),
+    Group("the run", [
+        options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
+        options.NAME.but("name of the run (default: the prompt file's)"),
+        options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
+        flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
+        options.OVERWRITE.but(),
+        options.NO_CACHE,
+        options.QUIET,
+    ]),
+    options.EXECUTOR,
+)  # fmt: skip
 
 
 def configure_ablate(parser: argparse.ArgumentParser) -> None:
@@ -112,30 +100,9 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
-    add = parser.add_argument
     about = "the prompt's file; the word example runs the bundled one, with its own table"
-    add("prompt", type=Path, metavar="PROMPT", help=about)
-    about = "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile"
-    add("--data", metavar="TABLE|TASK", help=about)
-    table = parser.add_argument_group(
-        "the table, read as init-task reads it; what is left out is concluded and said"
-    )
-    options.add_table_arguments(
-        table,
-        input="columns of the input (default: those the placeholders name)",
-        kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
-        scorer="a function of yours, or the name of a registered scorer, instead of that of the kind",
-    )
-    table.add_argument("--limit", type=int, metavar="N", help="at most N items")
-    for title, flags in _FLAGS.items():
-        group = parser.add_argument_group(title)
-        if title == "the model":
-            about = "default: smollm2-135m, for the bundled example the model it was made for"
-            options.add_one(group, "model", about, metavar="ID|PROVIDER/MODEL")
-        for flag, (about, settings) in flags.items():
-            group.add_argument(*flag.split(), help=about, **settings)
-    options.add_call_arguments(parser)
-    options.add_executor_arguments(parser)
+    parser.add_argument("prompt", type=Path, metavar="PROMPT", help=about)
+    options.add_flags(parser, *ABLATE)
 
 
 def request_from(args: argparse.Namespace) -> AblationRequest:
@@ -204,8 +171,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     if args.show:
         print_preview(preview(request), console)
         return 0
-    executor = options.executor_from(args)
-    result = ablate(request, quiet=args.quiet, use_cache=not args.no_cache, executor=executor)
+    result = ablate(request, **options.calls_from(args))
     print_ablation(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
+from pcsuite.commands import CommandTable
 from pcsuite.errors import PcsuiteError
 
 FILES, FOLDERS = ":files", ":folders"
@@ -112,41 +113,13 @@ class Completion(NamedTuple):
     about: str = ""
 
 
-class KnownCommand(Protocol):
-    """A command: its name and one line about it."""
-
-    @property
-    def name(self) -> str:
-        """Name."""
-        ...
-
-    @property
-    def summary(self) -> str:
-        """One line of help."""
-        ...
-
-
-class KnownCommands(Protocol):
-    """All commands, and the parser of each (``pcsuite.cli.CommandTable``)."""
-
-    @property
-    def commands(self) -> Sequence[KnownCommand]:
-        """In the order of the help."""
-        ...
-
-    @property
-    def parser_of(self) -> Callable[[Any], argparse.ArgumentParser]:
-        """The parser of a command's arguments."""
-        ...
-
-
-def complete(line: str, known: KnownCommands) -> list[Completion]:
+def complete(line: str, known: CommandTable) -> list[Completion]:
     """What may come next on a line that ends at the cursor; the last word of it may be half typed.
 
     Candidates are whole words. :data:`FILES` or :data:`FOLDERS` alone leave it to the shell. A profile that cannot be
     read has no ids to offer; nothing is raised.
 
-    >>> from pcsuite.cli import COMMANDS, CommandTable, command_parser
+    >>> from pcsuite.cli import COMMANDS, command_parser
     >>> [candidate.word for candidate in complete("pcsuite mod", CommandTable(COMMANDS, command_parser))]
     ['models']
     """
@@ -160,7 +133,9 @@ def complete(line: str, known: KnownCommands) -> list[Completion]:
     if not words:
         return []
     if len(words) == 1:
-        first = [Completion(command.name, command.summary) for command in known.commands]
+        first = [
+            Completion(command.name, f"{command.group}: {command.summary}") for command in known.commands
+        ]
         first += [Completion("--help"), Completion("--version"), Completion("--debug")]
         return _beginning(first, words[0])
     command = next((one for one in known.commands if one.name == words[0]), None)

@@ -14,8 +14,8 @@ from pcsuite.commands import options
 from pcsuite.config.definitions import ModelsFile
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_named
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, ModelAdapter, Request
+from pcsuite.engines.constrained import AUTO_ORDER, CONSTRAINTS, backend_named
 from pcsuite.engines.session import build_adapter, check_model
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, Exit, PcsuiteError
 

@@ -11,7 +11,21 @@ from pathlib import Path
 
 from pcsuite._util.text import one_line, underlying_stream
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import add_one, add_table_arguments, ask, listed, settings_from, table_from
+from pcsuite.commands.options import (
+    CONFIG,
+    OUTPUT_DIR,
+    Group,
+    add_flags,
+    ask,
+    flag,
+    listed,
+    one,
+    settings_from,
+    several,
+    switch,
+    table_from,
+    table_group,
+)
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
 from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES
@@ -37,21 +51,25 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     """
     from pcsuite.data.export import EXPORTERS
 
-    add = parser.add_argument
-    add("--from", dest="from_dir", **DIR, help="read original published files under DIR")
-    add("--hub-dir", **DIR, help="read hub tables saved under DIR instead of the hub")
-    about = f"export these datasets only, by any of their names or by task id: {', '.join(EXPORTERS)}"
-    add("--only", metavar="A,B", help=about)
-    add("--config", "-c", metavar="PROFILE", help="export the datasets of a profile's tasks only")
-    about = "leave out datasets whose items (the scored split of a bundled task) are in the cache already"
-    add("--missing", action="store_true", help=about)
-    add("--cache-dir", **DIR, default=Path(".cache"), help="where to write (default: .cache)")
-    add("--allow-partial", action="store_true", help="accept sources with fewer records than published")
-    about = "v1: the 817 questions (default); v2025: the 790 of the revision"
-    add("--truthfulqa-version", choices=("v1", "v2025"), default="v1", help=about)
-    about = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
-    add("--fever-wiki", action="store_true", help=about)
-    add("--spider-dir", **DIR, help="folder of Spider's tables.json and database/ (hub road)")
+    names = f"export these datasets only, by any of their names or by task id: {', '.join(EXPORTERS)}"
+    missing = "leave out datasets whose items (the scored split of a bundled task) are in the cache already"
+    version = "v1: the 817 questions (default); v2025: the 790 of the revision"
+    wiki = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
+    flags = [
+        several("--only", names),
+        CONFIG.but("export the datasets of a profile's tasks only", default=None),
+        switch("--missing", missing),
+        flag("--cache-dir", "where to write (default: .cache)", **DIR, default=Path(".cache")),
+    ]
+    sources = [
+        flag("--from", "read original published files under DIR", **DIR, dest="from_dir"),
+        flag("--hub-dir", "read hub tables saved under DIR instead of the hub", **DIR),
+        switch("--allow-partial", "accept sources with fewer records than published"),
+        flag("--truthfulqa-version", version, choices=("v1", "v2025"), default="v1"),
+        switch("--fever-wiki", wiki),
+        flag("--spider-dir", "folder of Spider's tables.json and database/ (hub road)", **DIR),
+    ]
+    add_flags(parser, Group("", flags), Group("the sources", sources))
 
 
 def execute_export_datasets(args: argparse.Namespace) -> int:
@@ -70,7 +88,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
         if on_terminal:
             print(f"\r\033[K{one_line(line)}", end="", file=underlying_stream(sys.stderr), flush=True)
 
-    only = listed(args.only) if args.only is not None else None
+    only = args.only
     if args.config is not None:
         suite = load_suite(args.config)
         chosen = [suite.tasks[name].dataset for name in suite.profile.selection.tasks]
@@ -124,11 +142,33 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     then:
       pcsuite run --config tickets_profile.yaml
     """
-    add = parser.add_argument
-    add("name", help="the task's id: small letters, digits and '_'")
-    add("--data", type=Path, required=True, metavar="FILE", help="your table: .csv, .tsv, .jsonl or .json")
-    add_table_arguments(
-        parser,
+    parser.add_argument("name", help="the task's id: small letters, digits and '_'")
+    answer_as = (
+        "what the model answers with: text, json, number or label (default: as the kind is usually answered)"
+    )
+    flags = [
+        flag("--data", "your table: .csv, .tsv, .jsonl or .json", type=Path, required=True, metavar="FILE"),
+        one("model", "model of the profile (default: smollm2-135m)", default="smollm2-135m"),
+        flag("--out", "folder of task, schema and profile (default: .)", **DIR, default=Path()),
+        flag("--cache-dir", "items go to DIR/datasets", **DIR, default=Path(".cache")),
+        switch("--overwrite", "replace files of an earlier init-task"),
+    ]
+    table = table_group(
+        "the table; what is left out is asked for",
+        flag("--answer-as", answer_as, choices=("text", "json", "number", "label")),
+        flag("--schema", "JSON schema of the answer (default: made from the table)", **FILE),
+        flag(
+            "--train-share",
+            "share of rows for exemplars (default: 4 rows, and a tenth of those beyond 60)",
+            type=float,
+            metavar="X",
+        ),
+        flag(
+            "--dev-share",
+            "share of rows for tuning (default: none up to 99 rows, then a fifth of those beyond 60)",
+            type=float,
+            metavar="X",
+        ),
         kind="; ".join(f"{kind}: {recipe.summary}" for kind, recipe in RECIPES.items()),
         scorer="a scoring function of yours, with --kind own",
         input="column of the input; several are shown as 'name: value' lines",
@@ -136,21 +176,7 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
         labels="classification: the labels, in order (default: those that occur)",
         fields="extraction: columns of the record (default: JSON in --answer)",
     )
-    about = (
-        "what the model answers with: text, json, number or label (default: as the kind is usually answered)"
-    )
-    add("--answer-as", choices=("text", "json", "number", "label"), help=about)
-    add("--schema", **FILE, help="JSON schema of the answer (default: made from the table)")
-    add("--title", help="name shown in reports")
-    add("--instruction", help="the bare instruction")
-    add_one(parser, "model", "model of the profile (default: smollm2-135m)", default="smollm2-135m")
-    add("--out", **DIR, default=Path(), help="folder of task, schema and profile (default: .)")
-    add("--cache-dir", **DIR, default=Path(".cache"), help="items go to DIR/datasets")
-    about = "share of rows for exemplars (default: 4 rows, and a tenth of those beyond 60)"
-    add("--train-share", type=float, metavar="X", help=about)
-    about = "share of rows for tuning (default: none up to 99 rows, then a fifth of those beyond 60)"
-    add("--dev-share", type=float, metavar="X", help=about)
-    add("--overwrite", action="store_true", help="replace files of an earlier init-task")
+    add_flags(parser, Group("", flags), table)
 
 
 def execute_init_task(args: argparse.Namespace) -> int:
@@ -201,17 +227,16 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="build|search")
     build = actions.add_parser("build", help="build the index, unless it is there")
     search = actions.add_parser("search", help="print the best sentences for a query")
-    for action in (build, search):
-        action.add_argument("--dataset", default="fever", help="whose pages (default: fever)")
-        action.add_argument("--pages", **FILE, help="a pages file instead of the dataset's")
-        action.add_argument("--cache-dir", **DIR, default=Path(".cache"), help="the profile's run.cache_dir")
-        about = (
-            "the profile's integrations.retrieval.wiki_index_path (default: wiki_bm25 in the cache folder)"
-        )
-        action.add_argument("--index-path", metavar="DIR", help=about)
+    dataset = flag("--dataset", "whose pages (default: fever)", default="fever")
+    cache = flag("--cache-dir", "the profile's run.cache_dir", **DIR, default=Path(".cache"))
+    about = "the profile's integrations.retrieval.wiki_index_path (default: wiki_bm25 in the cache folder)"
+    root = flag("--index-path", about, metavar="DIR")
+    pages = flag("--pages", "a pages file instead of the dataset's", **FILE)
+    add_flags(build, Group("", [pages, dataset, cache, root]))
     search.add_argument("query", help="what to look for")
-    search.add_argument("-k", type=int, default=DEFAULT_K, help=f"how many (default: {DEFAULT_K})")
-    search.add_argument("--index", **DIR, help="an index folder, instead of the dataset's")
+    most = flag("-k", f"how many (default: {DEFAULT_K})", type=int, default=DEFAULT_K)
+    index = flag("--index", "an index folder, instead of the dataset's", **DIR)
+    add_flags(search, Group("", [most, index, dataset, cache, root]))
 
 
 def execute_index(args: argparse.Namespace) -> int:
@@ -219,8 +244,9 @@ def execute_index(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` for pages that are not there, an empty query and a number of sentences below 1.
     """
-    if args.pages is not None and not args.pages.is_file():
-        raise ConfigError(f"--pages {args.pages}: no such file")
+    own_pages = args.pages if args.action == "build" else None
+    if own_pages is not None and not own_pages.is_file():
+        raise ConfigError(f"--pages {own_pages}: no such file")
     if args.action == "search" and not args.query.strip():
         raise ConfigError("the query is empty", hint='pcsuite index search "capital of Karvenia"')
     if args.action == "search" and args.k < 1:
@@ -228,15 +254,11 @@ def execute_index(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     folder = args.index if args.action == "search" else None
     if folder is None:
-        pages = (
-            args.pages
-            if args.pages is not None
-            else find_pages(dataset_name(args.dataset), args.cache_dir).path
-        )
-        root = index_root(args.cache_dir, args.index_path)
-        folder = ensure_index(pages, args.cache_dir, root=root)
-        if args.pages is not None and args.action == "build":
-            assign_index(dataset_name(args.dataset), folder)
+        dataset = dataset_name(args.dataset)
+        pages = own_pages if own_pages is not None else find_pages(dataset, args.cache_dir).path
+        folder = ensure_index(pages, args.cache_dir, root=index_root(args.cache_dir, args.index_path))
+        if own_pages is not None:
+            assign_index(dataset, folder)
     seconds = time.perf_counter() - started
     index = Bm25Index(folder)
     if args.action == "build":
@@ -270,22 +292,26 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
       pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
       pcsuite report outputs/runs/study.jsonl
     """
-    add = parser.add_argument
-    add("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
-    add("--from", dest="format", required=True, metavar="FORMAT", help="inspect (.eval, .json) or lm-eval")
-    add("--name", required=True, help="name of the run to write")
-    add("--output-dir", default="outputs", metavar="DIR", help="folder of results")
-    about = "which score counts, where a log has several; once for each kind of log"
-    add("--metric", "--scorer", dest="measures", action="append", default=[], metavar="NAME", help=about)
-    add("--condition", metavar="NAME", help="name of the condition; C0 is the control")
-    add("--condition-from", metavar="KEY", help="key of the log's header whose value names the condition")
-    add_one(parser, "model", "id of the model, instead of the log's")
-    add("--family", default="unknown", help="family of the model, for the report")
-    add("--size", default="unknown", help="size class of the model, for the report")
-    add("--first-seed", type=int, default=1, metavar="N", help="seed of the first repetition (default 1)")
-    about = "what names an item: its id in the log (default), or its question and target"
-    add("--match-by", choices=("id", "content"), default="id", help=about)
-    add("--replace", action="store_true", help="replace rows of another evaluation of the same cell")
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
+    measures = "which score counts, where a log has several; once for each kind of log"
+    flags = [
+        flag("--from", "inspect (.eval, .json) or lm-eval", dest="format", required=True, metavar="FORMAT"),
+        flag("--name", "name of the run to write", required=True),
+        flag("--metric --scorer", measures, dest="measures", action="append", default=[], metavar="NAME"),
+        flag("--condition", "name of the condition; C0 is the control", metavar="NAME"),
+        flag("--condition-from", "key of the log's header whose value names the condition", metavar="KEY"),
+        OUTPUT_DIR.but("folder of results", default="outputs"),
+        switch("--replace", "replace rows of another evaluation of the same cell"),
+    ]
+    match_by = "what names an item: its id in the log (default), or its question and target"
+    rows = [
+        flag("--match-by", match_by, choices=("id", "content"), default="id"),
+        flag("--first-seed", "seed of the first repetition (default 1)", type=int, default=1, metavar="N"),
+        one("model", "id of the model, instead of the log's"),
+        flag("--family", "family of the model, for the report", default="unknown"),
+        flag("--size", "size class of the model, for the report", default="unknown"),
+    ]
+    add_flags(parser, Group("", flags), Group("the rows", rows))
 
 
 def execute_import(args: argparse.Namespace) -> int:

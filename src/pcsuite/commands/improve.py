@@ -10,17 +10,57 @@ from typing import TYPE_CHECKING
 from pcsuite._util.text import limits_text, signed, text_table
 from pcsuite.commands import DIR, FILE
 from pcsuite.commands.options import (
-    add_call_arguments,
-    add_one,
-    add_profile_arguments,
-    listed,
+    CALLS,
+    CONFIG,
+    SET,
+    Group,
+    add_flags,
+    flag,
+    one,
     settings_from,
+    several,
     suite_from,
+    switch,
 )
 from pcsuite.errors import DataError
 
 if TYPE_CHECKING:
     from pcsuite.verifier.improve.engine import ImproveOutcome
+
+
+IMPROVE = (
+    Group("", [
+        one("model", "model of the profile's models file", default="smollm2-135m"),
+        flag("--condition", "condition to extract under (default C4)", default="C4", metavar="C"),
+        flag("--iterations", "changes to try in all (default 10)", type=int, default=10, metavar="N"),
+        several("--held-out", "evals that only decide (default: a third, by hash)", metavar="ID,ID"),
+        flag("--start", "instruction to start from (default: the task's)", **FILE),
+        switch("--propose-only", "write the next draft and stop, so that you can edit it"),
+        flag("--out", "folder of the loop (default: EVALS_DIR/improve)", **DIR),
+        switch("--json", "print the summary as JSON instead of a table"),
+    ]),
+    Group("the change", [
+        flag("--method", "who drafts a change: a catalogue of rules (default), or the model itself",
+             choices=("rules", "model"), default="rules"),
+        flag("--rules", "catalogue of rules (default: the bundled one)", **FILE),
+        flag("--patience", "rejected changes in a row (default 3)", type=int, default=3, metavar="N"),
+        flag("--margin", "how far the held-out interval may reach below no change (default 0.02)", type=float,
+             default=0.02, metavar="F1"),
+        flag("--min-gain", "training gain a change must exceed (default 0)", type=float, default=0.0, metavar="F1"),
+    ]),
+    Group("the extraction", [
+        one("task", "task (default buildingspec_json)", default="buildingspec_json"),
+        flag("--regime", "decoding regime (default D0)", default="D0", metavar="ID"),
+        flag("--seed", "seed of the extractions", type=int, default=0),
+        flag("--mapping", "mapping file (default: the task's, else the bundled one)", type=Path),
+        flag("--extractor", "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'",
+             metavar="CMD"),
+        flag("--extractor-timeout", "seconds one call of the extractor may take (default 600)", type=float,
+             default=600.0, metavar="S"),
+    ]),
+    Group("the profile", [CONFIG, SET]),
+    CALLS,
+)  # fmt: skip
 
 
 def configure_improve(parser: argparse.ArgumentParser) -> None:
@@ -36,34 +76,9 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
       pcsuite improve evals --propose-only                           # then edit the draft and run again
       pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
     """
-    add = parser.add_argument
-    add("evals_dir", type=Path, metavar="EVALS_DIR", help="EVALS_DIR/<id>/{ground_truth.csv,document.*}")
-    add_profile_arguments(parser, run=False, selection=False)
-    add_one(parser, "model", "model of the profile's models file", default="smollm2-135m")
-    add("--condition", default="C4", metavar="C", help="condition to extract under (default C4)")
-    add_one(parser, "task", "task (default buildingspec_json)", default="buildingspec_json")
-    add("--regime", default="D0", metavar="ID", help="decoding regime (default D0)")
-    add("--seed", type=int, default=0, help="seed of the extractions")
-    add("--start", **FILE, help="instruction to start from (default: the task's)")
-    about = "who drafts a change: a catalogue of rules (default), or the model itself"
-    add("--method", choices=("rules", "model"), default="rules", help=about)
-    add("--rules", **FILE, help="catalogue of rules (default: the bundled one)")
-    add("--propose-only", action="store_true", help="write the next draft and stop, so that you can edit it")
-    add("--held-out", metavar="ID,ID", help="evals that only decide (default: a third, by hash)")
-    add("--iterations", type=int, default=10, metavar="N", help="changes to try in all (default 10)")
-    add("--patience", type=int, default=3, metavar="N", help="rejected changes in a row (default 3)")
-    about = "how far the held-out interval may reach below no change (default 0.02)"
-    add("--margin", type=float, default=0.02, metavar="F1", help=about)
-    about = "training gain a change must exceed (default 0)"
-    add("--min-gain", type=float, default=0.0, metavar="F1", help=about)
-    add("--mapping", type=Path, help="mapping file (default: the task's, else the bundled one)")
-    add("--out", **DIR, help="folder of the loop (default: EVALS_DIR/improve)")
-    about = "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'"
-    add("--extractor", metavar="CMD", help=about)
-    about = "seconds one call of the extractor may take (default 600)"
-    add("--extractor-timeout", type=float, default=600.0, metavar="S", help=about)
-    add_call_arguments(parser)
-    add("--json", action="store_true", help="print the summary as JSON instead of a table")
+    about = "EVALS_DIR/<id>/{ground_truth.csv,document.*}"
+    parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR", help=about)
+    add_flags(parser, *IMPROVE)
 
 
 def execute_improve(args: argparse.Namespace) -> int:
@@ -74,10 +89,10 @@ def execute_improve(args: argparse.Namespace) -> int:
     from pcsuite.verifier.cells import read_text
     from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
 
-    for flag, least in (("iterations", 1), ("patience", 1), ("margin", 0), ("min_gain", 0)):
-        value = getattr(args, flag)
+    for name, least in (("iterations", 1), ("patience", 1), ("margin", 0), ("min_gain", 0)):
+        value = getattr(args, name)
         if value < least:
-            raise DataError(f"--{flag.replace('_', '-')} {value:g}: it must be at least {least:g}")
+            raise DataError(f"--{name.replace('_', '-')} {value:g}: it must be at least {least:g}")
     instruction = None
     if args.start is not None:
         instruction = read_text(args.start).strip()
@@ -87,9 +102,8 @@ def execute_improve(args: argparse.Namespace) -> int:
         ImproveSettings,
         args,
         folder=args.out,
-        held_out=tuple(listed(args.held_out)),
+        held_out=tuple(args.held_out or ()),
         instruction=instruction,
-        use_cache=not args.no_cache,
     )
     outcome = run_improvement(suite_from(args, check_selection=False), settings, quiet=args.quiet)
     if args.json:

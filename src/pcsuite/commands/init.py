@@ -8,7 +8,18 @@ import sys
 from pathlib import Path
 
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import add_one, add_table_arguments, ask, settings_from, table_from
+from pcsuite.commands.options import (
+    BASE_URL,
+    TABLE,
+    Group,
+    add_flags,
+    ask,
+    flag,
+    one,
+    settings_from,
+    switch,
+    table_from,
+)
 from pcsuite.errors import ConfigError, DataError
 
 
@@ -25,26 +36,20 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
       pcsuite init quiz --data quiz.csv --input question --answer right --model openai/gpt-5-mini --budget-usd 2
       pcsuite run --config triage/profile.yaml
     """
-    add = parser.add_argument
-    add("folder", **DIR, help="the new folder; its name is the run's")
-    add("--data", **FILE, help="your table: .csv, .tsv, .jsonl or .json")
-    add(
-        "--prompt",
-        **FILE,
-        help="your prompt: a text with {{ column }} placeholders, or a chat as .yaml or .json",
-    )
-    add_one(parser, "model", "model to ask (default: smollm2-135m)", metavar="ID|PROVIDER/MODEL")
-    add("--base-url", metavar="URL", help="address of an OpenAI-compatible server, with --model openai/NAME")
-    add("--budget-usd", type=float, metavar="X", help="stop before so many dollars")
-    add("--budget-tokens", type=int, metavar="N", help="stop before so many tokens")
-    add("--limit", type=int, metavar="N", help="at most N items")
-    add_table_arguments(parser.add_argument_group("the table; what is left out is concluded and said"))
-    add("--append-input", action="store_true", help="put the item after the prompt, which has no placeholder")
-    add(
-        "--overwrite",
-        action="store_true",
-        help="write into a folder that is there; files of these names are replaced",
-    )
+    parser.add_argument("folder", **DIR, help="the new folder; its name is the run's")
+    prompt = "your prompt: a text with {{ column }} placeholders, or a chat as .yaml or .json"
+    flags = [
+        flag("--data", "your table: .csv, .tsv, .jsonl or .json", **FILE),
+        flag("--prompt", prompt, **FILE),
+        one("model", "model to ask (default: smollm2-135m)", metavar="ID|PROVIDER/MODEL"),
+        flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
+        flag("--budget-tokens", "stop before so many tokens", type=int, metavar="N"),
+        flag("--limit", "at most N items", type=int, metavar="N"),
+        BASE_URL,
+        switch("--append-input", "put the item after the prompt, which has no placeholder"),
+        switch("--overwrite", "write into a folder that is there; files of these names are replaced"),
+    ]
+    add_flags(parser, Group("", flags), TABLE)
 
 
 def execute_init(args: argparse.Namespace) -> int:

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from pcsuite._util.text import limits_text
-from pcsuite.commands import DIR
-from pcsuite.commands.options import (
-    add_models,
-    add_profile_arguments,
-    add_tasks,
-    executor_from,
-    listed,
-    next_line,
-    suite_from,
-)
-from pcsuite.commands.run import add_run_arguments, print_summary
+from pcsuite.commands import DIR, options
+from pcsuite.commands.options import Group, flag, several, switch
+from pcsuite.commands.run import print_summary
 from pcsuite.errors import Exit
 from pcsuite.integrations import environments
 from pcsuite.integrations.helm.models import BUILT_IN
@@ -25,6 +16,27 @@ from pcsuite.integrations.helm.run import import_helm, plan_helm, run_helm
 from pcsuite.integrations.promptbench.block import run_promptbench
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.segments import log_exists
+
+_HELM, _BLOCK = "integrations.helm", "integrations.promptbench"
+
+
+def _of_the_suite(names: list[str]) -> list[str] | None:
+    return [name for name in names if name != BUILT_IN] or None
+
+
+HELM = (
+    Group("", [
+        options.CONFIG,
+        several("--scenarios", "HELM run entries, instead of the profile's", f"{_HELM}.scenarios"),
+        several("--models --model", f"models of the profile's file, or {BUILT_IN}", options.KEYS["models"],
+             read=_of_the_suite, dest="models"),
+        flag("--limit -m", "at most N instances a scenario", f"{_HELM}.max_instances", type=int, metavar="N"),
+        flag("--data", "folder of the scenarios' published files", f"{_HELM}.data_dir", metavar="DIR"),
+        flag("--import-only", "run nothing: import the results HELM left in DIR", **DIR),
+    ]),
+    options.PROFILE,
+    Group("calls", [options.MODEL_OPTION, options.QUIET.but("no progress lines")]),
+)  # fmt: skip
 
 
 def configure_helm(parser: argparse.ArgumentParser) -> None:
@@ -40,14 +52,7 @@ def configure_helm(parser: argparse.ArgumentParser) -> None:
     mmlu/data/<split>/<subject>_<split>.csv. simple/model1 is HELM's own toy model. The same command goes on where an
     interrupted one ended. Tables go to tables/helm_*.csv; pcsuite report then shows them beside the run's own.
     """
-    add = parser.add_argument
-    add_profile_arguments(parser, selection=False)
-    add("--scenarios", metavar="A,B", help="HELM run entries, instead of the profile's")
-    add_models(parser, f"models of the profile's file, or {BUILT_IN}")
-    add("--limit", "-m", dest="instances", type=int, metavar="N", help="at most N instances a scenario")
-    add("--data", metavar="DIR", help="folder of the scenarios' published files")
-    add("--import-only", **DIR, help="run nothing: import the results HELM left in DIR")
-    add("--quiet", "-q", action="store_true", help="no progress lines")
+    options.add_flags(parser, *HELM)
 
 
 def execute_helm(args: argparse.Namespace) -> int:
@@ -56,18 +61,19 @@ def execute_helm(args: argparse.Namespace) -> int:
     Returns 4 where a run of HELM has no results. ``--scenarios``, ``--limit`` and ``--data`` change the profile's HELM
     block, ``--models`` its selection.
     """
-    model_ids = list(dict.fromkeys(listed(args.models, "--models")))
-    changes: dict[str, Any] = {
-        "selection.models": [name for name in model_ids if name != BUILT_IN] or None,
-        "integrations.helm.scenarios": args.scenarios.split(",") if args.scenarios else None,
-        "integrations.helm.max_instances": args.instances,
-        "integrations.helm.data_dir": args.data or None,
-    }
-    given = {key: value for key, value in changes.items() if value is not None}
-    suite = suite_from(args, given, lists={}, check_selection=model_ids != [BUILT_IN])
+    return run_scenarios(args, args.import_only)
+
+
+def run_scenarios(args: argparse.Namespace, left_behind: Path | None = None) -> int:
+    """Run HELM as the flags of :data:`HELM` say, or import what it left in a folder; print its main figures.
+
+    Returns 4 where a run of HELM has no results.
+    """
+    model_ids = list(dict.fromkeys(args.models or ()))
+    suite = options.suite_from(args, HELM, check_selection=model_ids != [BUILT_IN])
     run = suite.profile.run
-    if args.import_only is not None:
-        imported = import_helm(suite, args.import_only, Path(run.output_dir) / "tables")
+    if left_behind is not None:
+        imported = import_helm(suite, left_behind, Path(run.output_dir) / "tables")
     else:
         suite.profile.integrations.check_allowed("helm")
         plan = plan_helm(suite, model_ids or list(suite.profile.selection.models))
@@ -87,7 +93,9 @@ def execute_helm(args: argparse.Namespace) -> int:
     for path in imported.written:
         print(f"wrote {path}")
     # A report is one of a run: where there is none yet, it comes first.
-    print(next_line(args, "report" if log_exists(RunPaths.of(run.output_dir, run.name).log) else "run"))
+    print(
+        options.next_line(args, "report" if log_exists(RunPaths.of(run.output_dir, run.name).log) else "run")
+    )
     return Exit.FAILED_ROWS if imported.unfinished else Exit.DONE
 
 
@@ -128,13 +136,25 @@ def execute_integrations(args: argparse.Namespace) -> int:
     return 0
 
 
-_BLOCK = "integrations.promptbench"
-_BLOCK_LISTS = {
-    "tasks": f"{_BLOCK}.tasks",
-    "conditions": f"{_BLOCK}.conditions_subset",
-    "attacks": f"{_BLOCK}.attack_types",
-    "models": "selection.models",
-}
+PROMPTBENCH = (
+    Group("", [
+        options.CONFIG,
+        # The block attacks what is selected.
+        options.TASKS.but("tasks, instead of integrations.promptbench.tasks", options.KEYS["tasks"],
+             f"{_BLOCK}.tasks"),
+        options.MODELS,
+        options.CONDITIONS.but("conditions, instead of the block's", f"{_BLOCK}.conditions_subset"),
+        several("--attacks", "kinds of perturbation, instead of the block's", f"{_BLOCK}.attack_types"),
+        options.LIMIT.but(None, f"{_BLOCK}.max_items"),
+        flag("--variants", "at most N variants of each kind", f"{_BLOCK}.variants", type=int, metavar="N"),
+        options.REGIMES.but("decoding regimes (default: the greedy ones)"),
+        switch("--no-tables", "only run; write no tables and figures"),
+    ]),
+    options.PROFILE,
+    options.CALLS,
+    options.EXECUTOR,
+)  # fmt: skip
+"""Its flags change the profile's perturbation block (``integrations.promptbench``), not its selection."""
 
 
 def configure_promptbench(parser: argparse.ArgumentParser) -> None:
@@ -148,42 +168,26 @@ def configure_promptbench(parser: argparse.ArgumentParser) -> None:
     Clean prompts are run too, so that every perturbed row has its pair; rows that the log has are not repeated.
     The same command goes on where a killed run ended.
     """
-    add_profile_arguments(parser, selection=False)
-    add_tasks(parser, "tasks, instead of integrations.promptbench.tasks")
-    add_models(parser)
-    parser.add_argument("--conditions", metavar="A,B", help="conditions, instead of the block's")
-    parser.add_argument("--attacks", metavar="A,B", help="kinds of perturbation, instead of the block's")
-    parser.add_argument("--regimes", metavar="A,B", help="decoding regimes (default: the greedy ones)")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N items a task")
-    parser.add_argument("--variants", type=int, metavar="N", help="at most N variants of each kind")
-    parser.add_argument("--budget", type=int, metavar="N", help="prompts a search of PromptBench may try")
-    parser.add_argument("--no-tables", action="store_true", help="only run; write no tables and figures")
-    add_run_arguments(parser)
+    options.add_flags(parser, *PROMPTBENCH)
 
 
 def execute_promptbench(args: argparse.Namespace) -> int:
-    """Run perturbed prompts into the profile's log and write the robustness tables.
+    """Run perturbed prompts into the profile's log and write the robustness tables; 4 where rows failed."""
+    return perturb(args, options.calls_from(args), tables=not args.no_tables)
 
-    The flags change the profile's perturbation block (``integrations.promptbench``), not its selection.
+
+def perturb(args: argparse.Namespace, calls: options.Calls, *, tables: bool = True) -> int:
+    """Run the perturbation block as the flags of :data:`PROMPTBENCH` say, and print what came of it.
+
+    Returns 4 where rows failed.
     """
-    numbers = {"max_items": args.limit, "variants": args.variants, "query_budget": args.budget}
-    changes: dict[str, Any] = {
-        f"{_BLOCK}.{key}": value for key, value in numbers.items() if value is not None
-    }
-    if args.tasks is not None:  # the block attacks what is selected
-        changes["selection.tasks"] = listed(args.tasks, "--tasks")
-    suite = suite_from(args, changes, _BLOCK_LISTS)
+    suite = options.suite_from(args, PROMPTBENCH)
     suite.profile.integrations.check_allowed("promptbench")
     summary = run_promptbench(
-        suite,
-        regimes=listed(args.regimes, "--regimes"),
-        report=lambda line: print(f"  {line}", flush=True),
-        quiet=args.quiet,
-        use_cache=not args.no_cache,
-        executor=executor_from(args),
+        suite, regimes=args.regimes or (), report=lambda line: print(f"  {line}", flush=True), **calls
     )
     status = print_summary(args, summary, suite.profile.run.name)
-    if not args.no_tables:
+    if tables:
         from pcsuite.report.build import write_robustness
 
         written = write_robustness([summary.paths.log], Path(suite.profile.run.output_dir))

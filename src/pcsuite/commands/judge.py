@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.commands import FILE, options
+from pcsuite.commands.options import Group, flag
 from pcsuite.errors import ConfigError, Exit, LogError
-from pcsuite.logging.labels import Labels, labels_path, read_sample, sheet_csv, write_sample
+from pcsuite.logging.labels import Labels, read_sample, sheet_csv, write_sample
 from pcsuite.logging.log import RunPaths
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.segments import Beside
@@ -30,20 +31,23 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
     """
     actions = parser.add_subparsers(dest="action", required=True, metavar="sample|check")
     drawing = actions.add_parser("sample", help="draw random answers to label, blind to condition")
-    options.add_profile_arguments(drawing, selection=False)
-    add = drawing.add_argument
-    add("--items", type=int, default=40, metavar="N", help="items of each judged task (default: 40)")
-    options.add_tasks(drawing, "only these judged tasks")
-    options.add_models(drawing, "only answers of these models")
-    add("--conditions", metavar="A,B", help="only answers under these conditions; effects need both sides")
-    add("--out", **FILE, help="the table to fill in (default: <run>.to_label.csv beside the run)")
+    flags = [
+        options.CONFIG,
+        flag("--items", "items of each judged task (default: 40)", type=int, default=40, metavar="N"),
+        options.TASKS.but("only these judged tasks"),
+        options.MODELS.but("only answers of these models"),
+        options.CONDITIONS.but("only answers under these conditions; effects need both sides"),
+        flag("--out", "the table to fill in (default: <run>.to_label.csv beside the run)", **FILE),
+    ]
+    options.add_flags(drawing, Group("", flags), options.PROFILE)
     checking = actions.add_parser("check", help="hold the judge against gold labels, and save what is found")
-    options.add_profile_arguments(checking, selection=False)
-    add = checking.add_argument
-    add("--labels", **FILE, help="the filled-in table (default: what was labelled in pcsuite view)")
     about = "verdicts of each task to ask for again, for self-consistency; 0 makes no call (default: 30)"
-    add("--again", type=int, default=30, metavar="N", help=about)
-    options.add_call_arguments(checking)
+    flags = [
+        options.CONFIG,
+        flag("--labels", "the filled-in table (default: what was labelled in pcsuite view)", **FILE),
+        flag("--again", about, type=int, default=30, metavar="N"),
+    ]
+    options.add_flags(checking, Group("", flags), options.PROFILE, options.CALLS)
 
 
 def execute_judge(args: argparse.Namespace) -> int:
@@ -60,10 +64,7 @@ def _sample(args: argparse.Namespace) -> int:
 
     if args.items < 1:
         raise ConfigError(f"--items {args.items}: at least one item is drawn")
-    chosen = {
-        name: options.listed(getattr(args, name), f"--{name}") for name in ("tasks", "models", "conditions")
-    }
-    suite = options.suite_from(args, lists={}, check_selection=False)  # the log is drawn from
+    suite = options.suite_from(args, check_selection=False)  # the log is drawn from
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
     manifest = read_manifest(log)
     if manifest is None:
@@ -72,9 +73,9 @@ def _sample(args: argparse.Namespace) -> int:
         log,
         manifest,
         items=args.items,
-        tasks=chosen["tasks"],
-        models=chosen["models"],
-        conditions=chosen["conditions"],
+        tasks=args.tasks or (),
+        models=args.models or (),
+        conditions=args.conditions or (),
     )
     earlier = read_sample(log)
     labels = Labels(log).read()
@@ -114,12 +115,12 @@ def _check(args: argparse.Namespace) -> int:
         raise ConfigError(f"--again {args.again}: a number of verdicts is not negative")
     suite = options.suite_from(args)
     found = check_judge(
-        suite, labels=args.labels, again=args.again, use_cache=not args.no_cache, quiet=args.quiet
+        suite, labels=args.labels, again=args.again, use_cache=args.use_cache, quiet=args.quiet
     )
     for record in found.check.records:
         print(_line(record))
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
-    print(f"labels  {labels_path(log)}")
+    print(f"labels  {Beside.LABELS.of(log)}")
     print(f"saved   {found.path}")
     few = [task for task, judge in found.check.tasks.items() if judge.labels < FEWEST_LABELLED]
     if few:

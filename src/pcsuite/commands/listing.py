@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pcsuite.commands.options import output_console, suite_from
+from pcsuite.commands.options import (
+    CONFIG,
+    JSON,
+    OUTPUT_DIR,
+    SET,
+    Group,
+    add_flags,
+    output_console,
+    suite_from,
+)
 from pcsuite.config.load import Suite
 from pcsuite.data.items import load_items
 from pcsuite.errors import DataError
@@ -37,13 +46,14 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
       pcsuite list models                             # pcsuite models list says which files are here
       pcsuite list runs --output-dir results --json
     """
-    add = parser.add_argument
-    add("what", choices=tuple(SHOWN), metavar="|".join(SHOWN), help="what to list")
-    about = "profile whose files are read; what it selects is marked (default: quickstart)"
-    add("--config", "-c", default="quickstart", metavar="PROFILE", help=about)
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="override a profile key")
-    add("--output-dir", metavar="DIR", help="folder of runs (default: the profile's)")
-    add("--json", action="store_true", help="print JSON: one list of objects")
+    parser.add_argument("what", choices=tuple(SHOWN), metavar="|".join(SHOWN), help="what to list")
+    flags = [
+        CONFIG.but("profile whose files are read; what it selects is marked (default: quickstart)"),
+        OUTPUT_DIR.but("folder of runs (default: the profile's)", *OUTPUT_DIR.keys),
+        SET,
+        JSON.but("print JSON: one list of objects"),
+    ]
+    add_flags(parser, Group("", flags))
 
 
 def execute_list(args: argparse.Namespace) -> int:

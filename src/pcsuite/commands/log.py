@@ -29,15 +29,14 @@ def configure_log(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="check")
     checking = actions.add_parser("check", help="say what is wrong with a log")
     checking.add_argument("run", metavar="RUN", type=Path, help="name of a run, or its log")
-    checking.add_argument("--repair", action="store_true", help="write what is sound into a new log")
     about = "the run's profile: missing rows are then counted one by one"
-    checking.add_argument("--config", "-c", metavar="PROFILE", help=about)
-    checking.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a profile key"
-    )
-    checking.add_argument(
-        "--output-dir", default="outputs", metavar="DIR", help="folder of runs that are named"
-    )
+    flags = [
+        options.switch("--repair", "write what is sound into a new log"),
+        options.CONFIG.but(about, default=None),
+        options.SET,
+        options.OUTPUT_DIR.but("folder of runs that are named", default="outputs"),
+    ]
+    options.add_flags(checking, options.Group("", flags))
 
 
 def execute_log(args: argparse.Namespace) -> int:

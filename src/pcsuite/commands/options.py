@@ -1,4 +1,9 @@
-"""What several commands share: the arguments of a profile, the console, and the line that says what comes next."""
+"""What several commands share: flags, each declared once, how they are read, and what is printed.
+
+A command lists the groups of flags it takes and hands them to :func:`add_flags`; :func:`suite_from` lays the values
+over the profile by the keys that the flags declare. So a flag is added in one place, and everything that reads the same
+group has it, the steps of ``run --all`` too.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,12 @@ import logging
 import math
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.spellings import PROFILE_WORDS
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
@@ -24,69 +30,97 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PIPE_WIDTH = 160
-SELECTION = {
-    "tasks": "selection.tasks",
-    "models": "selection.models",
-    "conditions": "selection.conditions",
-    "regimes": "selection.decoding_regimes",
-}
-"""Flags that hold a list, and the profile's keys they replace."""
-FLAGS = {
-    "preregistration.stopping.rule": "--until",
-    "preregistration.margin": "--margin",
-    "preregistration.stopping.batch": "--look-every",
-    "integrations.promptbench.max_items": "--limit",
-    "integrations.promptbench.variants": "--variants",
-    "integrations.promptbench.query_budget": "--budget",
-    "integrations.helm.scenarios": "--scenarios",
-    "integrations.helm.max_instances": "--limit",
-    "integrations.helm.data_dir": "--data",
-    "selection.models": "--models",
-    "selection.tasks": "--tasks",
-}
-"""Which flag a further override of a command comes from, for messages about it."""
-
 BY_ITEM_MEANS = (
     "looks judge the mean of item scores, each item weighing the same, not micro-F1 of pooled counts"
 )
 """Said of tasks with pooled counts: no confidence sequence is known to hold for a ratio of sums at every look."""
 
 
-def listed(text: str | None, flag: str | None = None) -> list[str]:
-    """The names of a list that a user typed; none where it was not given.
+@dataclass(frozen=True)
+class Flag:
+    """A flag: its spellings, its line of help, what argparse needs to read it, and the profile's keys it replaces."""
 
-    With a ``flag``, a list that was given and holds no name is a ``ConfigError``: nobody means to select nothing.
+    names: tuple[str, ...]
+    about: str
+    keys: tuple[str, ...] = ()
+    read: Callable[[Any], Any] = lambda value: value
+    """The keys' value from the flag's; ``None`` leaves the profile as it is."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def dest(self) -> str:
+        """Its name among parsed arguments."""
+        long = next((name for name in self.names if name.startswith("--")), self.names[0])
+        return str(self.settings.get("dest", long.lstrip("-").replace("-", "_")))
+
+    def but(self, about: str | None = None, *keys: str, **settings: Any) -> Flag:
+        """The same flag with another line of help, other keys (none, where none is named) or other settings."""
+        changed = {**self.settings, **settings}
+        return replace(self, about=self.about if about is None else about, keys=keys, settings=changed)
+
+
+def flag(
+    names: str, about: str, *keys: str, read: Callable[[Any], Any] = lambda value: value, **settings: Any
+) -> Flag:
+    """Declare a flag: its spellings parted by blanks, what is said of it, and the profile's keys its value replaces.
+
+    >>> flag("--name", "name of the run", "run.name").dest
+    'name'
+    """
+    return Flag(tuple(names.split()), about, keys, read, settings)
+
+
+def switch(names: str, about: str, *keys: str, **settings: Any) -> Flag:
+    """Declare a flag without a value, false where it is not given."""
+    return flag(names, about, *keys, action="store_true", **settings)
+
+
+@dataclass
+class Group:
+    """Flags under one title of the help; without a title they stand first, under argparse's ``options``."""
+
+    title: str
+    flags: Sequence[Flag]
+    about: str | None = None
+    one_of: bool = False
+    """Whether they exclude each other."""
+
+
+def add_flags(parser: argparse.ArgumentParser, *groups: Group) -> None:
+    """Let a command take the flags of some groups, in the order of the help.
+
+    Parsed arguments carry the groups as ``declared``, by which :func:`suite_from` reads them.
+    """
+    for group in groups:
+        container: argparse._ActionsContainer = parser
+        if group.title:
+            container = parser.add_argument_group(group.title, group.about)
+        if group.one_of:
+            container = container.add_mutually_exclusive_group()
+        for entry in group.flags:
+            container.add_argument(*entry.names, help=entry.about, **entry.settings)
+    parser.set_defaults(declared=(*(parser.get_default("declared") or ()), *groups))
+
+
+def listed(text: str | None) -> list[str]:
+    """The names of a list that a user typed; none where it was not given.
 
     >>> listed("A, B,")
     ['A', 'B']
     """
-    names = [part.strip() for part in (text or "").split(",") if part.strip()]
-    if flag is not None and text is not None and not names:
-        raise ConfigError(f"{flag}: no name is given", hint=f"{flag} A,B; leave it out for all")
-    return names
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def add_tasks(parser: argparse._ActionsContainer, about: str = "only these tasks") -> None:
-    """``--tasks A,B``, also as ``--task``; read with :func:`listed`."""
-    parser.add_argument("--tasks", "--task", dest="tasks", metavar="A,B", help=about)
+def check_named(names: Sequence[str] | None, shown: str) -> None:
+    """Refuse a list that was given and holds no name with a ``ConfigError``: nobody means to select nothing."""
+    if names is not None and not names:
+        raise ConfigError(f"{shown}: no name is given", hint=f"{shown} A,B; leave it out for all")
 
 
-MODELS_MEANT = (
-    "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5, ollama/llama3.2, …)"
-)
-
-
-def add_models(parser: argparse._ActionsContainer, about: str = MODELS_MEANT) -> None:
-    """``--models A,B``, also as ``--model``; read with :func:`listed`."""
-    parser.add_argument("--models", "--model", dest="models", metavar="A,B", help=about)
-
-
-def add_one(
-    parser: argparse._ActionsContainer, what: str, about: str, default: str | None = None, metavar: str = "ID"
-) -> None:
+def one(what: str, about: str, *keys: str, metavar: str = "ID", default: str | None = None) -> Flag:
     """``--task`` or ``--model`` (``what``) of a command that takes one of them, also in the plural.
 
-    Raises nothing itself: where the flag is given an empty name, or several, argparse says so in one line.
+    Where it is given an empty name, or several, argparse says so in one line.
     """
 
     def single(text: str) -> str:
@@ -96,87 +130,117 @@ def add_one(
             raise argparse.ArgumentTypeError(problem)
         return names[0]
 
-    parser.add_argument(
-        f"--{what}", f"--{what}s", dest=what, type=single, default=default, metavar=metavar, help=about
-    )
+    settings: dict[str, Any] = {"dest": what, "type": single, "default": default, "metavar": metavar}
+    return flag(f"--{what} --{what}s", about, *keys, read=lambda name: [name], **settings)
 
 
-def add_profile_arguments(
-    parser: argparse.ArgumentParser,
-    *,
-    default: str | None = "quickstart",
-    run: bool = True,
-    selection: bool = True,
-    tasks: bool = True,
-) -> None:
-    """``--config`` and ``--set``, which every command on a profile has, and more flags that override the profile.
+def several(names: str, about: str, *keys: str, **settings: Any) -> Flag:
+    """A flag that holds a list of names, ``A,B``."""
+    all_settings: dict[str, Any] = {"type": listed, "metavar": "A,B"} | settings
+    return flag(names, about, *keys, **all_settings)
 
-    ``default`` is the profile where none is named; ``run`` adds ``--name`` and ``--output-dir``, ``selection`` the
-    flags that narrow what runs, ``tasks`` the one for tasks among them. :func:`suite_from` reads them all.
-    """
-    add = parser.add_argument
-    shown = f" (default: {default})" if default else ""
-    add("--config", "-c", default=default, metavar="PROFILE", help=f"profile file or bundled name{shown}")
-    if run:
-        add("--name", help="name of the run, instead of the profile's")
-        add("--output-dir", metavar="DIR", help="folder of results, instead of the profile's")
-    if selection:
-        if tasks:
-            add_tasks(parser)
-        add_models(parser)
-        add("--conditions", metavar="A,B", help="only these conditions; DESIGN:MEMBER is one of a design")
-        add("--regimes", metavar="A,B", help="only these decoding regimes")
-        add("--limit", type=int, metavar="N", help="at most N items a task")
-    about = "override a key of the models' entries, e.g. logprobs=true or price_in=2.5"
-    add("--model-option", action="append", default=[], metavar="KEY=VALUE", help=about)
-    about = "override any profile key, e.g. limits.max_cost_usd=5"
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help=about)
+
+KEYS = PROFILE_WORDS
+# fmt: off
+CONFIG = flag("--config -c", "profile file or bundled name (default: quickstart)",
+              default="quickstart", metavar="PROFILE")
+NAME = flag("--name", "name of the run, instead of the profile's", KEYS["name"])
+OUTPUT_DIR = flag("--output-dir", "folder of results, instead of the profile's", KEYS["output_dir"], metavar="DIR")
+MODEL_OPTION = flag("--model-option", "override a key of the models' entries, e.g. logprobs=true or price_in=2.5",
+                    action="append", default=[], metavar="KEY=VALUE")
+SET = flag("--set", "override any profile key, e.g. limits.max_cost_usd=5",
+           action="append", default=[], metavar="KEY=VALUE")
+TASKS = several("--tasks --task", "only these tasks", KEYS["tasks"], dest="tasks")
+MODELS = several("--models --model", "only these models: ids of the models file, or PROVIDER/MODEL (openai/gpt-5.5,"
+                 " ollama/llama3.2, …)", KEYS["models"], dest="models")
+CONDITIONS = several("--conditions", "only these conditions; DESIGN:MEMBER is one of a design", KEYS["conditions"])
+REGIMES = several("--regimes", "only these decoding regimes", KEYS["regimes"])
+LIMIT = flag("--limit", "at most N items a task", KEYS["limit"], type=int, metavar="N")
+OVERWRITE = switch("--overwrite", "start anew; an earlier log, and what lies beside it, is set aside",
+                   KEYS["overwrite"])
+BASE_URL = flag("--base-url", "address of an OpenAI-compatible server, with --model openai/NAME", metavar="URL")
+NO_CACHE = flag("--no-cache", "do not read or write the response cache", action="store_false", dest="use_cache")
+# The display goes to standard error, so that --quiet changes nothing of what a pipe gets.
+QUIET = switch("--quiet -q", "no progress display")
+JSON = switch("--json", "print one JSON document on standard output and nothing else (docs/reference/json.md)")
+UNTIL = flag("--until", "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with"
+             " --margin also equivalent) or 'no-worse' (also not worse by more than --margin)", KEYS["until"],
+             read=lambda rule: rule.replace("-", "_"), choices=("decided", "no-worse"))
+MARGIN = flag("--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D")
+LOOK_EVERY = flag("--look-every", "items between two looks (default 10)", KEYS["batch"], type=int, metavar="N")
+# fmt: on
+
+PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
+"""What changes a profile whatever runs of it: the same for ``run``, what ``run --all`` does after it, and readers."""
+SELECTION = Group("", [CONFIG, TASKS, MODELS, CONDITIONS, REGIMES, LIMIT])
+"""The profile, and what of it runs."""
+STOPPING = Group("stop early", [UNTIL, MARGIN, LOOK_EVERY])
+CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
+"""Of commands that call models."""
+EXECUTOR = Group("who makes the calls", [
+    flag("--executor", "local (this process, the default) or ray (a cluster)", default="local", metavar="NAME"),
+    flag("--address",
+         "with --executor ray: an existing cluster (auto: the one on this machine); without it one is started",
+         metavar="HOST:PORT"),
+    flag("--workers", "with --executor ray: worker processes, instead of as many as the cluster has room for",
+         type=int, metavar="N"),
+])  # fmt: skip
+TABLE = Group("the table; what is left out is concluded and said", [
+    several("--input", "columns of the input", dest="inputs", metavar="COL[,COL]"),
+    flag("--answer", "column of the right answer", metavar="COL"),
+    flag("--kind", "kind of task, as for init-task", metavar="KIND"),
+    several("--labels", "classification: the labels (default: those that occur)"),
+    several("--choices", "choice: columns of the options, or one that holds 'a|b|c'", metavar="COL[,COL]"),
+    several("--fields", "extraction: columns of the record", metavar="COL[,COL]"),
+    flag("--id", "column of item ids (default: numbered)", dest="id_column", metavar="COL"),
+    flag("--scorer", "a scoring function of your own", metavar="FILE.py:FUNCTION"),
+])  # fmt: skip
+"""Of every command that takes a user's table; read with :func:`table_from`."""
+
+
+def table_group(title: str = TABLE.title, *more: Flag, **about: str) -> Group:
+    """:data:`TABLE` under another title, with ``more`` flags, and what a command says of some of them instead."""
+    said = [replace(one, about=about.get(one.names[0][2:], one.about)) for one in TABLE.flags]
+    return Group(title, [*said, *more])
 
 
 def suite_from(
-    args: argparse.Namespace,
-    more: Mapping[str, Any] | None = None,
-    lists: Mapping[str, str] = SELECTION,
-    *,
-    check_selection: bool = True,
+    args: argparse.Namespace, groups: Sequence[Group] | None = None, *, check_selection: bool = True
 ) -> Suite:
     """Load the profile that ``--config`` names, with the command line's overrides applied.
 
-    ``more`` are further overrides by dotted key, the weakest; ``lists`` says which flags hold lists of names, and the
-    keys they set: what a flag names takes the place of the profile's list before names are checked, so that other
-    entries of that list are nobody's concern. Without ``check_selection`` none is, for commands that take task, model
-    and condition otherwise. ``--set`` beats the other flags. Raises ``ConfigError`` for a profile or an override that
-    is wrong. From here on the command's messages go to standard error from the profile's ``run.log_level`` up.
+    ``groups`` are the flags to read, by default those that the command declared: with those of another command the
+    same words are read as it would. What a flag names takes the place of the profile's list before names are checked,
+    so that other entries of that list are nobody's concern. Without ``check_selection`` none is, for commands that take
+    task, model and condition otherwise. ``--set`` beats the other flags. Raises ``ConfigError`` for a profile or an
+    override that is wrong. From here on the command's messages go to standard error from the profile's
+    ``run.log_level`` up.
     """
-    given = vars(args)
-    overrides: dict[str, Any] = dict(more or {})
-    flags = dict(FLAGS)
-    for flag, key in (("name", "run.name"), ("output_dir", "run.output_dir")):
-        if given.get(flag) is not None:
-            flags[key] = f"--{flag.replace('_', '-')}"
-            if not str(given[flag]).strip():
-                raise ConfigError(f"{flags[key]}: it is empty", hint="leave it out to keep the profile's")
-            overrides[key] = given[flag]
-    for flag, key in lists.items():
-        if given.get(flag) is not None:
-            overrides[key], flags[key] = listed(given[flag], f"--{flag}"), f"--{flag}"
-    if given.get("limit") is not None:
-        overrides["limits.max_items_per_task"], flags["limits.max_items_per_task"] = args.limit, "--limit"
-        overrides["limits.per_task_max_items"] = {}
-    for flag, prefix, example in (
-        ("model_option", "model_options.*.", "logprobs=true"),
-        ("set", "", "limits.max_cost_usd=5"),
+    declared = args.declared if groups is None else groups
+    overrides: dict[str, Any] = {}
+    shown: dict[str, str] = {}
+    for entry, value in _given(args, declared):
+        name = entry.names[0]
+        if isinstance(value, str) and entry.keys and not value.strip():
+            raise ConfigError(f"{name}: it is empty", hint="leave it out to keep the profile's")
+        if entry.settings.get("type") is listed:
+            check_named(value, name)
+        replaced = entry.read(value)
+        for key in entry.keys if replaced is not None else ():
+            overrides[key], shown[key] = replaced, name
+        if KEYS["limit"] in entry.keys:  # a limit for all tasks is none for single ones
+            overrides["limits.per_task_max_items"] = {}
+    for words, prefix, name, example in (
+        (getattr(args, "model_option", ()), "model_options.*.", "--model-option", "logprobs=true"),
+        (getattr(args, "set", ()), "", "--set", "limits.max_cost_usd=5"),
     ):
-        shown = f"--{flag.replace('_', '-')}"
-        for key, value in key_values(given.get(flag) or (), shown, example).items():
-            overrides[prefix + key], flags[prefix + key] = value, f"{shown} {key}"
-    if given.get("overwrite"):
-        overrides["run.overwrite"] = True
+        for key, value in key_values(words, name, example).items():
+            overrides[prefix + key], shown[prefix + key] = value, f"{name} {key}"
     if not str(args.config).strip():
         raise ConfigError(
             "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"
         )
-    suite = load_suite(args.config, overrides, flags, check_selection=check_selection)
+    suite = load_suite(args.config, overrides, shown, check_selection=check_selection)
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
@@ -185,79 +249,64 @@ def suite_from(
     return suite
 
 
-def key_values(entries: Iterable[str], flag: str, example: str) -> dict[str, Any]:
+def _given(args: argparse.Namespace, groups: Sequence[Group]) -> Iterator[tuple[Flag, Any]]:
+    """Flags of the groups that the command line gives a value."""
+    for group in groups:
+        for entry in group.flags:
+            value = getattr(args, entry.dest, None)
+            if value is not None and value is not False:
+                yield entry, value
+
+
+def key_values(entries: Iterable[str], name: str, example: str) -> dict[str, Any]:
     """What ``KEY=VALUE`` words set, the values read as YAML; raises ``ConfigError`` for a word of another form."""
-    found = {}
+    values = {}
     for entry in entries:
         key, sep, value = entry.partition("=")
         if not sep or not key.strip():
-            raise ConfigError(f"{flag} {entry}: expected KEY=VALUE, for example {example}")
-        found[key.strip()] = load_yaml(value, f"{flag} {key.strip()}")
-    return found
+            raise ConfigError(f"{name} {entry}: expected KEY=VALUE, for example {example}")
+        values[key.strip()] = load_yaml(value, f"{name} {key.strip()}")
+    return values
 
 
-def add_stopping_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--until``, ``--margin`` and ``--look-every``, which override the profile's ``preregistration``.
-
-    Read with :func:`stopping_overrides`.
-    """
-    about = (
-        "look after every batch of items and stop arms that are decided: 'decided' (better, worse, with --margin also"
-        " equivalent) or 'no-worse' (also not worse by more than --margin)"
-    )
-    parser.add_argument("--until", choices=("decided", "no-worse"), help=about)
-    about = "smallest difference that matters, e.g. 0.02"
-    parser.add_argument("--margin", type=float, metavar="D", help=about)
-    parser.add_argument("--look-every", type=int, metavar="N", help="items between two looks (default 10)")
-
-
-def stopping_overrides(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags of :func:`add_stopping_arguments` set in the profile.
-
-    Raises ``ConfigError`` for a margin or number of items without a rule that would use it.
-    """
-    section = "preregistration."
-    given: dict[str, Any] = {}
-    if args.until is not None:
-        given[f"{section}stopping.rule"] = args.until.replace("-", "_")
-    if args.margin is not None:
-        given[f"{section}margin"] = args.margin
-    if args.look_every is not None:
-        given[f"{section}stopping.batch"] = args.look_every
-    if given and args.until is None:
-        flag = "--margin" if args.margin is not None else "--look-every"
-        raise ConfigError(f"{flag} goes with --until", hint="pcsuite run --until decided --margin 0.02")
-    return given
-
-
-TABLE_FLAGS = {
-    "input": ("COL[,COL]", "columns of the input"),
-    "answer": ("COL", "column of the right answer"),
-    "kind": ("KIND", "kind of task, as for init-task"),
-    "labels": ("A,B", "classification: the labels (default: those that occur)"),
-    "choices": ("COL[,COL]", "choice: columns of the options, or one that holds 'a|b|c'"),
-    "fields": ("COL[,COL]", "extraction: columns of the record"),
-    "id": ("COL", "column of item ids (default: numbered)"),
-    "scorer": ("FILE.py:FUNCTION", "a scoring function of your own"),
-}
-"""Flags of every command that takes a user's table: what follows each, and what is said of it."""
-
-
-def add_table_arguments(parser: argparse._ActionsContainer, **about: str) -> None:
-    """:data:`TABLE_FLAGS`; ``about`` is what a command says of some of them instead. Read with :func:`table_from`."""
-    for flag, (metavar, default) in TABLE_FLAGS.items():
-        dest = {"input": "inputs", "id": "id_column"}.get(flag, flag)
-        parser.add_argument(f"--{flag}", dest=dest, metavar=metavar, help=about.get(flag, default))
+def check_stopping(args: argparse.Namespace) -> None:
+    """Refuse a margin or number of items without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
+    if args.until is None and (args.margin is not None or args.look_every is not None):
+        name = "--margin" if args.margin is not None else "--look-every"
+        raise ConfigError(f"{name} goes with --until", hint="pcsuite run --until decided --margin 0.02")
 
 
 def table_from(args: argparse.Namespace) -> dict[str, Any]:
-    """What the flags of :func:`add_table_arguments` say, by the fields of a ``TableRequest``.
+    """What the flags of :data:`TABLE` say, by the fields of a ``TableRequest``.
 
     Raises ``ConfigError`` for a list that was given and holds no name.
     """
-    lists = {"inputs": "--input", "labels": "--labels", "choices": "--choices", "fields": "--fields"}
-    several = {key: tuple(listed(getattr(args, key), flag)) for key, flag in lists.items()}
-    return several | {key: getattr(args, key) for key in ("answer", "kind", "id_column", "scorer")}
+    values = {}
+    for entry in TABLE.flags:
+        values[entry.dest] = value = getattr(args, entry.dest)
+        if entry.settings.get("type") is listed:
+            check_named(value, entry.names[0])
+            values[entry.dest] = tuple(value or ())
+    return values
+
+
+class Calls(TypedDict):
+    """How models are called, in the words of ``run``, ``ablate`` and the perturbation block."""
+
+    quiet: bool
+    use_cache: bool
+    executor: ExecutorChoice
+
+
+def calls_from(args: argparse.Namespace) -> Calls:
+    """What the flags of :data:`CALLS` and, where the command takes them, :data:`EXECUTOR` say.
+
+    Raises ``ConfigError`` as :func:`executor_from` does.
+    """
+    from pcsuite.runners.executors import ExecutorChoice
+
+    executor = executor_from(args) if hasattr(args, "executor") else ExecutorChoice()
+    return {"quiet": args.quiet, "use_cache": args.use_cache, "executor": executor}
 
 
 def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -> T:
@@ -295,20 +344,11 @@ def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
     next command would look at another run.
     """
     words = ["pcsuite", command, "--config", str(args.config)]
-    for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
-        if value:
-            words += [flag, str(value)]
-    for entry in getattr(args, "model_option", ()):
-        words += ["--model-option", entry]
-    for entry in args.set:
-        words += ["--set", entry]
+    for entry in (*PROFILE.flags, *((MODEL_OPTION,) if command == "run" else ())):
+        value = getattr(args, entry.dest, None)
+        for word in value if isinstance(value, list) else [value] if value else []:
+            words += [entry.names[0], str(word)]
     return f"next: {shlex.join([*words, *more])}"
-
-
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """``--json``, of commands whose answer a program may want."""
-    about = "print one JSON document on standard output and nothing else (docs/reference/json.md)"
-    parser.add_argument("--json", action="store_true", help=about)
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -329,35 +369,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def add_call_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--no-cache`` and ``--quiet`` of the commands that call models.
-
-    The progress display goes to standard error, so that ``--quiet`` changes nothing of what a pipe gets.
-    """
-    parser.add_argument("--no-cache", action="store_true", help="do not read or write the response cache")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress display")
-
-
-def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--executor``, ``--address`` and ``--workers``, of the commands that make many calls.
-
-    Read with :func:`executor_from`.
-    """
-    add = parser.add_argument
-    about = "who makes the calls: local (this process, the default) or ray (a cluster)"
-    add("--executor", default="local", metavar="NAME", help=about)
-    add(
-        "--address",
-        metavar="HOST:PORT",
-        help="with --executor ray: an existing cluster (auto: the one on this machine); "
-        "without it one is started for the run",
-    )
-    about = "with --executor ray: worker processes, instead of as many as the cluster has room for"
-    add("--workers", type=int, metavar="N", help=about)
-
-
 def executor_from(args: argparse.Namespace) -> ExecutorChoice:
-    """The executor that the flags of :func:`add_executor_arguments` ask for.
+    """The executor that the flags of :data:`EXECUTOR` ask for.
 
     Raises ``ConfigError`` for an unknown executor, fewer than one worker, or a cluster's flags without a cluster.
     """

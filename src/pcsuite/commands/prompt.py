@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, options
+from pcsuite.commands.options import Group, flag, switch
 from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.prices import price_words
@@ -41,13 +42,16 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
       pcsuite prompt gsm8k C5 --item gsm8k-test-0007
       pcsuite prompt agnews_json C8 --model smollm2-135m
     """
-    add = parser.add_argument
-    add("task", help="task id")
-    add("condition", help="condition id")
-    add("--item", metavar="ID", help="item id (default: the first of the profile's sample)")
-    options.add_one(parser, "model", "model of a compiled prompt (default: the profile's first)")
-    add("--diff", metavar="OTHER", help="show what changes from condition OTHER to this one")
-    options.add_profile_arguments(parser, selection=False)
+    parser.add_argument("task", help="task id")
+    parser.add_argument("condition", help="condition id")
+    flags = [
+        flag("--diff", "show what changes from condition OTHER to this one", metavar="OTHER"),
+        flag("--item", "item id (default: the first of the profile's sample)", metavar="ID"),
+        options.one("model", "model of a compiled prompt (default: the profile's first)"),
+        options.CONFIG,
+    ]
+    profile = Group("the profile", [options.OUTPUT_DIR, options.SET])
+    options.add_flags(parser, Group("", flags), profile)
 
 
 def execute_prompt(args: argparse.Namespace) -> int:
@@ -169,6 +173,29 @@ def execute_config(args: argparse.Namespace) -> int:
     return 0
 
 
+ASSUMED = {
+    "accuracy": (0, 1),
+    "correlation": (-1, 1),
+    "noise": (0, 1),
+    "alpha": (0, 1),
+    "power": (0, 1),
+    "affected": (1, math.inf),
+}
+"""What ``plan --assume`` states, and between which figures; of correlation, noise and affected the ends too."""
+POWER = Group("power", [
+    switch("--power", "show the smallest detectable gains and losses"),
+    flag("--effect", "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs",
+         type=float, metavar="D"),
+    flag("--pilot", "take accuracy, correlation and noise from this run log", type=Path, metavar="LOG"),
+    flag("--assume",
+         "without a pilot: accuracy of the control (0.5), correlation of item means between conditions (0.5), noise,"
+         " the share of variance within the item (0.5); and alpha after correction (as registered, else 0.05), power"
+         " (0.8), affected, the comparisons of a task that have the effect (1, the hardest to find)",
+         action="append", default=[], metavar="KEY=X"),
+], "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
+   " regimes of a task, or over the contrasts that the profile registers)")  # fmt: skip
+
+
 def configure_plan(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite plan``.
 
@@ -177,37 +204,17 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
       pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells
       pcsuite plan --config configs/profile_A.yaml --power --effect 0.03
       pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
+      pcsuite plan --config configs/profile_A.yaml --power --assume accuracy=0.7 --assume alpha=0.01
     """
-    options.add_profile_arguments(parser)
-    options.add_stopping_arguments(parser)
-    about = "list every cell, not only the totals by task and model"
-    parser.add_argument("--cells", action="store_true", help=about)
-    about = (
-        "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
-        " regimes of a task, or over the contrasts that the profile registers)"
+    cells = switch("--cells", "list every cell, not only the totals by task and model")
+    options.add_flags(
+        parser,
+        options.SELECTION,
+        Group("", [cells, options.JSON]),
+        POWER,
+        Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION]),
+        options.STOPPING,
     )
-    add = parser.add_argument_group("power", about).add_argument
-    add("--power", action="store_true", help="show the smallest detectable gains and losses")
-    add("--pilot", type=Path, metavar="LOG", help="take accuracy, correlation and noise from this run log")
-    about = "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs"
-    add("--effect", type=float, metavar="D", help=about)
-    add(
-        "--accuracy",
-        type=float,
-        default=0.5,
-        help="stated accuracy of the control without a pilot (default 0.5)",
-    )
-    about = "stated correlation of item means between conditions (default 0.5)"
-    add("--correlation", type=float, default=0.5, help=about)
-    add("--noise", type=float, default=0.5, help="stated share of variance within the item (default 0.5)")
-    about = "two-sided level after correction (default: what the profile registers, else 0.05)"
-    add("--alpha", type=float, help=about)
-    add("--target", type=float, default=0.8, help="wanted power (default 0.8)")
-    about = (
-        "comparisons of a task that have the effect, the others having none (default 1, the hardest to find)"
-    )
-    add("--affected", type=int, default=1, metavar="K", help=about)
-    options.add_json_argument(parser)
 
 
 def execute_plan(args: argparse.Namespace) -> int:
@@ -219,20 +226,20 @@ def execute_plan(args: argparse.Namespace) -> int:
     from rich.table import Table
 
     asks_power = args.power or args.pilot is not None or args.effect is not None
-    if asks_power:  # a mistake is told before the grid is printed
-        args.pilot = _checked_power(args)
+    assumed = _checked_power(args)  # a mistake is told before the grid is printed
+    pilot = None if args.pilot is None else find_log(args.pilot, args.output_dir or "outputs")
+    options.check_stopping(args)
     from pcsuite.api.runs import plan as plan_of
 
-    planned = plan_of(options.suite_from(args, options.stopping_overrides(args)))
+    planned = plan_of(options.suite_from(args))
     plan, estimates = planned.plan, planned.estimates
     registered = registered_plan(plan)  # so is one in what is registered
     section = plan.suite.profile.preregistration
-    alpha = (
-        args.alpha if args.alpha is not None else PowerSettings().alpha if section is None else section.alpha
-    )
-    settings = options.settings_from(PowerSettings, args, power=args.target, alpha=alpha)
+    if section is not None:
+        assumed = {"alpha": section.alpha} | assumed
+    settings = PowerSettings(effect=args.effect, **assumed)
     if args.json:
-        powers = plan_power(plan, settings, args.pilot) if asks_power else None
+        powers = plan_power(plan, settings, pilot) if asks_power else None
         options.print_json(_plan_document(plan, estimates, powers, registered))
         return 0
     console = options.output_console()
@@ -287,23 +294,25 @@ def execute_plan(args: argparse.Namespace) -> int:
             console.print(f"  {line}")
     _print_registered(console, plan, registered)
     if asks_power:
-        _print_power(console, plan_power(plan, settings, args.pilot), settings, section)
+        _print_power(console, plan_power(plan, settings, pilot), settings, section)
     return 0
 
 
-def _checked_power(args: argparse.Namespace) -> Path | None:
-    """The pilot's log, after the figures that were stated are found to be possible; raises ``ConfigError``."""
-    ranges = {"accuracy": (0, 1), "alpha": (0, 1), "target": (0, 1), "correlation": (-1, 1), "noise": (0, 1)}
-    for flag, (low, high) in (ranges | {"effect": (-1, 1)}).items():
-        value = getattr(args, flag)
-        inside = value is None or (
-            low <= value <= high if flag in ("correlation", "noise") else low < value < high
-        )
-        if not inside or (flag == "effect" and value == 0):
-            raise ConfigError(f"--{flag} {value:g}: it must lie between {low} and {high}")
-    if args.affected < 1:
-        raise ConfigError(f"--affected {args.affected}: at least 1 comparison has the effect")
-    return None if args.pilot is None else find_log(args.pilot, args.output_dir or "outputs")
+def _checked_power(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``--assume`` states, by the fields of ``PowerSettings``; raises ``ConfigError`` for impossible figures."""
+    assumed = options.key_values(args.assume, "--assume", "accuracy=0.7")
+    effect = {} if args.effect is None else {"--effect": ("effect", args.effect)}
+    for shown, (name, value) in (effect | {f"--assume {k}": (k, v) for k, v in assumed.items()}).items():
+        if name not in ASSUMED and name != "effect":
+            raise ConfigError(f"--assume: unknown '{name}'", hint=did_you_mean(name, ASSUMED))
+        low, high = ASSUMED.get(name, (-1, 1))
+        if not isinstance(value, (int, float)) or (name == "affected" and not isinstance(value, int)):
+            raise ConfigError(f"{shown}={value}: a {'whole ' * (name == 'affected')}number is wanted")
+        ends = name in ("correlation", "noise", "affected")
+        if not (low <= value <= high if ends else low < value < high) or (name == "effect" and value == 0):
+            told = "be at least 1" if name == "affected" else f"lie between {low} and {high}"
+            raise ConfigError(f"{shown}{' ' if name == 'effect' else '='}{value:g}: it must {told}")
+    return assumed
 
 
 def _plan_document(

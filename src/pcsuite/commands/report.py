@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pcsuite.commands import DIR, FILE
 from pcsuite.errors import ConfigError, Exit
+
+if TYPE_CHECKING:
+    from pcsuite.config.load import Suite
 
 
 def configure_report(parser: argparse.ArgumentParser) -> None:
@@ -23,28 +28,29 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report mine --baseline C4          # every condition against C4
       pcsuite report mine --json                 # the answer for a program
     """
-    from pcsuite.commands.options import add_json_argument, add_profile_arguments
+    from pcsuite.commands import options
+    from pcsuite.commands.options import Group, flag, switch
 
-    add = parser.add_argument
-    add("runs", nargs="*", type=Path, metavar="RUN", help="names or logs of runs to report on together")
-    add_profile_arguments(parser, default=None, selection=False)
-    about = "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)"
-    add("--out", **DIR, help=about)
-    about = "html (default): one page; md: one Markdown file; latex: tables; may be given several times"
-    add("--format", action="append", choices=("html", "md", "latex"), help=about)
-    add("--title", help="title of the report")
-    about = "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed), or off"
-    add("--embeddings", metavar="MODEL", help=about)
-    about = (
-        "compare with this condition (default: C0, else the bare condition, else the smallest or full bundle)"
-    )
-    add("--baseline", metavar="CONDITION", help=about)
-    add("--no-plots", action="store_true", help="leave the figures out")
-    about = (
-        "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has them all)"
-    )
-    add("--runs-csv", action="store_true", help=about)
-    add_json_argument(parser)
+    about = "names or logs of runs to report on together"
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
+    main = Group("", [
+        options.CONFIG.but("profile file or bundled name", default=None),
+        flag("--baseline", "compare with this condition (default: C0, else the bare condition, else the smallest or"
+             " full bundle)", metavar="CONDITION"),
+        flag("--format", "html (default): one page; md: one Markdown file; latex: tables; may be given several times",
+             action="append", choices=("html", "md", "latex"), dest="formats"),
+        options.JSON,
+    ])  # fmt: skip
+    files = Group("the report", [
+        flag("--out", "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)", **DIR),
+        flag("--title", "title of the report"),
+        switch("--no-plots", "leave the figures out"),
+        flag("--embeddings", "embedding model for InfoNCE and semantic entropy (default: the bundled one if installed),"
+             " or off", metavar="MODEL"),
+        switch("--runs-csv", "write runs.csv whatever its size (default: up to 1,048,575 rows; runs.parquet always has"
+               " them all)"),
+    ])  # fmt: skip
+    options.add_flags(parser, main, files, options.PROFILE)
 
 
 def execute_report(args: argparse.Namespace) -> int:
@@ -52,15 +58,42 @@ def execute_report(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
     """
+    from pcsuite.commands.options import suite_from
+    from pcsuite.logging.segments import find_log
+
+    return write_report(
+        suite_from(args) if args.config else None,
+        [find_log(name, args.output_dir or "outputs") for name in args.runs],
+        config=args.config,
+        as_json=args.json,
+        out=args.out,
+        title=args.title,
+        plots=not args.no_plots,
+        formats=args.formats or ("html",),
+        embeddings=args.embeddings,
+        baseline=args.baseline,
+        runs_csv=args.runs_csv,
+    )
+
+
+def write_report(
+    suite: Suite | None,
+    logs: Sequence[Path] = (),
+    *,
+    config: str | None,
+    as_json: bool = False,
+    **settings: Any,
+) -> int:
+    """Report on some logs, by default on that of the suite's own run; print the answer and where the files are.
+
+    ``settings`` are those of :func:`pcsuite.api.runs.report`; ``config`` is how the user named the profile.
+    """
     from pcsuite._util.text import counted
     from pcsuite.api.runs import Run, report
-    from pcsuite.commands.options import output_console, print_json, suite_from
+    from pcsuite.commands.options import output_console, print_json
     from pcsuite.logging.log import RunPaths
-    from pcsuite.logging.segments import find_log
     from pcsuite.report.results import Result, print_result
 
-    suite = suite_from(args) if args.config else None
-    logs = [find_log(given, args.output_dir or "outputs") for given in args.runs]
     if suite is not None and not logs:
         run = suite.profile.run
         logs = [RunPaths.of(run.output_dir, run.name).log]
@@ -68,18 +101,9 @@ def execute_report(args: argparse.Namespace) -> int:
         hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
         raise ConfigError("nothing to report on", hint=hint)
     folder = logs[0].parent
-    files = report(
-        [Run(log, suite) for log in logs],
-        out=args.out,
-        title=args.title,
-        plots=not args.no_plots,
-        formats=args.format or ("html",),
-        embeddings=args.embeddings,
-        baseline=args.baseline,
-        runs_csv=args.runs_csv,
-    )
+    files = report([Run(log, suite) for log in logs], **settings)
     result = Result.read(files.result)
-    if args.json:
+    if as_json:
         groups = {"reports": files.reports, "tables": files.tables, "plots": files.plots}
         written = {name: [str(path) for path in paths] for name, paths in groups.items()}
         print_json(result.document(files={"runs": str(files.runs), "index": str(files.index), **written}))
@@ -98,7 +122,7 @@ def execute_report(args: argparse.Namespace) -> int:
         # What view lists: the runs of an output folder, and ablations below it.
         root = folder.parent.parent.parent if folder.parent.parent.name == "ablations" else folder.parent
         elsewhere = [] if root == Path("outputs") else ["--output-dir", str(root)]
-        with_items = ["--config", args.config] if args.config else []
+        with_items = ["--config", config] if config else []
         print(f"next: {shlex.join(['pcsuite', 'view', logs[0].stem, *elsewhere, *with_items])}")
     return 0
 
@@ -118,20 +142,22 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
     """
-    from pcsuite.commands.options import add_json_argument
+    from pcsuite.commands.options import JSON, OUTPUT_DIR, Group, add_flags, flag, switch
 
-    add = parser.add_argument
     about = "name or log of the run to compare with, or a baseline (.json)"
-    add("first", type=Path, metavar="RUN_A", help=about)
-    add("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
-    add("--output-dir", default="outputs", metavar="DIR", help="where runs are looked up by name")
-    add("--fail-on-regression", action="store_true", help="exit with status 1 where RUN_B is reliably worse")
-    about = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
-    add("--margin", type=float, default=0.0, help=about)
-    about = "how to print; github: a comment for a pull request, with the items that broke (default: text)"
-    add("--format", choices=("text", "md", "github", "json"), default="text", help=about)
-    add("--csv", **FILE, help="also write every compared cell to a CSV file")
-    add_json_argument(parser)
+    parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
+    parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
+    margin = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
+    shown = "how to print; github: a comment for a pull request, with the items that broke (default: text)"
+    flags = [
+        flag("--margin", margin, type=float, default=0.0),
+        switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse"),
+        flag("--format", shown, choices=("text", "md", "github", "json"), default="text"),
+        flag("--csv", "also write every compared cell to a CSV file", **FILE),
+        OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
+        JSON,
+    ]
+    add_flags(parser, Group("", flags))
 
 
 def execute_compare(args: argparse.Namespace) -> int:

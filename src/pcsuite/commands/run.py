@@ -13,8 +13,9 @@ import msgspec
 from pcsuite._util.text import limits_text, signed
 from pcsuite.api import runs
 from pcsuite.commands import FILE, options
+from pcsuite.commands.options import Group, flag, switch
 from pcsuite.config.load import Suite
-from pcsuite.engines.weights import catalogue_entry, is_pulled, pull_weights
+from pcsuite.engines.weights import pull_missing
 from pcsuite.errors import ConfigError, Exit, PcsuiteError
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.batch_files import export_requests, import_answers
@@ -23,11 +24,32 @@ from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary
 from pcsuite.runners.verifier_pass import verifier_pass
 
-Configure = Callable[[argparse.ArgumentParser], None]
-Execute = Callable[[argparse.Namespace], int]
-
 if TYPE_CHECKING:
     from pcsuite.report.results import Result
+
+RUN = (
+    options.SELECTION,
+    Group("the run", [
+        switch("--all", "also what the profile's integrations enable (promptbench, helm), then the report"),
+        options.OVERWRITE,
+        flag("--deviation",
+             "go on although what was registered has changed since the first row; the reason goes into the manifest",
+             metavar="REASON"),
+        options.JSON,
+    ]),
+    options.PROFILE,
+    options.STOPPING,
+    options.CALLS,
+    Group("batches", [
+        switch("--batch",
+             "send the calls through the provider's batch API; the same command goes on where it was interrupted"),
+        flag("--batch-export",
+             "write requests of missing rows as JSON lines (OpenAI's batch format, vLLM run-batch), call nothing",
+             **FILE),
+        flag("--batch-import", "make rows of the answers that an offline engine wrote for exported requests", **FILE),
+    ], one_of=True),
+    options.EXECUTOR,
+)  # fmt: skip
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
@@ -47,34 +69,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config quickstart --quiet --json | jq -r .result.sentence
       pcsuite run --config configs/profile_A.yaml --all          # then promptbench, helm where enabled, and report
     """
-    options.add_profile_arguments(parser)
-    about = "also what the profile's integrations enable (promptbench, helm), then the report"
-    parser.add_argument("--all", action="store_true", help=about)
-    add_run_arguments(parser)
-    options.add_json_argument(parser)
-
-
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of the commands that write rows: ``--overwrite``, those of calls, those of the executor."""
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="start anew; an earlier log, and what lies beside it, is set aside",
-    )
-    options.add_stopping_arguments(parser)
-    about = "go on although what was registered has changed since the first row; the reason is kept in the manifest"
-    parser.add_argument("--deviation", metavar="REASON", help=about)
-    batches = parser.add_mutually_exclusive_group()
-    about = (
-        "send the calls through the provider's batch API; the same command goes on where it was interrupted"
-    )
-    batches.add_argument("--batch", action="store_true", help=about)
-    about = "write the requests of missing rows as JSON lines (OpenAI's batch format, vLLM run-batch) and call nothing"
-    batches.add_argument("--batch-export", **FILE, help=about)
-    about = "make rows of the answers that an offline engine wrote for exported requests"
-    batches.add_argument("--batch-import", **FILE, help=about)
-    options.add_call_arguments(parser)
-    options.add_executor_arguments(parser)
+    options.add_flags(parser, *RUN)
 
 
 def execute_run(args: argparse.Namespace) -> int:
@@ -83,26 +78,31 @@ def execute_run(args: argparse.Namespace) -> int:
     Returns 4 where rows failed. Raises what ends a run early: ``BudgetExceededError`` and ``ErrorRateError`` are exit
     status 3.
     """
-    suite = options.suite_from(args, options.stopping_overrides(args))
-    executor = options.executor_from(args)
+    options.check_stopping(args)
+    suite, calls = options.suite_from(args), options.calls_from(args)
     if args.batch_export is not None or args.batch_import is not None:
         return _exchange_files(args, suite)
-    everything = getattr(args, "all", False)
-    if everything and args.json:
+    if args.all and args.json:
         raise ConfigError(
             "--all and --json do not go together", hint="pcsuite report --json has the report's answer"
         )
-    if everything:
-        _pull_weights(suite)
-    made = runs.run(
-        suite,
-        quiet=args.quiet,
-        use_cache=not args.no_cache,
-        executor=executor,
-        deviation=args.deviation,
-        batch=args.batch,
-    )
-    summary, run = made.summary, suite.profile.run
+    if args.all:
+        selected = {name: suite.models[name] for name in suite.profile.selection.models}
+        pull_missing(selected, lambda line: print(line, flush=True))
+    status = _run_and_print(args, suite, calls, deviation=args.deviation, batch=args.batch)
+    return max(status, _run_the_rest(args, suite, calls)) if args.all else status
+
+
+def _run_and_print(
+    args: argparse.Namespace,
+    suite: Suite,
+    calls: options.Calls,
+    *,
+    deviation: str | None = None,
+    batch: bool = False,
+) -> int:
+    summary = runs.run(suite, deviation=deviation, batch=batch, **calls).summary
+    run = suite.profile.run
     assert summary is not None, "a run that was made has a summary"
     from pcsuite.report.results import results_at_end
 
@@ -116,75 +116,38 @@ def execute_run(args: argparse.Namespace) -> int:
     if args.json:
         options.print_json(_document(summary, run.name, result))
         return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
-    status = print_summary(args, summary, run.name, result)
-    return max(status, _run_the_rest(args, suite)) if everything else status
+    return print_summary(args, summary, run.name, result)
 
 
-def _pull_weights(suite: Suite) -> None:
-    """Fetch the files of the embedded models among the selected, where they are not here yet."""
-    for name in suite.profile.selection.models:
-        spec = suite.models[name]
-        weights = spec.provider_options().get("weights")
-        if weights is None or spec.provider not in ("llamacpp", "hf"):
-            continue
-        entry = catalogue_entry(str(weights))
-        if not is_pulled(entry):
-            print(f"{name}: fetching {entry.file_name}", flush=True)
-            pull_weights(entry)
-
-
-def _run_the_rest(args: argparse.Namespace, suite: Suite) -> int:
+def _run_the_rest(args: argparse.Namespace, suite: Suite, calls: options.Calls) -> int:
     """What ``--all`` adds to a run: the enabled integrations, then the report; the worst exit status of them.
 
-    An integration that cannot run says why in a line, and the others go on: the run's rows are there to be reported.
+    The words of ``run`` are read again by the flags of each, so that what they share reaches all of them. An
+    integration that cannot run says why in a line, and the others go on: the run's rows are there to be reported.
     """
     from pcsuite.commands import integrations, report
-    from pcsuite.integrations.promptbench.block import attacked_conditions
+    from pcsuite.integrations.promptbench.block import attacked_parts
 
     enabled, selection = suite.profile.integrations, suite.profile.selection
-    shared = ["--config", str(args.config)]
-    for flag, value in (("--name", args.name), ("--output-dir", args.output_dir)):
-        shared += [flag, value] if value else []
-    for entry in args.model_option:
-        shared += ["--model-option", entry]
-    for entry in args.set:
-        shared += ["--set", entry]
-    narrowed = ["--models", ",".join(selection.models)]
-    narrowed += [] if args.limit is None else ["--limit", str(args.limit)]
-    quiet = ["--quiet"] if args.quiet else []
-    steps: list[tuple[str, Configure, Execute, list[str]]] = []
+    steps: dict[str, Callable[[], int]] = {}
+    chosen = vars(args) | {"models": list(selection.models)}
     if enabled.promptbench.enabled:
-        block = enabled.promptbench
-        tasks = [name for name in block.tasks or selection.tasks if name in selection.tasks]
-        conditions = [
-            name for name in attacked_conditions(suite) if not args.conditions or name in selection.conditions
-        ]
-        words = [*shared, *narrowed, *quiet, "--tasks", ",".join(tasks), "--conditions", ",".join(conditions)]
-        words += ["--no-cache"] if args.no_cache else []
-        words += ["--regimes", args.regimes] if args.regimes else []
-        for flag, value in (
-            ("--executor", args.executor),
-            ("--address", args.address),
-            ("--workers", args.workers),
-        ):
-            words += [flag, str(value)] if value is not None else []
+        tasks, conditions = attacked_parts(suite, only_selected=args.conditions is not None)
+        block = argparse.Namespace(**chosen | {"tasks": tasks, "conditions": conditions})
         if tasks and conditions:
-            steps.append(
-                ("promptbench", integrations.configure_promptbench, integrations.execute_promptbench, words)
-            )
+            steps["promptbench"] = lambda: integrations.perturb(block, calls)
         else:
             print("promptbench: none of its tasks and conditions is selected")
     if enabled.helm.enabled:
-        words = [*shared, *narrowed, *quiet]
-        steps.append(("helm", integrations.configure_helm, integrations.execute_helm, words))
-    steps.append(("report", report.configure_report, report.execute_report, shared))
+        steps["helm"] = lambda: integrations.run_scenarios(argparse.Namespace(**chosen))
+    steps["report"] = lambda: report.write_report(
+        options.suite_from(args, [options.PROFILE]), config=args.config
+    )
     worst = int(Exit.DONE)
-    for name, configure, execute, words in steps:
+    for name, step in steps.items():
         print(f"\n{name}", flush=True)
-        parser = argparse.ArgumentParser(prog=f"pcsuite {name}")
-        configure(parser)
         try:
-            worst = max(worst, execute(parser.parse_args(words)))
+            worst = max(worst, step())
         except PcsuiteError as error:
             if name == "report":
                 raise
@@ -202,7 +165,7 @@ def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
         made = import_answers(plan, args.batch_import, quiet=args.quiet)
     tally = made.tally
     status = Exit.FAILED_ROWS if tally.failed else Exit.DONE
-    if getattr(args, "json", False):
+    if args.json:
         options.print_json(
             {
                 "run": suite.profile.run.name,
@@ -300,28 +263,39 @@ def print_summary(
     return Exit.FAILED_ROWS if tally.failed else Exit.DONE
 
 
+RUN_TASK = (
+    Group("", [
+        options.one("task", "the task, where it does not stand first", options.KEYS["tasks"]),
+        *(entry for entry in options.SELECTION.flags if entry is not options.TASKS),
+        options.OVERWRITE,
+        options.JSON,
+    ]),
+    options.PROFILE,
+    options.CALLS,
+)  # fmt: skip
+
+
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``pcsuite run-task``, which is ``run`` with the task as an argument.
+    """Arguments of ``pcsuite run-task``: ``run`` with the task as an argument, and the flags of every day.
+
+    What else run takes (early stops, batches, a cluster), it takes for one task too: pcsuite run --tasks TASK …
 
     examples:
       pcsuite run-task gsm8k --config quickstart --limit 5 --conditions C0,C4
       pcsuite run-task --config configs/profile_A.yaml --task gsm8k --model medium_local
     """
     parser.add_argument("tasks", nargs="?", metavar="TASK", help="task id")
-    options.add_one(parser, "task", "the task, where it does not stand first")
-    options.add_profile_arguments(parser, tasks=False)
-    add_run_arguments(parser)
-    options.add_json_argument(parser)
+    options.add_flags(parser, *RUN_TASK)
 
 
 def execute_run_task(args: argparse.Namespace) -> int:
     """Run one task of the profile; a ``ConfigError`` where none is named, or two are."""
-    given = [name for name in (args.tasks, args.task) if name]
-    if len(set(given)) != 1:
-        problem = "name one task" if not given else f"'{given[0]}' and --task {given[1]} are two tasks"
+    names = [name for name in (args.tasks, args.task) if name]
+    if len(set(names)) != 1:
+        problem = "name one task" if not names else f"'{names[0]}' and --task {names[1]} are two tasks"
         raise ConfigError(f"run-task: {problem}", hint="pcsuite run-task --task gsm8k --config quickstart")
-    args.tasks = given[0]
-    return execute_run(args)
+    args.task = names[0]
+    return _run_and_print(args, options.suite_from(args), options.calls_from(args))
 
 
 def configure_rescore(parser: argparse.ArgumentParser) -> None:
@@ -333,8 +307,8 @@ def configure_rescore(parser: argparse.ArgumentParser) -> None:
       pcsuite rescore --config quickstart
       pcsuite rescore --config quickstart --dry-run
     """
-    options.add_profile_arguments(parser, selection=False)
-    parser.add_argument("--dry-run", action="store_true", help="count what would change, write nothing")
+    dry_run = switch("--dry-run", "count what would change, write nothing")
+    options.add_flags(parser, Group("", [options.CONFIG, dry_run]), options.PROFILE)
 
 
 def execute_rescore(args: argparse.Namespace) -> int:
@@ -361,8 +335,8 @@ def configure_verifier_pass(parser: argparse.ArgumentParser) -> None:
       pcsuite verifier-pass --config quickstart
       pcsuite verifier-pass --config configs/profile_A.yaml --tasks truthfulqa_gen --conditions C0,C2
     """
-    options.add_profile_arguments(parser)
-    options.add_call_arguments(parser)
+    selection = [entry for entry in options.SELECTION.flags if entry is not options.REGIMES]
+    options.add_flags(parser, Group("", selection), options.PROFILE, options.CALLS)
 
 
 def execute_verifier_pass(args: argparse.Namespace) -> int:
@@ -370,7 +344,7 @@ def execute_verifier_pass(args: argparse.Namespace) -> int:
 
     Returns 4 where calls failed; the same command asks them again.
     """
-    summary = verifier_pass(options.suite_from(args), quiet=args.quiet, use_cache=not args.no_cache)
+    summary = verifier_pass(options.suite_from(args), quiet=args.quiet, use_cache=args.use_cache)
     words = [f"{summary.asked} verdicts in {summary.seconds:.1f} s", f"{summary.tokens:,} tokens"]
     if summary.done_before:
         words.append(f"{summary.done_before} were given before")

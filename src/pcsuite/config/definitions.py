@@ -527,18 +527,6 @@ class MetricSpec(Definition):
         low, high = self.range
         return (-math.inf if low is None else low, math.inf if high is None else high)
 
-    @property
-    def difference_bounds(self) -> tuple[float, float] | None:
-        """What the difference of two values can be; ``None`` where no range is declared.
-
-        >>> MetricSpec(range=(1, 5)).difference_bounds
-        (-4.0, 4.0)
-        """
-        if self.bounds is None:
-            return None
-        width = self.bounds[1] - self.bounds[0]
-        return (-width, width)
-
 
 class _DefinitionsFile(Definition):
     version: str = "1.0"

@@ -366,6 +366,11 @@ class PreregistrationSection(Definition):
     stopping: StoppingSection = StoppingSection()
     """When the run ends."""
 
+    @property
+    def stops_early(self) -> bool:
+        """Whether the run may end before all items were asked."""
+        return self.stopping.rule != "all_items"
+
     @model_validator(mode="after")
     def _rule_has_its_margin(self) -> PreregistrationSection:
         if self.stopping.rule == "no_worse" and self.margin is None:

@@ -1,6 +1,6 @@
 """Second spellings: names that people bring along from the written specification, read as the suite's own.
 
-They are applied where a file, a flag or an older log is read and nowhere else, so that everything after that, the log
+They are applied where a file or a flag is read and nowhere else, so that everything after that, the log
 and the tables included, knows one form. ``docs/reference/specification.md`` lists them.
 """
 
@@ -10,11 +10,27 @@ from collections.abc import Mapping
 from typing import Any
 
 LONG_REGIME_IDS: Mapping[str, str] = {"d0_greedy": "D0", "d1_sampled": "D1"}
-"""Second names of the two regimes: keys of ``repro.seeds``, ids in logs of earlier versions, and part of rows' ids."""
+"""Second names of the two regimes: keys of ``repro.seeds``, and part of rows' ids."""
+
+PROFILE_WORDS: Mapping[str, str] = {
+    "name": "run.name",
+    "output_dir": "run.output_dir",
+    "cache_dir": "run.cache_dir",
+    "overwrite": "run.overwrite",
+    "tasks": "selection.tasks",
+    "models": "selection.models",
+    "conditions": "selection.conditions",
+    "regimes": "selection.decoding_regimes",
+    "limit": "limits.max_items_per_task",
+    "until": "preregistration.stopping.rule",
+    "margin": "preregistration.margin",
+    "batch": "preregistration.stopping.batch",
+}
+"""Words for keys of the profile: what ``pcs.run`` takes, and the flags of ``pcsuite run`` that replace them."""
 
 
 def regime_id(name: Any) -> Any:
-    """The id of a decoding regime that a file, a flag or an older log names; what is no such name stays as it is.
+    """The id of a decoding regime that a file or a flag names; what is no such name stays as it is.
 
     >>> regime_id("d0_greedy"), regime_id("D1"), regime_id("warm")
     ('D0', 'D1', 'warm')
@@ -23,7 +39,7 @@ def regime_id(name: Any) -> Any:
 
 
 def hashed_regime_id(regime: str) -> str:
-    """The name by which a regime enters hashes: rows' ids were made of the long names, and an old log goes on.
+    """The name by which a regime enters hashes: rows' ids are made of the long names, so that a log goes on.
 
     >>> hashed_regime_id("D0"), hashed_regime_id("warm")
     ('d0_greedy', 'warm')

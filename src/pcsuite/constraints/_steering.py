@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from pcsuite.constraints.base import ConstraintBackend
-from pcsuite.constraints.grammar import llguidance_grammar
 from pcsuite.engines.adapters._hf_decoding import can_share_cache, prefill
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
@@ -26,6 +24,8 @@ from pcsuite.engines.adapters.base import (
     token_usage,
 )
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.engines.constrained import ConstraintBackend
+from pcsuite.engines.grammar import llguidance_grammar
 from pcsuite.errors import ConstraintUnavailableError, require
 
 
@@ -47,13 +47,25 @@ class LocalHfBackend(ConstraintBackend):
         """
         return issubclass(provider, LocalHfAdapter)
 
-    def grammar(self, constraint: Constraint) -> str:
-        """The constraint as a grammar of llguidance; what no grammar can say is refused in this backend's name."""
+    def grammar(self, constraint: Constraint, adapter: LocalHfAdapter) -> str:
+        """The constraint as a grammar that llguidance enforces in full on the model; checked once per model.
+
+        What no grammar can say or llguidance cannot enforce is a ``ConstraintUnavailableError`` in this backend's name,
+        whose reason names the keyword.
+        """
         try:
-            return llguidance_grammar(constraint)
+            grammar = llguidance_grammar(constraint)
         except ConstraintUnavailableError as error:
             refusal = f"constraint backend '{self.name}': {error.message}"
             raise ConstraintUnavailableError(refusal, hint=error.hint) from error
+        checked: set[str] = adapter.backend_state.setdefault("compilable", set())
+        if grammar not in checked:
+            from llguidance import LLMatcher
+
+            if problem := LLMatcher.validate_grammar(grammar, llguidance_tokenizer(adapter)):
+                raise cannot_enforce(self.name, f"this {constraint.kind}", problem)
+            checked.add(grammar)
+        return grammar
 
     def steered(self, adapter: ModelAdapter) -> LocalHfAdapter:
         """The adapter as one whose model can be steered, once the backend's library is there.
@@ -88,22 +100,6 @@ def llguidance_tokenizer(adapter: LocalHfAdapter) -> Any:
 
         adapter.backend_state["llguidance"] = llguidance.hf.from_tokenizer(adapter.loaded.tokenizer)
     return adapter.backend_state["llguidance"]
-
-
-def refuse_uncompilable(grammar: str, adapter: LocalHfAdapter, constraint: Constraint, backend: str) -> None:
-    """Raise a ``ConstraintUnavailableError`` for a grammar that llguidance cannot enforce in full.
-
-    The reason names the keyword. Each grammar is checked once per model.
-    """
-    checked: set[str] = adapter.backend_state.setdefault("compilable", set())
-    if grammar in checked:
-        return
-    from llguidance import LLMatcher
-
-    problem = LLMatcher.validate_grammar(grammar, llguidance_tokenizer(adapter))
-    if problem:
-        raise cannot_enforce(backend, f"this {constraint.kind}", problem)
-    checked.add(grammar)
 
 
 def end_preferred_from(constraint: Constraint | None, decoding: Decoding) -> int:

@@ -11,18 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pcsuite.constraints._steering import (
-    LocalHfBackend,
-    SteeredAnswer,
-    TokenLimitReached,
-    refuse_uncompilable,
-)
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.constraints._steering import LocalHfBackend, SteeredAnswer, TokenLimitReached
+from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import EngineError
 
@@ -43,8 +33,7 @@ class GuidanceBackend(LocalHfBackend):
         llguidance cannot enforce is a ``ConstraintUnavailableError``, any failure of guidance an ``EngineError``.
         """
         model = self.steered(adapter)
-        grammar = self.grammar(constraint)
-        refuse_uncompilable(grammar, model, constraint, self.name)
+        grammar = self.grammar(constraint, model)
         return model.run_alone(lambda: self._decode(SteeredAnswer(model, request), grammar)).result()
 
     def _decode(self, answer: SteeredAnswer, grammar: str) -> Generation:

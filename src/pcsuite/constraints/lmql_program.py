@@ -26,11 +26,10 @@ from pcsuite.constraints._steering import (
     TokenLimitReached,
     cannot_enforce,
     llguidance_tokenizer,
-    refuse_uncompilable,
 )
-from pcsuite.constraints.grammar import llguidance_grammar
 from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
+from pcsuite.engines.grammar import llguidance_grammar
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 AHEAD = 8
@@ -53,10 +52,7 @@ class LmqlBackend(LocalHfBackend):
         a ``ConstraintUnavailableError``, any failure of LMQL an ``EngineError``.
         """
         model = self.steered(adapter)
-        grammar = None
-        if not constraint.program:
-            grammar = self.grammar(constraint)
-            refuse_uncompilable(grammar, model, constraint, self.name)
+        grammar = None if constraint.program else self.grammar(constraint, model)
         code = constraint.program or '"[ANSWER]" where CONFORMS(ANSWER)'
         return model.run_alone(lambda: self._run(SteeredAnswer(model, request), code, grammar)).result()
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Generation, ModelAdapter, Request
+from pcsuite.engines.constrained import ConstraintBackend
 
 
 class NativeBackend(ConstraintBackend):

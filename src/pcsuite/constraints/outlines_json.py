@@ -13,14 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pcsuite.constraints._steering import LocalHfBackend, end_preferred_from, refuse_uncompilable
+from pcsuite.constraints._steering import LocalHfBackend, end_preferred_from
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
-from pcsuite.engines.adapters.base import (
-    Constraint,
-    Generation,
-    ModelAdapter,
-    Request,
-)
+from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter, Request
 from pcsuite.engines.adapters.local_hf import LocalHfAdapter
 from pcsuite.errors import EngineError
 
@@ -57,9 +52,7 @@ class OutlinesBackend(LocalHfBackend):
         from llguidance import LLMatcher
 
         engine = _engine(model)
-        grammar = self.grammar(constraint)
-        refuse_uncompilable(grammar, model, constraint, self.name)
-        processor = engine.get_cfg_logits_processor(grammar)
+        processor = engine.get_cfg_logits_processor(self.grammar(constraint, model))
         # The matcher that the processor would make: our decoding takes its bits and masks all rows at once.
         matcher = LLMatcher(processor.llg_tokenizer, processor.grammar)
         end_from = end_preferred_from(constraint, request.decoding)

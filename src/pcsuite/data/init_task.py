@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from pcsuite._util.files import unreadable_text
-from pcsuite._util.text import counted, read_json, shorten, table_delimiter
+from pcsuite._util.text import counted, plain_number, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off, text_key
@@ -239,17 +238,19 @@ def init_task(request: TaskRequest) -> InitResult:
     return InitResult(task_file, profile_file, schema_file, written)
 
 
-def read_table_task(request: TaskRequest, *, least: int = MIN_ROWS) -> TableTask:
+def read_table_task(
+    request: TaskRequest, *, least: int = MIN_ROWS, rows: Sequence[Row] | None = None
+) -> TableTask:
     """Read a table as the request says, every row checked; nothing is written.
 
-    Raises :class:`DataError`, with the place in the table, on anything that cannot be used, and where there are fewer
-    than ``least`` rows.
+    ``rows`` are those of the table where it was read already. Raises :class:`DataError`, with the place in the table,
+    on anything that cannot be used, and where there are fewer than ``least`` rows.
     """
     kind = request.kind or ""
     if kind not in RECIPES:
         raise DataError(f"unknown kind of task '{kind}'", hint=did_you_mean(kind, RECIPES))
     recipe = RECIPES[kind]
-    items = _read_items(recipe, request, least)
+    items = _read_items(recipe, request, read_table(request.data) if rows is None else rows, least)
     words = with_answer_form(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
     return TableTask(items, words, schema)
@@ -340,7 +341,7 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
         return "classification"
     given = [row.values.get(columns.answer or "", "") for row in rows]
     values = [str(value).strip() for value in given]
-    if all(_is_number(value) for value in values):
+    if all(plain_number(value) is not None for value in values):
         return "number"
     if all(isinstance(value, dict) or str(value).startswith("{") for value in given):
         return "extraction"
@@ -348,16 +349,8 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
     return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text.replace(",", "").removeprefix("$")))
-    except ValueError:
-        return False
-
-
-def _read_items(recipe: Recipe, request: TaskRequest, least: int) -> list[Item]:
+def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least: int) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
-    rows = read_table(request.data)
     wanted: dict[str, tuple[str | None, ...]] = {
         "--input": request.inputs,
         "--choices": request.choices,

@@ -31,12 +31,20 @@ class Item:
     """Where relative file names in ``truth`` start; no part of the item's content, so moving it changes nothing."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Further texts of the item by name, for prompts that put them in different places."""
+    cluster: str = field(default="", compare=False)
+    """Items of one cluster are related and are no independent evidence: a customer, a document, one text asked twice.
+
+    Where none is given it is that of the whole input (:func:`input_cluster`). No part of the item's content: rows keep
+    their ids when items are clustered otherwise.
+    """
     unanswerable: bool = field(init=False, compare=False, repr=False)
     """Whether the truth says that abstaining is the right answer."""
 
     def __post_init__(self) -> None:
-        said = isinstance(self.truth, dict) and self.truth.get("unanswerable", False)
-        object.__setattr__(self, "unanswerable", bool(said))
+        abstain = isinstance(self.truth, dict) and self.truth.get("unanswerable", False)
+        object.__setattr__(self, "unanswerable", bool(abstain))
+        if not self.cluster:
+            object.__setattr__(self, "cluster", input_cluster(self.input_text, self.columns))
 
     def file(self, name: str) -> Path:
         """A file the truth names: relative names start from :attr:`folder`, else from the working directory.
@@ -48,7 +56,11 @@ class Item:
     def line(self) -> dict[str, Any]:
         """The item as a line of an items file holds it."""
         line = {"item_id": self.item_id, "input_text": self.input_text, "truth": self.truth}
-        return line | {"columns": dict(self.columns)} if self.columns else line
+        if self.columns:
+            line["columns"] = dict(self.columns)
+        if self.cluster != input_cluster(self.input_text, self.columns):
+            line["cluster"] = self.cluster
+        return line
 
     def content(self) -> list[Any]:
         """All that a prompt or a score can depend on, for hashing.
@@ -56,6 +68,19 @@ class Item:
         The id and the folder are left out: the same item under another id has the same content.
         """
         return [self.input_text, self.truth, *([dict(self.columns)] if self.columns else [])]
+
+
+def input_cluster(text: str, columns: Mapping[str, str]) -> str:
+    """The cluster of an item by its input alone: 16 hexadecimal digits, the same for inputs that read the same.
+
+    White space and case are folded, over the text and every column.
+
+    >>> input_cluster("Where is  Oslo?", {}) == input_cluster("where is oslo? ", {})
+    True
+    """
+    parts = [text, *(part for name in sorted(columns) for part in (name, str(columns[name])))]
+    folded = "\x1f".join(" ".join(part.split()).casefold() for part in parts)
+    return hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Row(NamedTuple):
@@ -290,7 +315,10 @@ def read_items(path: Path, root: Path | None = None, fields: ItemFields = ITEM_L
         seen[item_id] = row.where.removeprefix(f"{path} ")
         columns = row.row("columns").values if "columns" in row.values else {}
         text, truth = normalise_truth(row.text("input_text"), row.row("truth").values, row.where)
-        items.append(Item(item_id, text, truth, root, columns))
+        cluster = row.values.get("cluster", "")
+        if not isinstance(cluster, (str, int, float)):
+            raise row.error(f"'cluster' should be a string or a number, found {type(cluster).__name__}")
+        items.append(Item(item_id, text, truth, root, columns, str(cluster)))
     if not items:
         raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
     return items

@@ -6,16 +6,17 @@ The words themselves are in ``task_recipes.yaml``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import yaml
 
+from pcsuite._util.text import plain_number
 from pcsuite.config.definitions import AnswerForm
 from pcsuite.data.items import Item, Row
 from pcsuite.errors import DataError, did_you_mean
@@ -25,6 +26,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MAX_INFERRED_LABELS = 50
 
 Schema = dict[str, Any]
+_QUANTITY = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+"""A number as a record's cell writes it: "007" and "1e5" are codes rather than quantities."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,21 +194,10 @@ def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
 
 def _read_number(row: Row, columns: Columns) -> RowContent:
     name = _answer(columns)
-    plain = cell_text(row, name).replace(",", "").removeprefix("$")
-    try:
-        number = Decimal(plain)
-    except InvalidOperation:
-        number = Decimal("nan")
-    if not _is_plain(number):
+    answer = plain_number(cell_text(row, name))
+    if answer is None:
         raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
-    text = f"{number:f}"
-    answer = text.rstrip("0").rstrip(".") if "." in text else text
     return RowContent(_input_text(row, columns), {"answer": answer})
-
-
-def _is_plain(number: Decimal) -> bool:
-    """Whether a number can be written out: an exponent of millions would take as many digits."""
-    return number.is_finite() and abs(number.adjusted()) <= 30
 
 
 def _read_choice(row: Row, columns: Columns) -> RowContent:
@@ -256,12 +248,7 @@ def _field_value(value: Any) -> Any:
     text = value.strip()
     if not text:
         return None
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return text
-    # "007" and "1e5" are codes rather than quantities
-    if not _is_plain(number) or f"{number:f}" != text:
+    if not _QUANTITY.fullmatch(text) or plain_number(text) is None:
         return text
     return int(text) if "." not in text else float(text)
 

@@ -49,7 +49,7 @@ class RetriesExhaustedError(EngineError):
     """A call that failed for good, with the number of attempts it took."""
 
     def __init__(self, cause: EngineError, attempts: int) -> None:
-        super().__init__(cause.message, hint=cause.hint, status=cause.status)
+        super().__init__(cause.message, hint=cause.hint, status=cause.status, outcome=cause.outcome)
         self.attempts = attempts
         self.lost = is_overload(cause)
         """Whether the server failed it, whatever was asked: overload, a time-out, a lost connection."""

@@ -29,7 +29,6 @@ from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
 from pcsuite.config.yaml_source import keyed_problems
-from pcsuite.constraints import backend_for, generate_constrained
 from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters.base import (
     Constraint,
@@ -40,6 +39,7 @@ from pcsuite.engines.adapters.base import (
 )
 from pcsuite.engines.batches import BatchClient, service_of
 from pcsuite.engines.canary import canary_request, is_enforced
+from pcsuite.engines.constrained import backend_for, generate_constrained
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
     TRIED_AGAIN,

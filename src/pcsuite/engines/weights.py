@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.http import download
 from pcsuite._util.processes import PACKAGES, child_environment
 from pcsuite._util.secrets import public_url
+from pcsuite.config.definitions import ModelSpec
 from pcsuite.errors import ConfigError, EngineError, did_you_mean
 
 ByteProgress = Callable[[int, int], None]
@@ -200,6 +201,29 @@ def missing_weights(entry: WeightsEntry) -> EngineError:
     return EngineError(
         f"model file {entry.file_name} is not on this computer", hint=f"pcsuite models pull {entry.id}"
     )
+
+
+def weights_of(spec: ModelSpec) -> WeightsEntry | None:
+    """The catalogue's file that an embedded model runs on; ``None`` for other models, and for files by path.
+
+    Raises ``ConfigError`` for a file that the catalogue does not have.
+    """
+    weights = spec.provider_options().get("weights")
+    if spec.provider not in ("llamacpp", "hf") or weights is None:
+        return None
+    return catalogue_entry(str(weights))
+
+
+def pull_missing(models: Mapping[str, ModelSpec], report: Callable[[str], object]) -> None:
+    """Fetch the files of the embedded models among some, where they are not here yet.
+
+    ``report`` gets a line for each file. Raises what :func:`pull_weights` raises.
+    """
+    for name, spec in models.items():
+        entry = weights_of(spec)
+        if entry is not None and not is_pulled(entry):
+            report(f"{name}: fetching {entry.file_name}")
+            pull_weights(entry)
 
 
 def pull_weights(

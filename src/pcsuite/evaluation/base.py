@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar, Literal
 
@@ -25,10 +25,13 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 JsonMode = Literal["strict", "embedded", "none", "not_json"]
+Reading = Literal["read", "lenient", "ambiguous", "none"]
+"""How surely an answer was read: by the task's rules, by lenient ones alone, in two ways at once, or not at all."""
 Pooling = Literal["mean", "micro_f1"]
 MetricValue = float | int | bool | str | None
 
-_LENIENT = "lenient: "
+LENIENT = "lenient: "
+"""What a note on a lenient reading begins with."""
 _SET_ASIDE = "reasoning block of "
 _NOT_HELD = "does not hold: "
 
@@ -38,7 +41,8 @@ class Parsed(msgspec.Struct):
 
     ``json_mode`` says how: the whole text was JSON (``strict``), an object was found in it (``embedded``),
     none was found (``none``), or the task does not answer in JSON (``not_json``).
-    ``answer`` is the canonical answer used for voting and entropy, ``None`` where there is none.
+    ``answer`` is the canonical answer used for voting and entropy, ``None`` where there is none. ``reading`` is one of
+    :data:`Reading`; a scorer that does not set it leaves it to :meth:`settle_reading`.
     """
 
     json_valid: bool | None = None
@@ -47,10 +51,17 @@ class Parsed(msgspec.Struct):
     answer: str | None = None
     fields: dict[str, Any] = msgspec.field(default_factory=dict)
     parse_errors: list[str] = msgspec.field(default_factory=list)
+    reading: str = ""
+
+    def settle_reading(self) -> None:
+        """Conclude the reading from the rest, where it is not set: rows of earlier versions have none."""
+        if not self.reading:
+            lenient = any(note.startswith(LENIENT) for note in self.parse_errors)
+            self.reading = "read" if self.answer is not None else "lenient" if lenient else "none"
 
     def note_lenient(self, what: str, rule: str) -> None:
         """Note among the parse errors what a lenient reading took from the answer, and by which rule."""
-        self.parse_errors.append(f"{_LENIENT}{what} by {rule}")
+        self.parse_errors.append(f"{LENIENT}{what} by {rule}")
 
     def note_failed(self, assertion: object) -> None:
         """Note among the parse errors an assertion that does not hold for the answer."""
@@ -65,7 +76,7 @@ class Parsed(msgspec.Struct):
         >>> Parsed(parse_errors=["no JSON object", "lenient: 'Sports' by answer in a sentence"]).problems()
         ['no JSON object']
         """
-        notes = (_LENIENT, _SET_ASIDE, _NOT_HELD)
+        notes = (LENIENT, _SET_ASIDE, _NOT_HELD)
         return [error for error in dict.fromkeys(self.parse_errors) if not error.startswith(notes)]
 
 
@@ -73,11 +84,20 @@ class Parsed(msgspec.Struct):
 class Evaluation:
     """A scored answer. ``metrics`` always has ``task_score`` (0..1, 0 for a missing answer).
 
-    A scorer without ``lenient_score`` is as lenient as it is strict (:func:`score_answer`).
+    A scorer without ``lenient_score`` is as lenient as it is strict (:func:`score_answer`). ``scores`` are further
+    scores by name, each with its reason; their values stand among the metrics too.
     """
 
     parsed: Parsed
     metrics: dict[str, MetricValue]
+    scores: dict[str, NamedScore] = field(default_factory=dict)
+
+
+class NamedScore(msgspec.Struct, frozen=True):
+    """One of several scores that a scorer gives an answer, 0 to 1, and why."""
+
+    value: float
+    reason: str = ""
 
 
 class JudgeCall(msgspec.Struct, frozen=True):
@@ -221,6 +241,7 @@ def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation
     """
     evaluation = evaluator.evaluate(item, answer)
     parsed, metrics = evaluation.parsed, evaluation.metrics
+    parsed.settle_reading()
     if "task_score" in metrics:
         metrics.setdefault("lenient_score", metrics["task_score"])
     # A text with fewer brackets cannot be nested so deep; what is read by parse_object never is.

@@ -41,6 +41,7 @@ from pcsuite.evaluation.base import (
     Evaluation,
     Evaluator,
     MetricValue,
+    NamedScore,
     Parsed,
     clean_text,
     conclude,
@@ -240,17 +241,22 @@ class OwnScorer(Evaluator):
                 f"{self.scorer.name}{at} fails on item '{item.item_id}': {describe(error)}",
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
-        score, metrics, said = self._read(returned, item)
+        score, metrics, scores, said = self._read(returned, item)
         canonical = said if said is not None else fold(text)[:_LONGEST_CANONICAL]
         parsed = parse_object(text, self.schema) if self.schema is not None else Parsed()
         parsed.answer = canonical or None
-        return conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
+        evaluation = conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
+        evaluation.scores = scores
+        return evaluation
 
-    def _read(self, returned: Any, item: Item) -> tuple[float, dict[str, MetricValue], str | None]:
-        """Score, further metrics and canonical answer of what the function returned."""
+    def _read(
+        self, returned: Any, item: Item
+    ) -> tuple[float, dict[str, MetricValue], dict[str, NamedScore], str | None]:
+        """Score, further metrics, named scores and canonical answer of what the function returned."""
         where = f"{self.scorer.name} on item '{item.item_id}'"
+        scores: dict[str, NamedScore] = {}
         if not isinstance(returned, Mapping):
-            return self._score(returned, where), {}, None
+            return self._score(returned, where), {}, scores, None
         key = next((name for name in SCORE_NAMES if name in returned), None)
         if key is None:
             raise ConfigError(
@@ -265,10 +271,27 @@ class OwnScorer(Evaluator):
             if name == "answer":
                 said = None if value is None else str(value)
                 continue
-            if not isinstance(name, str) or not _METRIC_NAME.fullmatch(name) or name in _RESERVED:
-                raise ConfigError(f"{where} returned a metric called {name!r}", hint="choose another name")
-            metrics[name] = self._metric(value, name, where)
-        return self._score(returned[key], where), metrics, said
+            if name == "scores" and isinstance(value, Mapping):
+                scores = {part: self._named(entry, f"{where}, '{part}',") for part, entry in value.items()}
+                continue
+            metrics[self._metric_name(name, where)] = self._metric(value, name, where)
+        for name, entry in scores.items():
+            if name in metrics or name in SCORE_NAMES:
+                raise ConfigError(f"{where} returned two scores called '{name}'", hint="choose another name")
+            metrics[self._metric_name(name, where)] = entry.value
+        return self._score(returned[key], where), metrics, scores, said
+
+    @staticmethod
+    def _metric_name(name: Any, where: str) -> str:
+        if not isinstance(name, str) or not _METRIC_NAME.fullmatch(name) or name in _RESERVED:
+            raise ConfigError(f"{where} returned a metric called {name!r}", hint="choose another name")
+        return name
+
+    def _named(self, entry: Any, where: str) -> NamedScore:
+        """A named score: a number, or a mapping with ``score`` and ``reason``."""
+        if not isinstance(entry, Mapping):
+            return NamedScore(self._score(entry, where))
+        return NamedScore(self._score(entry.get("score"), where), str(entry.get("reason") or ""))
 
     def _score(self, value: Any, where: str) -> float:
         value = _plain(value)

@@ -15,6 +15,7 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite.data.items import input_cluster
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.evaluation.base import Parsed
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
@@ -119,6 +120,7 @@ class ImportedEvaluation:
             if measure in sample.unmapped:
                 notes.append(f"the value '{sample.unmapped[measure]}' is no number; the tool counts it as 0")
             parsed = Parsed(answer=sample.answer, parse_errors=notes)
+            parsed.settle_reading()
         generation = None
         if sample.text is not None or sample.error is None:
             generation = log_row.GenerationRecord(
@@ -135,7 +137,7 @@ class ImportedEvaluation:
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
-            task=log_row.TaskRef(header.task, header.split, item),
+            task=log_row.TaskRef(header.task, header.split, item, input_cluster(sample.content, {})),
             model=log_row.ModelRef(
                 header.model, self.options.family, self.options.size, f"{log_row.IMPORTED}{self.format}"
             ),
@@ -157,6 +159,7 @@ class ImportedEvaluation:
             metrics=metrics,
             errors=errors,
             engine={"tool": header.tool, "tool_version": header.tool_version, "source": header.source},
+            outcome="failed" if sample.error is not None else log_row.outcome_of(sample.finish_reason),
         )
 
 

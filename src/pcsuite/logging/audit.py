@@ -23,8 +23,9 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import LogError
 from pcsuite.logging import segments
 from pcsuite.logging.log import PromptStore, RunPaths, read_prompts
-from pcsuite.logging.manifest import manifest_path, read_manifest
+from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import IMPORTED, RunRow, decode_row, line_is_sound
+from pcsuite.logging.segments import Beside
 
 MAX_NAMED = 20
 """Places that are named of each kind; all are counted."""
@@ -154,8 +155,8 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
         for old, kept in zip(astuple(paths), astuple(aside), strict=True):
             if old.exists():
                 _link_or_copy(old, kept)
-        if manifest_path(paths.log).exists():
-            _link_or_copy(manifest_path(paths.log), manifest_path(aside.log))
+        if Beside.MANIFEST.of(paths.log).exists():
+            _link_or_copy(Beside.MANIFEST.of(paths.log), Beside.MANIFEST.of(aside.log))
         # Prompts first: a log whose prompts are not there yet would look damaged.
         fresh.prompts.replace(paths.prompts)
         fresh.log.replace(paths.log)

@@ -70,21 +70,6 @@ class JudgeSample(msgspec.Struct):
     units: list[LabelUnit] = []
 
 
-def sample_path(log: Path) -> Path:
-    """``<run>.judge_sample.json`` beside the log."""
-    return Beside.JUDGE_SAMPLE.of(log)
-
-
-def labels_path(log: Path) -> Path:
-    """``<run>.labels.ndjson`` beside the log."""
-    return Beside.LABELS.of(log)
-
-
-def check_path(log: Path) -> Path:
-    """``<run>.judge_check.json`` beside the log: what ``pcsuite judge check`` found."""
-    return Beside.JUDGE_CHECK.of(log)
-
-
 def unit_id(task: str, item: str, answer: str, other: str = "") -> str:
     """The name of what is labelled: a hash of the very texts (24 hexadecimal digits).
 
@@ -95,7 +80,7 @@ def unit_id(task: str, item: str, answer: str, other: str = "") -> str:
 
 def write_sample(log: Path, sample: JudgeSample) -> Path:
     """Write the sample of a log, whole or not at all; raises :class:`LogError` where it cannot be written."""
-    path = sample_path(log)
+    path = Beside.JUDGE_SAMPLE.of(log)
     with write_errors(LogError, path):
         replace_atomically(path, msgspec.json.format(msgspec.json.encode(sample), indent=1) + b"\n")
     return path
@@ -106,7 +91,7 @@ def read_sample(log: Path) -> JudgeSample | None:
 
     ``pcsuite judge sample`` draws one; a sample stays the same however the run goes on.
     """
-    path = sample_path(log)
+    path = Beside.JUDGE_SAMPLE.of(log)
     try:
         return msgspec.json.decode(path.read_bytes(), type=JudgeSample)
     except FileNotFoundError:
@@ -129,7 +114,7 @@ class Labels:
     """The labels of one run."""
 
     def __init__(self, log: Path) -> None:
-        self.path = labels_path(log)
+        self.path = Beside.LABELS.of(log)
         self._notes: NoteFile[str, GoldLabel] = NoteFile(self.path, GoldLabel)
 
     def read(self) -> dict[str, GoldLabel]:

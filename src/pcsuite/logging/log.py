@@ -9,7 +9,7 @@ import re
 import time
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
@@ -25,7 +25,7 @@ from pcsuite._util.files import next_free
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import LogError
 from pcsuite.logging import segments
-from pcsuite.logging.row import RunRow, decode_row, encode_row
+from pcsuite.logging.row import RunRow, UsageRecord, decode_row, encode_row
 
 _LOGGER = logging.getLogger("pcsuite")
 _HASH_CHARS = 64
@@ -90,11 +90,62 @@ def read_prompts(path: Path, wanted: Iterable[str], *, skip_damaged: bool = Fals
     return found
 
 
-class _Key(msgspec.Struct):
+class RowKey(msgspec.Struct):
     """The part of a row that the index reads; everything else is skipped without making objects."""
 
     run_id: str
     errors: list[Any]
+
+
+class _ScoredGeneration(msgspec.Struct):
+    finish_reason: str = ""
+    latency_ms: float | None = None
+    usage: UsageRecord | None = None
+
+
+class _ScoredAnswer(msgspec.Struct):
+    answer: str | None = None
+
+
+class ScoredRow(RowKey):
+    """The part of a row that it is judged by: a few hundred bytes, whatever was asked and answered."""
+
+    generation: _ScoredGeneration | None = None
+    parsed: _ScoredAnswer | None = None
+    metrics: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+_KEY, _SCORED = msgspec.json.Decoder(RowKey), msgspec.json.Decoder(ScoredRow)
+
+
+class LoggedScores:
+    """A metric of a log's rows by run id, for who judges while the log is open.
+
+    Given to a :class:`RunLog` it is handed every line once: those that the log has when it is opened, then each that
+    is appended. The newest row of an id counts. Who needs more of the rows overrides :meth:`keep`.
+    """
+
+    def __init__(self, metric: str = "task_score") -> None:
+        self.metric = metric
+        self.values: dict[str, float] = {}
+        """By run id; rows that failed or lack the metric have none."""
+
+    def take(self, line: bytes) -> ScoredRow:
+        """Decode a row and keep what is needed of it.
+
+        Raises :class:`msgspec.MsgspecError` on a line that is no row.
+        """
+        row = _SCORED.decode(line)
+        self.keep(row)
+        return row
+
+    def keep(self, row: ScoredRow) -> None:
+        """Keep what is needed of a row, in place of what an earlier row of its id had."""
+        value = row.metrics.get(self.metric)
+        if isinstance(value, (bool, int, float)) and not row.errors:
+            self.values[row.run_id] = float(value)
+        else:
+            self.values.pop(row.run_id, None)
 
 
 class ResumeIndex:
@@ -154,14 +205,14 @@ class ResumeIndex:
         self._added.add(bytes.fromhex(run_id[:32]))
 
     @classmethod
-    def read(cls, path: Path) -> ResumeIndex:
+    def read(cls, path: Path, decode: Callable[[bytes], RowKey] = _KEY.decode) -> ResumeIndex:
         """Index a log over all its files; malformed lines are counted and named, never fatal.
 
-        Two rows of one id count once; the newest decides whether it is done.
+        Two rows of one id count once; the newest decides whether it is done. ``decode`` reads a line, for who wants
+        more of it than the index does.
         """
         keys = bytearray()
         failed: dict[bytes, bool] = {}
-        decode = msgspec.json.Decoder(_Key).decode
         rows = malformed_count = 0
         malformed: list[int] = []
         for number, line in enumerate(segments.read_log_lines(path), start=1):
@@ -287,7 +338,7 @@ class RunLog:
     the disk at least every second or 200 rows; what a power cut takes with it is simply run again. With a
     ``rotation`` the file is closed at a size and goes on in a new one; readers see one log. ``overwrite`` moves an
     earlier log and all that lies beside it (:class:`~pcsuite.logging.segments.Beside`) aside under the next free
-    number.
+    number. ``scores`` are handed every row: those that are there, and each that is appended.
 
         with RunLog(RunPaths.of("outputs", "mine")) as log:
             if row.run_id not in log.index:
@@ -295,9 +346,15 @@ class RunLog:
     """
 
     def __init__(
-        self, paths: RunPaths, *, overwrite: bool = False, rotation: segments.Rotation = ONE_FILE
+        self,
+        paths: RunPaths,
+        *,
+        overwrite: bool = False,
+        rotation: segments.Rotation = ONE_FILE,
+        scores: LoggedScores | None = None,
     ) -> None:
         self.paths = paths
+        self.scores = scores
         self._rotation = rotation
         self._overwrite = overwrite
         self._lines: list[bytes] = []
@@ -309,13 +366,14 @@ class RunLog:
         self._syncing: Future[None] | None = None
 
     @classmethod
-    def of(cls, run: RunSection, *, overwrite: bool = False) -> RunLog:
+    def of(cls, run: RunSection, *, overwrite: bool = False, scores: LoggedScores | None = None) -> RunLog:
         """The log of a profile's run, rotated as the profile says.
 
-        It is opened, and locked, when it is entered. ``overwrite`` sets an earlier log of the name aside.
+        It is opened, and locked, when it is entered. ``overwrite`` sets an earlier log of the name aside; ``scores``
+        are handed every row.
         """
         paths, rotation = RunPaths.of(run.output_dir, run.name), segments.Rotation.of(run)
-        return cls(paths, overwrite=overwrite, rotation=rotation)
+        return cls(paths, overwrite=overwrite, rotation=rotation, scores=scores)
 
     def __enter__(self) -> RunLog:
         # Going on beside these would ask for their rows a second time.
@@ -332,7 +390,8 @@ class RunLog:
                 self._set_aside()
             self.repaired_bytes = self._file.repaired_bytes
             """Bytes of a torn last line that were cut off when the log was opened."""
-            self.index = ResumeIndex.read(self.paths.log)
+            decode = _KEY.decode if self.scores is None else self.scores.take
+            self.index = ResumeIndex.read(self.paths.log, decode)
             self.prompts = PromptStore(self.paths.prompts)
             opened.callback(self.prompts.close)
             self._rotator = segments.LogRotator(self.paths.log, self._rotation)
@@ -389,6 +448,8 @@ class RunLog:
                 asyncio.get_running_loop().call_soon(partial(self._write, in_loop=True))
             except RuntimeError:
                 self._write()
+        if self.scores is not None:
+            self.scores.take(line)
 
     def sync(self) -> None:
         """Bring everything appended so far to the disk.

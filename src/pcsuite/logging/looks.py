@@ -14,7 +14,6 @@ import msgspec
 
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.files import next_free
-from pcsuite.config.spellings import regime_id
 from pcsuite.logging.segments import Beside
 
 
@@ -55,18 +54,10 @@ class Look(msgspec.Struct, frozen=True):
     """Whether the arm was stopped by this look."""
     at_utc: str = ""
 
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "decoding", regime_id(self.decoding))
-
     @property
     def arm(self) -> ArmKey:
         """The arm it is a look at."""
         return ArmKey(self.task, self.model, self.decoding, self.condition, self.baseline)
-
-
-def looks_path(log: Path) -> Path:
-    """``<run>.looks.ndjson`` beside the log ``<run>.jsonl``."""
-    return Beside.LOOKS.of(log)
 
 
 def read_looks(log: Path) -> list[Look]:
@@ -75,7 +66,7 @@ def read_looks(log: Path) -> list[Look]:
     A line that is torn (the last, after a kill) is passed over: what it said is worked out again.
     """
     found = []
-    for line in read_lines(looks_path(log)):
+    for line in read_lines(Beside.LOOKS.of(log)):
         try:
             found.append(msgspec.json.decode(line, type=Look))
         except msgspec.MsgspecError:
@@ -93,9 +84,9 @@ class LooksFile:
 
     def __init__(self, log: Path, *, fresh: bool) -> None:
         """Open the file of a ``log``; those of an earlier run that has been set aside (``fresh``) are set aside too."""
-        path = looks_path(log)
+        path = Beside.LOOKS.of(log)
         if fresh and path.exists():
-            path.rename(next_free(lambda number: looks_path(log.with_suffix(f".old-{number}.jsonl"))))
+            path.rename(next_free(lambda number: Beside.LOOKS.of(log.with_suffix(f".old-{number}.jsonl"))))
         self.earlier = read_looks(log)
         self._file = AppendFile(path)
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from pcsuite._util.files import replace_atomically, write_errors
-from pcsuite.config.spellings import regime_id
 from pcsuite.errors import LogError
 from pcsuite.logging.segments import Beside
 
@@ -104,28 +103,6 @@ class RegisteredPlan(msgspec.Struct):
     deviations: list[dict[str, Any]] = msgspec.field(default_factory=list)
     """Later plans: hashes ``from`` and ``to``, the ``reason`` given, ``rows`` logged by then, and ``at_utc``."""
 
-    def __post_init__(self) -> None:
-        self.contrasts = [_named_now(contrast) for contrast in self.contrasts]
-
-    def named_now(self) -> dict[str, Any]:
-        """``plan`` with its regimes under today's ids; ``hash`` stays that of what was written then.
-
-        For comparison with a plan of today: a registration by another name of the same regime is the same.
-        """
-        now = dict(self.plan)
-        if "contrasts" in now:
-            now["contrasts"] = [_named_now(contrast) for contrast in now["contrasts"]]
-        now["primary"] = [
-            {**entry, "regimes": [regime_id(name) for name in entry.get("regimes", ())]}
-            for entry in now.get("primary", ())
-        ]
-        return now
-
-
-def _named_now(contrast: list[str]) -> list[str]:
-    """A contrast (task, model, decoding, condition, baseline) with its regime under today's id."""
-    return [*contrast[:2], *(regime_id(name) for name in contrast[2:3]), *contrast[3:]]
-
 
 class RunManifest(msgspec.Struct):
     """What a run is made of: definitions, sources of items, and what did not apply."""
@@ -158,9 +135,6 @@ class RunManifest(msgspec.Struct):
     """Further blocks of the same log (attacked prompts, say), each with its planned rows."""
     configurations: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """``Suite.settings`` of every configuration that rows were written under, by config hash."""
-
-    def __post_init__(self) -> None:
-        self.regimes = {regime_id(name): regime for name, regime in self.regimes.items()}
 
     def fill_from(self, other: RunManifest) -> None:
         """Take over what ``other`` says and this one does not; where both speak, this one's words stay.
@@ -245,11 +219,6 @@ class MergedManifest(RunManifest):
     """Manifests that could not be read."""
 
 
-def manifest_path(log: Path) -> Path:
-    """``<run>.manifest.json`` beside the log ``<run>.jsonl``."""
-    return Beside.MANIFEST.of(log)
-
-
 def write_manifest(log: Path, manifest: RunManifest) -> None:
     """Write the manifest of a log, whole or not at all, in place of an earlier one.
 
@@ -257,9 +226,9 @@ def write_manifest(log: Path, manifest: RunManifest) -> None:
     """
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
     with write_errors(
-        LogError, manifest_path(log), "see to space and permissions, and run the same command again"
+        LogError, Beside.MANIFEST.of(log), "see to space and permissions, and run the same command again"
     ):
-        replace_atomically(manifest_path(log), text + b"\n")
+        replace_atomically(Beside.MANIFEST.of(log), text + b"\n")
 
 
 def read_manifest(log: Path) -> RunManifest | None:
@@ -267,7 +236,7 @@ def read_manifest(log: Path) -> RunManifest | None:
 
     Raises :class:`LogError` where the file is there and cannot be read.
     """
-    path = manifest_path(log)
+    path = Beside.MANIFEST.of(log)
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunManifest)
     except FileNotFoundError:
@@ -287,7 +256,7 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
             found = read_manifest(log)
         except LogError as error:
             # By its name alone: what is published names no folder of the author's machine.
-            said = f"{manifest_path(log).name} could not be read ({error.__cause__})"
+            said = f"{Beside.MANIFEST.of(log).name} could not be read ({error.__cause__})"
             merged.problems.append(f"{said}; titles and sources are missing.")
             continue
         if found is not None:

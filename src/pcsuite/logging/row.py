@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 
-from pcsuite.config.spellings import LONG_REGIME_IDS
-from pcsuite.evaluation.base import JudgeCall, Parsed
+from pcsuite.errors import CallOutcome
+from pcsuite.evaluation.base import JudgeCall, NamedScore, Parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,6 @@ class FlatColumn:
     """A further column, of this name, with the length of the list."""
     absent: bool = False
     """The field is left in the log and is no column."""
-    read_as: Mapping[str, str | None] = field(default_factory=dict)
-    """Values that earlier versions wrote, and what they are now."""
 
 
 class TaskRef(msgspec.Struct, frozen=True):
@@ -43,6 +41,8 @@ class TaskRef(msgspec.Struct, frozen=True):
     id: str
     split: str
     item_id: str
+    cluster: str = ""
+    """Items of one cluster are related; empty in rows of earlier versions, whose items stand for themselves."""
 
 
 class ModelRef(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class ConditionRef(msgspec.Struct, frozen=True):
 class DecodingRef(msgspec.Struct, frozen=True):
     """Which decoding regime; ``None`` where an imported log does not say what the backend used."""
 
-    id: Annotated[str, FlatColumn(read_as=LONG_REGIME_IDS)]
+    id: str
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
@@ -72,14 +72,13 @@ class DecodingRef(msgspec.Struct, frozen=True):
 
 IMPORTED = "imported:"
 """What the profile of a row begins with that came from another tool's log; the format's name follows."""
-_NO_LONGER_NAMED: Mapping[str, str | None] = {"none": None}
 
 
 class PerturbationRef(msgspec.Struct, frozen=True):
     """Which perturbation; both are null for the clean prompt, which tables call ``none``."""
 
-    type: Annotated[str | None, FlatColumn(read_as=_NO_LONGER_NAMED)] = None
-    id: Annotated[str | None, FlatColumn(read_as=_NO_LONGER_NAMED)] = None
+    type: str | None = None
+    id: str | None = None
 
     @property
     def kind(self) -> str:
@@ -111,6 +110,8 @@ class PromptRecord(msgspec.Struct, frozen=True):
     padded: int
     band: str = "inside"
     tokens_exact: bool = True
+    cut: Annotated[int | None, FlatColumn("prompt_cut")] = None
+    """Characters of the beginning that the engine read by itself before the rest; ``None``: all was read at once."""
 
 
 class UsageRecord(msgspec.Struct, frozen=True):
@@ -168,8 +169,34 @@ class RunRow(msgspec.Struct, frozen=True):
     """What determined the answer besides the prompt: engine version, weights hash."""
     judge: Annotated[list[JudgeCall] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """Of a judged task: every call of the judge with its verdict and raw reply, in order."""
+    outcome: str = ""
+    """What became of the call, one of :data:`~pcsuite.errors.CallOutcome`."""
+    scores: Annotated[dict[str, NamedScore] | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """Further scores that the scorer gave by name, each with its reason; the values are metrics too."""
     rescored_utc: Annotated[str | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """When the stored answer was last scored anew; ``timestamp_utc`` stays the time of the answer."""
+
+
+FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
+    "length": "cut",
+    "refusal": "refused",
+    **dict.fromkeys(
+        ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),
+        "filtered",
+    ),
+}
+"""What an answer's end says of the call, by the backends' own words; any other end is an answer."""
+BLOCKED = "blocked: "
+"""What the end of an answer begins with that the provider held back altogether, before its reason."""
+
+
+def outcome_of(finish_reason: str) -> CallOutcome:
+    """What became of a call that came back.
+
+    >>> outcome_of("stop"), outcome_of("length"), outcome_of("blocked: SAFETY")
+    ('answered', 'cut', 'filtered')
+    """
+    return "filtered" if finish_reason.startswith(BLOCKED) else FINISH_OUTCOMES.get(finish_reason, "answered")
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -207,18 +234,17 @@ def _checksum(body: bytes) -> bytes:
 def decode_row(line: bytes) -> RunRow:
     """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one, and nothing else.
 
-    Keys that this version does not know are passed over, missing ones get their defaults where they have one, and
-    names that earlier versions wrote (of regimes, of the clean prompt) are read as today's.
+    Keys that this version does not know are passed over; missing ones get their defaults where they have one.
     """
     try:
         row = _DECODER.decode(line)
     except (RecursionError, UnicodeDecodeError) as error:  # a line that no row's writer wrote
         raise msgspec.DecodeError(str(error)) from None
-    if row.decoding.id in LONG_REGIME_IDS:
-        regime = msgspec.structs.replace(row.decoding, id=LONG_REGIME_IDS[row.decoding.id])
-        row = msgspec.structs.replace(row, decoding=regime)
-    if row.perturbation.type == "none":
-        row = msgspec.structs.replace(row, perturbation=PerturbationRef())
+    if not row.outcome:  # of an earlier version, which wrote neither this nor how the answer was read
+        ended = outcome_of(row.generation.finish_reason) if row.generation is not None else "failed"
+        row = msgspec.structs.replace(row, outcome="failed" if row.errors else ended)
+        if row.parsed is not None:
+            row.parsed.settle_reading()
     return row
 
 

@@ -220,10 +220,8 @@ def closed_segments(log: Path) -> list[Segment]:
 def log_segments(log: Path) -> list[Segment]:
     """All files of a log in order, the live one last; one moment's view, even while the log is rotated.
 
-    Empty where there is no log. Raises :class:`LogError` where parts lie there by the name that earlier versions gave
-    them: passing over them would lose their rows in silence.
+    Empty where there is no log.
     """
-    _refuse_old_parts(log)
     for _ in range(_MAX_TRIES):
         # Listed twice: a rotation in between would show a part twice or not at all.
         before = closed_segments(log)
@@ -231,28 +229,6 @@ def log_segments(log: Path) -> list[Segment]:
         if [segment.number for segment in closed_segments(log)] == [segment.number for segment in before]:
             break
     return before + live
-
-
-def _refuse_old_parts(log: Path) -> None:
-    """Earlier versions wrote ``sweep.0001.jsonl.gz``. A run of that name has a manifest, and is left alone."""
-    old = re.compile(rf"{re.escape(log.stem)}\.\d{{4,}}{re.escape(log.suffix + COMPRESSED)}")
-    for path in log.parent.glob(f"{glob.escape(log.stem)}.*{log.suffix}{COMPRESSED}") if log.suffix else ():
-        number = path.name.removesuffix(log.suffix + COMPRESSED).rpartition(".")[2]
-        other = Beside.MANIFEST.of(log.with_name(f"{log.stem}.{number}{log.suffix}")).exists()
-        if old.fullmatch(path.name) and not other and _begins_with_a_row(path):
-            new = f"{log.stem}{PART_MARK}{number}{log.suffix}{COMPRESSED}"
-            raise LogError(
-                f"{path}: looks like a part of {log.name} as earlier versions named them",
-                hint=f"rename it to {new}, or move it away if it is none",
-            )
-
-
-def _begins_with_a_row(compressed: Path) -> bool:
-    try:
-        with gzip.open(compressed, "rb") as stream:
-            return b'"run_id"' in stream.read(400)
-    except (OSError, EOFError):
-        return False
 
 
 def log_exists(log: Path) -> bool:

@@ -19,7 +19,8 @@ from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decod
 from pcsuite.engines.limits import Budget, check_error_rate
 from pcsuite.engines.session import LoopThread, ModelClient, check_model
 from pcsuite.errors import DataError, EngineError, ErrorRateError, PromptError, UnansweredError
-from pcsuite.optimization.journal import CandidateLog, Journal
+from pcsuite.logging.log import RunLog
+from pcsuite.optimization.journal import CandidateRows, Journal
 from pcsuite.optimization.problem import Candidate, CandidateScore
 from pcsuite.prompts.compiled import CompiledPrompt
 from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition
@@ -119,7 +120,8 @@ class DevProblem:
         dev: DevTask,
         client: ModelClient,
         proposer: ModelClient,
-        log: CandidateLog,
+        log: RunLog,
+        rows: CandidateRows,
         journal: Journal,
         thread: LoopThread,
         *,
@@ -144,7 +146,7 @@ class DevProblem:
         self.on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None
         """Told of every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
-        self._log, self._journal, self._thread = log, journal, thread
+        self._log, self._rows, self._journal, self._thread = log, rows, journal, thread
         self._seed, self._progress = seed, progress
         self._use_cache, self._choice = use_cache, executor
         self._commit = git_commit(dev.suite.path.resolve().parent)
@@ -355,10 +357,10 @@ class DevProblem:
         replicates: dict[str, list[Replicate]] = {item.item_id: [] for item in items}
         errors: dict[str, None] = {} if failure is None else {failure: None}
         for unit in self._plan(cell, items).units(self.model_id):
-            found = self._log.replicate(unit.run_id)
-            if found is not None:
-                replicates[unit.item.item_id].append(found)
-            elif (error := self._log.error(unit.run_id)) is not None:
+            replicate = self._rows.replicates.get(unit.run_id)
+            if replicate is not None:
+                replicates[unit.item.item_id].append(replicate)
+            elif (error := self._rows.errors.get(unit.run_id)) is not None:
                 errors[error] = None
         if failure is not None or not any(replicates.values()):
             return self._crashed(candidate, items, list(errors))

@@ -15,8 +15,7 @@ from typing import Any
 
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.hashing import digest
-from pcsuite.logging.log import RunLog, RunPaths, iter_rows
-from pcsuite.logging.row import RunRow, decode_row
+from pcsuite.logging.log import LoggedScores, RunPaths, ScoredRow
 from pcsuite.optimization.problem import CandidateScore
 from pcsuite.prompts.compiled import compiled_path
 from pcsuite.stats.objective import Replicate
@@ -33,7 +32,7 @@ def candidate_paths(output_dir: str | Path, task_id: str, model_id: str) -> RunP
     return RunPaths.beside(Path(output_dir) / FOLDER / f"{stem}.jsonl")
 
 
-def replicate_of(row: RunRow) -> Replicate | None:
+def replicate_of(row: ScoredRow) -> Replicate | None:
     """What the objective reads of a row; ``None`` for a row that failed.
 
     An answer without a score counts 0; what a task has no measure of (unsupported claims, counts) is ``None``.
@@ -52,51 +51,24 @@ def replicate_of(row: RunRow) -> Replicate | None:
     )
 
 
-class CandidateLog(RunLog):
-    """A run log whose finished rows are at hand by run id, as much of them as the objective reads."""
+class CandidateRows(LoggedScores):
+    """As much of a log's rows as the objective reads, by run id; rows of earlier searches count as well."""
 
-    def __init__(self, paths: RunPaths) -> None:
-        super().__init__(paths)
-        self._records: dict[str, Replicate] = {}
-        self._errors: dict[str, str] = {}
-        self._guard = threading.Lock()
+    def __init__(self) -> None:
+        super().__init__()
+        self.replicates: dict[str, Replicate] = {}
+        """Rows that are finished."""
+        self.errors: dict[str, str] = {}
+        """The first error of each row that failed and was not finished since."""
 
-    def __enter__(self) -> CandidateLog:
-        super().__enter__()
-        if self.paths.log.exists():
-            for row in iter_rows(self.paths.log):
-                self._note(row)
-        return self
-
-    def append_line(
-        self, run_id: str, line: bytes, *, done: bool, prompt: tuple[str, str] | None = None
-    ) -> None:
-        """Write one row, and keep what the objective reads."""
-        super().append_line(run_id, line, done=done, prompt=prompt)
-        self._note(decode_row(line))
-
-    def replicate(self, run_id: str) -> Replicate | None:
-        """A finished row, ``None`` where it failed or was not run.
-
-        Rows of earlier searches count as those of this one.
-        """
-        return self._records.get(run_id)
-
-    def error(self, run_id: str) -> str | None:
-        """The error of a row that failed, ``None`` where it did not.
-
-        Of several errors of a row the first. A row that was tried again and finished has none any more.
-        """
-        return self._errors.get(run_id)
-
-    def _note(self, row: RunRow) -> None:
-        found = replicate_of(row)
-        with self._guard:
-            if found is None:
-                self._errors[row.run_id] = row.errors[0] if row.errors else "no answer"
-            else:
-                self._records[row.run_id] = found
-                self._errors.pop(row.run_id, None)
+    def keep(self, row: ScoredRow) -> None:
+        """Keep what the objective reads of a row, or why it failed."""
+        replicate = replicate_of(row)
+        if replicate is None:
+            self.errors[row.run_id] = row.errors[0] if row.errors else "no answer"
+        else:
+            self.replicates[row.run_id] = replicate
+            self.errors.pop(row.run_id, None)
 
 
 class Journal:

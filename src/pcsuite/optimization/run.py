@@ -17,10 +17,11 @@ from pcsuite.engines.limits import Budget
 from pcsuite.engines.session import LoopThread, open_models
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
+from pcsuite.logging.log import RunLog
 from pcsuite.optimization import METHODS
 from pcsuite.optimization.blocks import as_condition
 from pcsuite.optimization.development import DevProblem, DevTask, plan_dev_task
-from pcsuite.optimization.journal import CandidateLog, Journal, candidate_paths
+from pcsuite.optimization.journal import CandidateRows, Journal, candidate_paths
 from pcsuite.optimization.problem import CandidateScore
 from pcsuite.optimization.winner import Winner, freeze, frozen_document, judge_winner, operator_effects
 from pcsuite.prompts.compiled import compiled_path
@@ -190,7 +191,8 @@ def open_problem(
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
     try:
-        with LoopThread() as thread, CandidateLog(paths) as log:
+        rows = CandidateRows()
+        with LoopThread() as thread, RunLog(paths, scores=rows) as log:
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
             try:
                 wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
@@ -203,6 +205,7 @@ def open_problem(
                         session.clients[wanted[0]],
                         session.clients[wanted[1]],
                         log,
+                        rows,
                         journal,
                         thread,
                         seed=seed,

@@ -16,6 +16,7 @@ from pcsuite._util.files import next_free, replace_atomically, write_errors
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
 from pcsuite.config.definitions import OperatorSpec
+from pcsuite.contrasts import verdict_of_limits
 from pcsuite.errors import AnalysisError, LogError
 from pcsuite.optimization.problem import CandidateScore, Problem
 from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
@@ -113,7 +114,9 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
     effects = []
     for index, name in enumerate(names, start=1):  # column 0 of the design is the intercept
         estimate = intervals[index]
-        verdict = "yes" if estimate.low > 0 else "no" if estimate.high < 0 else "unclear"
+        earns = {"better": "yes", "worse": "no"}.get(
+            verdict_of_limits(estimate.low, estimate.high) if told_apart[index] else "not tested", "unclear"
+        )
         effects.append(
             {
                 "operator": name,
@@ -124,7 +127,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
                 "effect_task": number(on_task[index]),
                 "effect_entropy": number(on_entropy[index]),
                 "effect_token_cost": number(on_cost[index]),
-                "earns_its_tokens": verdict if told_apart[index] else "unclear",
+                "earns_its_tokens": earns,
             }
         )
     return sorted(effects, key=lambda entry: -(entry["effect_J"] or 0.0))

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.config.definitions import JudgeSpec
-from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
+from pcsuite.engines.constrained import choose_backend
 from pcsuite.engines.limits import calls_cost
 from pcsuite.engines.session import ModelClient
 from pcsuite.errors import ConstraintUnavailableError

@@ -18,24 +18,24 @@ from pcsuite._util.files import write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import Analysis, analyse
-from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.item_scores import item_scores, natural_key
 from pcsuite.analysis.load.parts import file_stamp
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.information import Truths
 from pcsuite.analysis.tables.robustness import interventions_table, robustness_tables
+from pcsuite.analysis.twins import ladder
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.segments import Beside, log_segments
+from pcsuite.pages.figures.declare import Facts, Figure, draw_figures
 from pcsuite.registry import Registry
 from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
 from pcsuite.report.grid import ExtraSection
-from pcsuite.report.grid_plots import robustness_figures, worst_case_figures
 from pcsuite.report.latex import latex_tables
 from pcsuite.report.markdown import render_markdown
 from pcsuite.report.page import ReportPage, build_page, render_page
-from pcsuite.report.plots import draw_figures
 from pcsuite.report.results import result_of
 from pcsuite.report.samples import Items, sample_rows
 
@@ -172,10 +172,8 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
         worst, by_attack = robustness_tables(scores)
         made = (worst, by_attack, interventions_table(loaded))
         written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
-    figures = []
-    if plots:
-        figures += robustness_figures(by_attack, folders.plots)
-        figures += worst_case_figures(worst, folders.plots, scores.temperature)
+    drawn = {table.name: table for table in (worst, by_attack)} if plots else {}
+    figures = draw_figures(drawn, Facts(scores.temperature), folders.plots)
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()
@@ -239,7 +237,7 @@ def build_report(
         # The database writes the rows while the figures are drawn.
         as_csv = pool.submit(tables.write_csv) if runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS else None
         written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
-        figures = draw_figures(analysis, folders.plots) if plots else []
+        figures = figures_of(analysis, folders.plots) if plots else []
         samples = sample_rows(tables, logs, items=items)
         if as_csv is not None:
             written.insert(1, as_csv.result())
@@ -262,6 +260,20 @@ def build_report(
     # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)
     return _published(report, folders)
+
+
+def figures_of(analysis: Analysis, folder: Path | None = None) -> list[Figure]:
+    """Every figure that the tables of an analysis allow, in the order of the page; as PNG where a folder is given."""
+    scores = analysis.scores
+    ladders = {}
+    for task in scores.tasks:
+        conditions = sorted(
+            {key.condition for key in scores.cell_keys() if key.task == task}, key=natural_key
+        )
+        bundles = {name: scores.operators.get((task, name), ()) for name in conditions}
+        ladders[task] = ladder(bundles, scores.operator_types)
+    facts = Facts(scores.temperature, ladders, analysis.judges.words)
+    return draw_figures(analysis.tables, facts, folder)
 
 
 def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: str) -> dict[str, str]:

@@ -237,7 +237,7 @@ def render_markdown(page: ReportPage, plots: str) -> str:
     parts += ["## Hypotheses and criteria", "\n".join(findings)] if findings else []
     for section in page.sections[:2]:
         parts += _section(section)
-    shown = [figure for figure in page.figures if figure.kind in FIGURE_KINDS and figure.png is not None]
+    shown = [figure for figure in page.figures if figure.spec.kind in FIGURE_KINDS and figure.png is not None]
     parts += ["## Figures"] if shown else []
     for figure in shown:
         caption = escape_markdown(figure.caption)

@@ -17,8 +17,8 @@ from pcsuite.analysis.load.item_scores import natural_key
 from pcsuite.analysis.tables.registration import registration_notices
 from pcsuite.analysis.twins import constraints
 from pcsuite.logging.manifest import MergedManifest, differing_settings
+from pcsuite.pages.figures.declare import Figure
 from pcsuite.report import sections
-from pcsuite.report.drawing import Figure
 from pcsuite.report.grid import Section
 from pcsuite.report.samples import SampleRow
 from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
@@ -62,7 +62,7 @@ class ReportPage:
     @property
     def figure_kinds(self) -> list[str]:
         """Kinds that the figures are filtered by."""
-        return sorted({figure.kind for figure in self.figures})
+        return sorted({figure.spec.kind for figure in self.figures})
 
     @property
     def contents(self) -> list[tuple[str, str]]:

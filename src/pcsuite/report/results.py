@@ -18,9 +18,10 @@ from pcsuite.analysis.analyse import Analysis, analyse_scores
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import number
+from pcsuite.contrasts import verdict_of_change
 from pcsuite.logging.segments import log_segments
 from pcsuite.report.folders import record_owner, report_folders
-from pcsuite.report.verdicts import TOKENS, headline, is_significant
+from pcsuite.report.verdicts import TOKENS, headline
 from pcsuite.report.wording import MOST_ALARMS, planned_lines
 
 if TYPE_CHECKING:
@@ -115,12 +116,8 @@ def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Ana
     effect = effects.get(SCORE)
     verdict = "control" if is_control else "not compared"
     if effect is not None:
-        improved = analysis.metrics.improved(SCORE, effect["delta"])
-        verdict = "no reliable change"
-        if is_significant(effect):
-            verdict = "better" if improved else "worse"
-        elif effect["p_value"] is None:
-            verdict = "not tested"
+        judged = verdict_of_change(effect["delta"], effect["p_bh"], better=analysis.metrics.better(SCORE))
+        verdict = "no reliable change" if judged == "undecided" else judged
     found = effect or {}
     return {
         **{name: level[name] for name in ("task", "model", "decoding", "condition")},

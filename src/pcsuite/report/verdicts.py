@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
 from pcsuite._util.text import counted, figure_text, signed
-from pcsuite.analysis.load.item_scores import SCORE, natural_key
+from pcsuite.analysis.load.item_scores import SCORE, least_random, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
+from pcsuite.contrasts import is_reliable
 from pcsuite.report.wording import join_words, p_text
 
 Tone = Literal["good", "bad", "neutral"]
@@ -145,15 +146,7 @@ def _verdict_metrics(metrics: Metrics) -> list[str]:
 
 def is_significant(record: Record) -> bool:
     """Whether a difference stands after the correction for many comparisons."""
-    return record["p_bh"] is not None and record["p_bh"] < 0.05
-
-
-def least_random(regimes: Iterable[str], temperature: Mapping[str, float]) -> str:
-    """The regime with the lowest temperature, of equal ones the first by name.
-
-    Where a sentence or figure can speak of one regime only, it is this one.
-    """
-    return min(regimes, key=lambda name: (temperature.get(name) or 0.0, name))
+    return is_reliable(record["p_bh"])
 
 
 def _least_random_rows(

@@ -26,6 +26,7 @@ from pcsuite.engines.limits import RetriesExhaustedError, RetryPolicy, calls_cos
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
     BudgetExceededError,
+    CallOutcome,
     EngineError,
     ErrorRateError,
     MissingExtraError,
@@ -38,7 +39,7 @@ from pcsuite.evaluation.answer_probability import (
     label_probability,
     perplexity,
 )
-from pcsuite.evaluation.base import Evaluation, JudgeCall, score_answer
+from pcsuite.evaluation.base import Evaluation, JudgeCall, NamedScore, score_answer
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -51,6 +52,7 @@ from pcsuite.logging.row import (
     UsageRecord,
     decode_row,
     encode_row,
+    outcome_of,
 )
 from pcsuite.programs.base import Job, Outcome, Program
 from pcsuite.prompts.prompt import Prompt, fit
@@ -192,6 +194,8 @@ class Pipeline:
         metrics: dict[str, object] = {}
         errors: list[str] = []
         judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
+        scores: dict[str, NamedScore] | msgspec.UnsetType = msgspec.UNSET
+        became: CallOutcome = "failed"
         try:
             ready = await self._ready(unit, client)
             prompt, record = ready.prompt.text, ready.record
@@ -202,6 +206,10 @@ class Pipeline:
             else:
                 outcome = await ask()
             generation, usage = generation_record(outcome)
+            became = outcome_of(outcome.finish_reason)
+            cut = next((call["prompt_cut"] for call in outcome.calls if "prompt_cut" in call), None)
+            if cut is not None:
+                record = msgspec.structs.replace(record, cut=cut)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = calls_cost(client.price, outcome.calls)
             honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
@@ -215,13 +223,15 @@ class Pipeline:
             stage = SCORING
             evaluation = score_answer(task.evaluator, item, outcome)
             metrics = {**evaluation.metrics, **metrics, **more_metrics(unit, outcome, evaluation)}
-            parsed = evaluation.parsed
+            parsed, scores = evaluation.parsed, evaluation.scores or msgspec.UNSET
         except (BudgetExceededError, ErrorRateError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
             where = f"{stage}: " if stage == JUDGING else ""
             errors.append(where + shorten(str(error), _LONGEST_ERROR))
             lost = isinstance(error, RetriesExhaustedError) and error.lost
+            if stage != JUDGING:  # the call itself was answered
+                became = error.outcome
         except Exception as error:
             errors.append(unforeseen(stage, error))
         model, decoding = client.spec, cell.decoding
@@ -232,7 +242,7 @@ class Pipeline:
             config_hash=self._suite.config_hash,
             pcsuite_version=__version__,
             git_commit=self._commit,
-            task=TaskRef(task.id, task.spec.split, item.item_id),
+            task=TaskRef(task.id, task.spec.split, item.item_id, item.cluster),
             model=ModelRef(cell.model_id, model.family, model.size, model.provider),
             condition=ConditionRef(cell.condition.id, cell.operators),
             decoding=DecodingRef(decoding.id, decoding.temperature, decoding.top_p, decoding.max_tokens),
@@ -246,6 +256,8 @@ class Pipeline:
             errors=errors,
             engine=client.identity,
             judge=judged,
+            outcome=became,
+            scores=scores,
         )
         try:
             finished = FinishedRow.of(row, prompt, lost=lost)
@@ -255,6 +267,11 @@ class Pipeline:
             errors.append(unforeseen(WRITING, error))
             bare = msgspec.structs.replace(row, generation=None, parsed=None, metrics={}, errors=errors)
             return FinishedRow.of(bare, prompt)
+
+    async def outcome(self, unit: Unit) -> Outcome:
+        """The answer to a unit, unscored, for whoever writes no row of it; raises what the call raises."""
+        client = self.session.clients[unit.cell.model_id]
+        return await self._outcome(unit, await self._ready(unit, client), client)
 
     async def _outcome(self, unit: Unit, ready: _Prepared, client: ModelClient) -> Outcome:
         """The answer to a unit by its condition's program."""
@@ -278,9 +295,7 @@ class Pipeline:
 
     async def _control_outcome(self, unit: Unit) -> Outcome:
         """The answer to a control's unit, for a row that is compared with it."""
-        client = self.session.clients[unit.cell.model_id]
-        ready = await self._ready(unit, client)
-        return await self._judges.shared(unit, partial(self._outcome, unit, ready, client))
+        return await self._judges.shared(unit, partial(self.outcome, unit))
 
     async def _ready(self, unit: Unit, client: ModelClient) -> _Prepared:
         """The prompt of a unit; replicates of an item share it."""

@@ -16,9 +16,9 @@ from pydantic import BaseModel
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.analysis.load.item_scores import control_among
 from pcsuite.config.load import Suite
-from pcsuite.constraints import choose_backend
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
+from pcsuite.engines.constrained import choose_backend
 from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError
 from pcsuite.evaluation.judged import judge_fingerprint
@@ -226,11 +226,13 @@ def build_plan(
     suite: Suite,
     perturbations: Sequence[PerturbationRef] = (CLEAN,),
     scope: Scope | None = None,
+    tasks: Mapping[str, TaskPlan] | None = None,
 ) -> Plan:
     """Lay out the grid of tasks × models × conditions × regimes; nothing is started or called.
 
     Covers the profile's selection, or ``scope``; every cell gets the given perturbations. A condition that has no
     meaning on a task, or cannot be enforced on a model, becomes an entry of ``not_applicable`` with the reason.
+    ``tasks`` are those of an earlier plan of the profile with all their items, which are then not read again.
 
     Raises :class:`DataError` for missing items and :class:`ConfigError` for wrong options, and where the profile's own
     prompt or table was edited after it was made from them.
@@ -239,7 +241,8 @@ def build_plan(
     scope = scope or Scope.of_selection(suite)
     retriever_type(suite)
     conditions = expand_conditions(scope.conditions, suite.conditions, suite.operators)
-    tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
+    if tasks is None:
+        tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
     if scope.max_items is not None or scope.skip_items:
         taken = slice(scope.skip_items, scope.max_items)
         tasks = {name: replace(task, items=task.items[taken]) for name, task in tasks.items()}

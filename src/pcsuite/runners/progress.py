@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from types import TracebackType
@@ -227,8 +226,6 @@ class RowSink:
         self._log = log
         self._most_failed = stop_on_error_rate
         self.done = self.failed = 0
-        self.watch: Callable[[bytes], None] | None = None
-        """Is given every row's line as it is logged."""
 
     def accept(self, row: FinishedRow) -> None:
         """Log and count one row; a row that is done already is left out.
@@ -240,8 +237,6 @@ class RowSink:
         failed = row.error is not None
         prompt = (row.prompt_hash, row.prompt) if row.prompt_hash else None
         self._log.append_line(row.run_id, row.line, done=not failed, prompt=prompt)
-        if self.watch is not None:
-            self.watch(row.line)
         self.done += 1
         self.failed += failed
         tally = self.progress.tally

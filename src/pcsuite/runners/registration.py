@@ -84,7 +84,7 @@ def registered_plan(plan: Plan) -> RegisteredPlan | None:
     content = section.model_dump(mode="json")
     if not section.primary:
         content["conditions"] = list(plan.scope.conditions)
-    if section.stopping.rule != "all_items":
+    if section.stops_early:
         content["contrasts"] = contrasts
     return RegisteredPlan(
         digest(content), content, contrasts, datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -108,7 +108,7 @@ def register(plan: Plan, log: RunLog, deviation: str | None = None) -> Registere
     if not rows:
         return new
     before, after = (entry.hash if entry is not None else "" for entry in (old, new))
-    if before == after or (old is not None and new is not None and old.named_now() == new.named_now()):
+    if before == after:
         if old is None or new is None:
             return None
         more = [contrast for contrast in new.contrasts if contrast not in old.contrasts]

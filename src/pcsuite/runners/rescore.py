@@ -116,6 +116,7 @@ def _rescored(
         row,
         parsed=evaluation.parsed,
         metrics=evaluation.metrics | kept,
+        scores=evaluation.scores or msgspec.UNSET,
         errors=[error for error in row.errors if not error.startswith(f"{SCORING}: ")],
         rescored_utc=utc_now(),
         pcsuite_version=__version__,
@@ -141,5 +142,5 @@ def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
 
 
 def _scores(row: RunRow) -> Any:
-    """Parse and metrics as the log would hold them, for comparison."""
-    return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics, row.errors]))
+    """Parse, metrics and named scores as the log would hold them, for comparison."""
+    return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics, row.scores or {}, row.errors]))

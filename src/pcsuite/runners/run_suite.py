@@ -24,7 +24,7 @@ from pcsuite.engines.batches import BatchStore
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import ConfigError, EngineError, LogError
 from pcsuite.evaluation.judged import judge_fingerprint
-from pcsuite.logging.log import RunLog, RunPaths
+from pcsuite.logging.log import LoggedScores, RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
     ConditionNote,
@@ -286,8 +286,10 @@ async def _run(
     commit = git_commit(plan.suite.path.resolve().parent)
     work = Work(plan, policy, perturber, use_cache, commit, batch)
     async with EXECUTORS.get(executor.name)(work, executor, quiet=quiet) as opened:
+        section = None if plan.scope.block else plan.suite.profile.preregistration
+        scores = LoggedScores(section.metric) if section is not None and section.stops_early else None
         # A further block adds to the log that is there: setting it aside would take the run it belongs to away.
-        with RunLog.of(run, overwrite=run.overwrite and not plan.scope.block) as log:
+        with RunLog.of(run, overwrite=run.overwrite and not plan.scope.block, scores=scores) as log:
             registered = None
             _check_scorers(plan, log)
             if not plan.scope.block:
@@ -335,13 +337,12 @@ async def run_into(
     record_plan(plan, log.paths.log, registered, plan.calls - total)
     section = plan.suite.profile.preregistration
     until = None
-    if registered is not None and section is not None and section.stopping.rule != "all_items":
+    if registered is not None and section is not None and section.stops_early:
         until = UntilDecided(plan, log, section)
     with nullcontext(progress) if progress is not None else Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
         if until is not None:
-            sink.watch = until.watch
             await until.run(executor, sink)
         for together in phases(plan, waiting) if until is None else ():
             if sink.stop is None:

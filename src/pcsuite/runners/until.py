@@ -14,21 +14,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import PreregistrationSection
+from pcsuite.contrasts import ArmScores, Contrast, Direction, Family, judge_look
 from pcsuite.errors import ConfigError
-from pcsuite.logging.log import RunLog, iter_newest_rows
+from pcsuite.logging.log import RunLog
 from pcsuite.logging.looks import ArmKey, Look, LooksFile
 from pcsuite.runners.executors import Executor, phases
 from pcsuite.runners.plan import Cell, Plan, Unit
 from pcsuite.runners.progress import RowSink
 from pcsuite.runners.registration import cells_by_group, planned_contrasts
-from pcsuite.stats.sequential import anytime_p, confidence_sequence, family_level, judge_limits
+from pcsuite.stats.estimate import Estimate
 
 
 @dataclass(slots=True)
@@ -38,11 +37,10 @@ class _Arm:
     key: ArmKey
     treated: Cell
     baseline: Cell
-    level: float
-    low: float
-    high: float
-    differences: dict[str, float] = field(default_factory=dict)
-    """By item: treated less baseline."""
+    family_size: int
+    """Arms that are judged together with it, itself included."""
+    scores: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By item: treated and baseline, replicates averaged."""
     last: Look | None = None
 
     @property
@@ -50,24 +48,18 @@ class _Arm:
         return self.last is not None and self.last.stopped
 
 
-class _ScoredRow(msgspec.Struct):
-    """The part of a row that a look needs."""
-
-    run_id: str
-    errors: list[Any]
-    metrics: dict[str, Any]
-
-
 class UntilDecided:
     """A run that looks at its primary contrasts after every batch of items and stops those that are decided."""
 
     def __init__(self, plan: Plan, log: RunLog, section: PreregistrationSection) -> None:
-        """Take up the looks and scores that the log has.
+        """Take up the looks that the log has; its :attr:`~pcsuite.logging.log.RunLog.scores` are those of the metric.
 
         Raises :class:`ConfigError` where nothing is to be decided or the metric has no bounds or no good end.
         """
+        assert log.scores is not None, "a run that looks at its scores keeps them"
+        assert log.scores.metric == section.metric
         self._plan, self._log, self._section = plan, log, section
-        self._bound, self._sign = check_metric(plan.suite, section.metric)
+        self._bounds, self._better = check_metric(plan.suite, section.metric)
         cells = cells_by_group(plan)
         keys = planned_contrasts(plan, section)
         if not keys:
@@ -81,25 +73,13 @@ class UntilDecided:
                 key,
                 cells[key[:3]][key.condition],
                 cells[key[:3]][key.baseline],
-                family_level(sizes[self._family(key)], alpha=section.alpha),
-                -self._bound,
-                self._bound,
+                sizes[self._family(key)],
             )
             for key in keys
         ]
-        self._scores: dict[str, float] = {}
-        if log.index.rows:
-            for row in iter_newest_rows(log.paths.log):
-                if not row.errors:
-                    self._keep(row.run_id, row.metrics)
+        self._scores = log.scores.values
         self._file = LooksFile(log.paths.log, fresh=not log.index.rows)
         self._taken = {(look.arm, look.visited): look for look in self._file.earlier}
-
-    def watch(self, line: bytes) -> None:
-        """Take the score of a row that is being logged."""
-        row = msgspec.json.decode(line, type=_ScoredRow)
-        if not row.errors:
-            self._keep(row.run_id, row.metrics)
 
     async def run(self, executor: Executor, sink: RowSink) -> None:
         """Go through the items batch by batch, all arms side by side, until every arm is decided or items run out.
@@ -142,11 +122,6 @@ class UntilDecided:
     def _family(self, key: ArmKey) -> str:
         return key.task if self._section.family == "task" else ""
 
-    def _keep(self, run_id: str, metrics: dict[str, Any]) -> None:
-        value = metrics.get(self._section.metric)
-        if value is not None:
-            self._scores[run_id] = float(value)
-
     def _active(self, cells: Iterable[Cell]) -> list[Cell]:
         """Cells of undecided arms, and those that no arm is about."""
         needed = {id(cell) for arm in self._arms if not arm.stopped for cell in (arm.treated, arm.baseline)}
@@ -164,7 +139,7 @@ class UntilDecided:
 
     def _look(self, arm: _Arm, visited: int) -> None:
         for item in arm.treated.task.items[:visited]:
-            if item.item_id in arm.differences:
+            if item.item_id in arm.scores:
                 continue
             # Means over replicates; the item waits while one of them is missing or has failed.
             treated, baseline = (
@@ -172,36 +147,40 @@ class UntilDecided:
                 for cell in (arm.treated, arm.baseline)
             )
             if np.isfinite([*treated, *baseline]).all():
-                arm.differences[item.item_id] = float(np.mean(treated)) - float(np.mean(baseline))
+                arm.scores[item.item_id] = (float(np.mean(treated)), float(np.mean(baseline)))
         look = self._taken.get((arm.key, visited)) or self._judge(arm, visited)
         if look is not None:
-            arm.low, arm.high, arm.last = look.low, look.high, look
+            arm.last = look
 
     def _judge(self, arm: _Arm, visited: int) -> Look | None:
-        if not arm.differences:
+        section, last = self._section, arm.last
+        sides = np.array(list(arm.scores.values())).reshape(-1, 2).T
+        arms = {
+            name: ArmScores(values, bounds=self._bounds)
+            for name, values in zip(("treated", "baseline"), sides, strict=True)
+        }
+        contrast = Contrast.of("treated", "baseline", better=self._better)
+        family = Family("bonferroni", section.alpha, section.margin, size=arm.family_size)
+        earlier = None
+        if last is not None:
+            earlier = Estimate(last.mean, last.low, last.high, last.level, last.items), last.p_value
+        seen = judge_look(arms, contrast, family, earlier=earlier)
+        if seen is None:
             return None
-        values = np.array(list(arm.differences.values()))
-        section = self._section
-        seen = confidence_sequence(values, level=arm.level, bound=self._bound, looks=[len(values)])
-        # The limits hold at all looks at once, so what they have in common does too.
-        low, high = max(arm.low, float(seen.low[-1])), min(arm.high, float(seen.high[-1]))
-        better_side = (low, high) if self._sign > 0 else (-high, -low)
-        verdict = judge_limits(*better_side, margin=section.margin)
-        p_value = anytime_p(values, bound=self._bound)
         look = Look(
             *arm.key,
             metric=section.metric,
             visited=visited,
-            items=len(values),
-            mean=float(values.mean()),
-            low=low,
-            high=high,
-            level=arm.level,
-            p_value=p_value if arm.last is None else min(p_value, arm.last.p_value),
+            items=seen.estimate.n,
+            mean=seen.estimate.value,
+            low=seen.estimate.low,
+            high=seen.estimate.high,
+            level=seen.estimate.level,
+            p_value=seen.p_value,
             margin=section.margin,
-            verdict=verdict,
-            stopped=verdict in ("better", "worse", "equivalent")
-            or (verdict == "no worse" and section.stopping.rule == "no_worse"),
+            verdict=seen.verdict,
+            stopped=seen.verdict in ("better", "worse", "equivalent")
+            or (seen.verdict == "no worse" and section.stopping.rule == "no_worse"),
             at_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
         self._file.append(look)
@@ -212,8 +191,8 @@ def _units_of(todo: Mapping[str, Sequence[Unit]], model_id: str) -> Iterator[Uni
     return iter(todo[model_id])
 
 
-def check_metric(suite: Suite, metric: str) -> tuple[float, float]:
-    """The largest difference two values of a metric can have, and 1 where more is better, -1 where less is.
+def check_metric(suite: Suite, metric: str) -> tuple[tuple[float, float], Direction]:
+    """The least and largest value of a metric, and 1 where more is better, -1 where less is.
 
     Raises :class:`ConfigError` for a metric without bounds, whose differences no confidence sequence can be made of, or
     without a good end.
@@ -227,4 +206,4 @@ def check_metric(suite: Suite, metric: str) -> tuple[float, float]:
             suite.sources["profile"].problem(["preregistration", "metric"], problem),
             hint="task_score is within 0..1",
         )
-    return high - low, 1.0 if spec.higher_is_better else -1.0
+    return (low, high), 1 if spec.higher_is_better else -1

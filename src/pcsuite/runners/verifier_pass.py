@@ -31,11 +31,18 @@ from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.limits import RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, open_models
-from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError, LogError, ServerDownError
+from pcsuite.errors import (
+    BudgetExceededError,
+    CallOutcome,
+    EngineError,
+    ErrorRateError,
+    LogError,
+    ServerDownError,
+)
 from pcsuite.evaluation.base import Parsed, clean_text
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
-from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow
+from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow, outcome_of
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
@@ -284,6 +291,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
         metrics: dict[str, object] = {}
         errors: list[str] = []
         tokens: int | None = None
+        became: CallOutcome = "failed"
         try:
             if client.adapter.counts_remotely:
                 tokens = await client.retried(lambda: asyncio.to_thread(client.adapter.count_tokens, prompt))
@@ -292,6 +300,7 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             answer = await client.ask(Request(prompt, DECODING, 0, constraint, _context(row)))
             outcome = Outcome(answer["text"], answer["finish_reason"], calls=[answer])
             generation, usage = generation_record(outcome)
+            became = outcome_of(outcome.finish_reason)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = calls_cost(client.price, [answer])
             verdict = read_verdict(answer["text"], answer["finish_reason"])
@@ -302,12 +311,15 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
         # These end the pass; noted as an error of the row, they would befall every row after it.
         except (BudgetExceededError, ErrorRateError, ServerDownError):
             raise
+        except EngineError as error:
+            errors.append(str(error))
+            became = error.outcome
         except Exception as error:
-            errors.append(str(error) if isinstance(error, EngineError) else unforeseen(ASKING, error))
+            errors.append(unforeseen(ASKING, error))
         judged = _verifier_row(
             client, row, prompt, tokens, generation=generation, parsed=parsed, metrics=metrics, errors=errors
         )
-        return FinishedRow.of(judged, prompt)
+        return FinishedRow.of(msgspec.structs.replace(judged, outcome=became), prompt)
 
     sources = [(rows, client.concurrency)]
     await in_lanes(sources, judge, sink.accept, sink.halt, lambda: sink.stop is not None)
@@ -347,6 +359,8 @@ def _verifier_row(
         errors=errors,
         kind=KIND,
         engine=client.identity,
+        judge=msgspec.UNSET,
+        scores=msgspec.UNSET,
     )
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pcsuite.stats.estimate import *  # noqa: F403
     from pcsuite.stats.f1 import *  # noqa: F403
     from pcsuite.stats.information import *  # noqa: F403
-    from pcsuite.stats.logistic_mixed import *  # noqa: F403
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.paired_information import *  # noqa: F403
@@ -49,38 +48,36 @@ estimate: Estimate TestResult
 bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals bootstrap_micro_f1
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
 permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
-effect_sizes: cohens_d_z cohens_d_av odds_ratio odds_ratio_paired odds_ratio_matched absolute_risk_reduction
+effect_sizes: cohens_d_z odds_ratio_paired absolute_risk_reduction
 effect_sizes: paired_t_interval
-proportions: wilson wilson_mean clopper_pearson mid_p_interval newcombe_difference
-proportions: mcnemar_exact mcnemar_mid_p mcnemar_from_scores clustered_se clustered_mean
+proportions: wilson wilson_mean
+proportions: clustered_se
 f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
-mixed: fit_mixed fit_mixed_rows
+mixed: fit_mixed
 unit_jackknife: Contrast
-logistic_mixed: fit_logistic_mixed predicted_rates
 attribution: attribute attribution_weights unidentified
 selection: best_of
 pooling: random_effects Pooled
-emmeans: marginal_means contrasts_with_reference interaction_contrasts
-equivalence: tost tost_paired noninferior_paired tost_contrast all_equivalent
+emmeans: marginal_means contrasts_with_reference
+equivalence: tost_paired noninferior_paired
 random_weights: WeightedMean mean_interval mean_test
-answer_variation: answer_counts entropy normalised_entropy rarefied_entropy disagreement mean_entropy
-answer_variation: mean_disagreement compare_entropy key_facts fact_disagreement semantic_clusters
-answer_variation: semantic_entropy
-information: mutual_information infonce online_code v_information prompt_information hashed_features fit_probes
+answer_variation: answer_counts entropy normalised_entropy disagreement
+answer_variation: key_facts fact_disagreement semantic_clusters
+information: mutual_information infonce online_code v_information hashed_features fit_probes
 paired_information: information_gain
-calibration: ece ece_interval brier brier_interval risk_coverage area_under_risk_coverage
+calibration: ece_interval brier_interval
 calibration: risk_coverage_interval cohens_kappa
 power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
 power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
-agreement: rater_agreement Agreement krippendorff_alpha
+agreement: rater_agreement Agreement
 prediction_powered: prediction_powered_mean PredictionPowered
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency
 rates: abstention_matrix cost_per_correct unsupported_per_100_tokens pareto_front front_probability
-equal_tokens: Arm compare_at_equal_tokens replicate_disagreement readable_pairs affordable_share
+equal_tokens: Arm compare_at_equal_tokens readable_pairs affordable_share
 objective: Objective Replicate item_parts
 """
 # The public names by the module that defines them.

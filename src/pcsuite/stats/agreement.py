@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.calibration import cohens_kappa
@@ -29,29 +28,6 @@ class Agreement:
     """Share of equal ratings: high by itself where one rating is common."""
     kappa: Estimate
     alpha: Estimate
-
-
-def krippendorff_alpha(first: ArrayLike, second: ArrayLike, *, metric: AlphaMetric = "nominal") -> float:
-    """Krippendorff's alpha of two raters without missing ratings: 1 is full agreement, 0 what chance gives.
-
-    ``ordinal`` counts a difference by how many ratings lie between (Krippendorff 2011, "Computing Krippendorff's
-    Alpha-Reliability"); values are then sorted as they compare. ``nan`` where only one value occurs. Raises
-    ``AnalysisError`` where the vectors do not pair.
-
-    >>> round(krippendorff_alpha([0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]), 3)
-    0.095
-    """
-    left, right = np.asarray(first), np.asarray(second)
-    if left.shape != right.shape or left.ndim != 1 or left.size == 0:
-        raise AnalysisError(
-            f"agreement needs two rating vectors of one length, not {left.shape} and {right.shape}"
-        )
-    values, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
-    k = len(values)
-    if k < 2:
-        return float("nan")
-    joint = np.bincount(codes[: len(left)] * k + codes[len(left) :], minlength=k * k).reshape(1, k, k)
-    return float(_alpha(joint.astype(np.float64), metric)[0])
 
 
 def rater_agreement(

@@ -17,17 +17,14 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bounds_of_differences
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, check_same_length
+from pcsuite.stats.estimate import FloatArray, IntArray, as_matrix
 from pcsuite.stats.information import unit_rows, xlogx
-from pcsuite.stats.random_weights import Bounds
 
 Estimator = Literal["chao_shen", "miller_madow", "jackknife", "plug_in"]
 
@@ -100,122 +97,6 @@ def disagreement(counts: ArrayLike) -> FloatArray:
     table, total = _rows_with_totals(counts)
     pairs = total * (total - 1)
     return np.asarray(1 - (table * (table - 1)).sum(axis=1) / np.where(pairs > 0, pairs, np.nan))
-
-
-def rarefied_entropy(counts: ArrayLike, replicates: int) -> FloatArray:
-    """Expected plug-in entropy of ``replicates`` answers drawn from those given, without replacement.
-
-    Puts conditions with unequal R on the same footing exactly (Hurlbert 1971's rarefaction, for entropy).
-    Raises ``AnalysisError`` where an item has fewer answers than that.
-
-    >>> rarefied_entropy([[2, 1]], 2).round(3).tolist()
-    [0.462]
-    """
-    special = require("scipy.special", "stats")
-    table, total = _rows_with_totals(counts)
-    if replicates < 1 or (total < replicates).any():
-        why = f"cannot draw {replicates} answers from an item with {int(total.min())}"
-        raise AnalysisError(why, hint="rarefy to the smallest number of replicates")
-    drawn = np.arange(1, replicates + 1)
-    surprise = -(drawn / replicates) * np.log(drawn / replicates)
-    # Hypergeometric: of an item's answers, so many are this one, and so many of those drawn are.
-    others, marked = (total[:, None] - table)[:, :, None], table[:, :, None]
-    possible = (drawn <= marked) & (replicates - drawn <= others)
-
-    def ways(n: Any, k: Any) -> Any:
-        """Logarithm of n over k."""
-        return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-
-    with np.errstate(invalid="ignore"):
-        logarithm = (
-            ways(marked, drawn) + ways(others, replicates - drawn) - ways(total[:, None, None], replicates)
-        )
-        chance = np.where(possible, np.exp(logarithm), 0.0)
-    return np.asarray((chance * surprise).sum(axis=(1, 2)), dtype=np.float64)
-
-
-def mean_entropy(
-    counts: ArrayLike,
-    *,
-    rng: Rng,
-    estimator: Estimator = "chao_shen",
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-) -> Estimate:
-    """Mean entropy (nats) over items with its bootstrap interval; items without answers are left out.
-
-    >>> mean_entropy([[2, 1], [3, 0]], rng=np.random.default_rng(0), estimator="plug_in", resamples=100).n
-    2
-    """
-    values = entropy(counts, estimator=estimator)
-    return _mean_over_items(values, (0.0, _most(counts)), rng, resamples, level, f"{estimator}, ")
-
-
-def mean_disagreement(
-    counts: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
-) -> Estimate:
-    """Mean disagreement (0..1) over items with its bootstrap interval; items with one answer are left out.
-
-    >>> round(mean_disagreement([[2, 1], [3, 0]], rng=np.random.default_rng(0), resamples=100).value, 3)
-    0.333
-    """
-    return _mean_over_items(disagreement(counts), (0.0, 1.0), rng, resamples, level, "disagreement, ")
-
-
-def compare_entropy(
-    treated: ArrayLike,
-    control: ArrayLike,
-    *,
-    rng: Rng,
-    estimator: Estimator | Literal["disagreement", "rarefied"] = "disagreement",
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-) -> Estimate:
-    """Mean per-item difference ``treated - control`` in how much answers vary.
-
-    Refuses the plug-in estimator where the two have different numbers of replicates: its bias would differ.
-
-    >>> steady, loose = [[3, 0], [3, 0]], [[2, 1], [2, 1]]
-    >>> round(compare_entropy(steady, loose, rng=np.random.default_rng(0), resamples=100).value, 3)
-    -0.667
-    """
-    first, first_total = _rows_with_totals(treated)
-    second, second_total = _rows_with_totals(control)
-    check_same_length(first_total, second_total, "treated and control")
-    if estimator == "plug_in" and (first_total != second_total).any():
-        why = "plug-in entropy cannot be compared between unequal numbers of replicates"
-        raise AnalysisError(why, hint="use 'disagreement' or 'rarefied'")
-    smallest = int(min(first_total.min(), second_total.min()))
-
-    def variation(counts: FloatArray) -> FloatArray:
-        if estimator == "disagreement":
-            return disagreement(counts)
-        return (
-            rarefied_entropy(counts, smallest)
-            if estimator == "rarefied"
-            else entropy(counts, estimator=estimator)
-        )
-
-    most = 1.0 if estimator == "disagreement" else max(_most(first), _most(second))
-    differences = variation(first) - variation(second)
-    return _mean_over_items(differences, (-most, most), rng, resamples, level, f"{estimator}, ")
-
-
-def _most(counts: ArrayLike) -> float:
-    """The largest entropy (nats) of answers to one item: that of as many kinds as the table has, each as often."""
-    return float(np.log(max(2, as_matrix(counts, "counts").shape[1])))
-
-
-def _mean_over_items(
-    values: FloatArray, bounds: Bounds, rng: Rng, resamples: int, level: float, prefix: str
-) -> Estimate:
-    known = values[np.isfinite(values)]
-    if known.size == 0:
-        raise AnalysisError("no item has enough replicates", hint="at least 2 answers per item are needed")
-    if bounds[0] < 0:
-        bounds = bounds_of_differences(known, bounds)
-    result = bootstrap_means(known[:, None], rng=rng, resamples=resamples, level=level, bounds=bounds)[0]
-    return replace(result, method=prefix + result.method)
 
 
 def _rows_with_totals(counts: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -336,17 +217,3 @@ def semantic_clusters(embeddings: ArrayLike, *, similarity: float = 0.85) -> Int
     tree = hierarchy.linkage(np.clip(1 - cosine, 0.0, 2.0), method="average")
     labels = hierarchy.fcluster(tree, t=1 - similarity + 1e-9, criterion="distance")
     return np.asarray(np.unique(labels, return_inverse=True)[1], dtype=np.int64)
-
-
-def semantic_entropy(
-    embeddings: ArrayLike, *, similarity: float = 0.85, estimator: Estimator = "chao_shen"
-) -> float:
-    """Entropy in nats over clusters of meaning: the discrete form of Farquhar et al. 2024.
-
-    They cluster by two-way entailment; here embeddings stand in for it, which is coarser.
-
-    >>> round(semantic_entropy([[1, 0], [0.99, 0.1], [0, 1], [0, 1]], estimator="plug_in"), 3)
-    0.693
-    """
-    sizes = np.bincount(semantic_clusters(embeddings, similarity=similarity))
-    return float(entropy(sizes[None, :], estimator=estimator)[0])

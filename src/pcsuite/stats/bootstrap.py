@@ -1,24 +1,23 @@
 """Bootstrap intervals over items: means, paired differences, ratios of totals and micro-F1.
 
-``auto``, the default, is the *expanded percentile* (Hesterberg 2015): the percentile interval read at the levels
-Φ(±t_{n-1}·sqrt(n/(n-1))), which undoes the two causes of its shortness at small n. Of few items, and of very many, the
-interval is computed instead of drawn: :mod:`pcsuite.stats.intervals` decides. Over differences of 0/1 scores and of
-averaged replicates, near 0, ½ and 1, at n = 8 to 100, it covers at least 93 %; plain percentiles fall to 1 %, BCa and
-bootstrap-t go wrong on scores with few values. ``Estimate.method`` says which was taken. The table is made by
-``benchmarks/coverage_simulation.py``.
+The interval is the *expanded percentile* (Hesterberg 2015): the percentile interval read at the levels
+Φ(±t_{n-1}·sqrt(n/(n-1))), which undoes the two causes of its shortness at small n. Of few items, and of very many, it
+is computed instead of drawn: :mod:`pcsuite.stats.intervals` decides. Over differences of 0/1 scores and of averaged
+replicates, near 0, ½ and 1, at n = 8 to 100, it covers at least 93 %. ``Estimate.method`` says which was taken. The
+table is made by ``benchmarks/coverage_simulation.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError, did_you_mean, require
+from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
@@ -35,8 +34,7 @@ from pcsuite.stats.intervals import computed_interval, too_few_to_resample
 from pcsuite.stats.proportions import wilson_mean
 from pcsuite.stats.random_weights import Bounds, mean_interval
 
-Method = Literal["auto", "expanded", "percentile", "basic", "bca", "studentised"]
-METHODS: tuple[Method, ...] = ("auto", "expanded", "percentile", "basic", "bca", "studentised")
+_EXPANDED = "bootstrap expanded"
 RESAMPLES = 10_000
 MANY_ROWS = 4_000
 """Rows from which totals over resamples, or over random halves, are normal to within what 10,000 draws can tell."""
@@ -54,18 +52,17 @@ def paired_bootstrap(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: Method = "auto",
     grain: float = 0.0,
     bounds: Bounds | None = None,
 ) -> Estimate:
     """Interval of the mean per-item difference ``treated - control`` (or of ready differences).
 
-    Give one value per item, replicates averaged within the item first: the item is the unit. ``level`` lies in (0, 1);
-    ``method`` is one of :data:`METHODS`. ``bounds`` are the least and largest possible difference; without them
-    differences within -1..1 are taken for those of scores in 0..1, others for those of amounts. ``auto`` is never of
-    zero width, and open (nan) where all differences of an amount are equal; ``grain`` is for sides with unequal numbers
-    of replicates, 1 over the smaller one (see :func:`~pcsuite.stats.random_weights.mean_interval`). Raises
-    ``AnalysisError`` where the two vectors do not pair.
+    Give one value per item, replicates averaged within the item first: the item is the unit. ``level`` lies in (0, 1).
+    ``bounds`` are the least and largest possible difference; without them differences within -1..1 are taken for those
+    of scores in 0..1, others for those of amounts. The interval is never of zero width, and open (nan) where all
+    differences of an amount are equal; ``grain`` is for sides with unequal numbers of replicates, 1 over the
+    smaller one (see :func:`~pcsuite.stats.random_weights.mean_interval`). Raises ``AnalysisError`` where the two
+    vectors do not pair.
 
     >>> gain = paired_bootstrap([1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 0, 0, 1, 0], rng=np.random.default_rng(0))
     >>> round(gain.value, 3), round(gain.low, 3), round(gain.high, 3)
@@ -73,12 +70,9 @@ def paired_bootstrap(
     """
     deltas = as_differences(treated, control)
     bounds = bounds_of_differences(deltas, bounds)
-    if method == "auto" and grain > 0:
+    if grain > 0:
         return mean_interval(deltas, level=level, bounds=bounds, grain=grain)
-    (found,) = bootstrap_means(
-        deltas[:, None], rng=rng, resamples=resamples, level=level, method=method, bounds=bounds
-    )
-    return found
+    return bootstrap_means(deltas[:, None], rng=rng, resamples=resamples, level=level, bounds=bounds)[0]
 
 
 def bounds_of_differences(deltas: FloatArray, declared: Bounds | None = None) -> Bounds:
@@ -99,12 +93,11 @@ def bootstrap_mean(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: Method = "auto",
     bounds: Bounds | None = None,
 ) -> Estimate:
     """Interval of the mean score, one per item (0..1, or any unit; ``bounds`` as in :func:`bootstrap_means`).
 
-    ``auto`` uses Wilson's interval for binary scores of which at least 5 are 1 and at least 5 are 0; nearer to a bound
+    It is Wilson's interval for binary scores of which at least 5 are 1 and at least 5 are 0; nearer to a bound
     that interval is too short (a single 1 among 8 would rule out 2 %).
 
     >>> bootstrap_mean([1, 0] * 5, rng=np.random.default_rng(0)).method
@@ -112,17 +105,9 @@ def bootstrap_mean(
     """
     values = as_vector(scores, "scores")
     share = bounds is None or bounds == (0.0, 1.0)
-    if (
-        share
-        and method == "auto"
-        and np.isin(values, (0.0, 1.0)).all()
-        and 5 <= values.sum() <= len(values) - 5
-    ):
+    if share and np.isin(values, (0.0, 1.0)).all() and 5 <= values.sum() <= len(values) - 5:
         return wilson_mean(values, level=level)
-    (found,) = bootstrap_means(
-        values[:, None], rng=rng, resamples=resamples, level=level, method=method, bounds=bounds
-    )
-    return found
+    return bootstrap_means(values[:, None], rng=rng, resamples=resamples, level=level, bounds=bounds)[0]
 
 
 def bootstrap_means(
@@ -131,7 +116,6 @@ def bootstrap_means(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: Method = "auto",
     bounds: Bounds | Sequence[Bounds] | None = None,
 ) -> list[Estimate]:
     """Intervals of the column means of an items-by-columns table, all from the same resamples of items.
@@ -145,36 +129,27 @@ def bootstrap_means(
     """
     table = as_matrix(columns, "columns")
     n, width = table.shape
-    name = _method_name(method, level)
+    check_level(level)
     if n < 2:
         return [Estimate(float(value), np.nan, np.nan, level, n, "one item") for value in table[0]]
     results: dict[int, Estimate] = {}
-    if method == "auto":
-        declared: Sequence[Bounds | None] = [None] * width
-        if bounds is not None:
-            each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
-            declared = each or [cast(Bounds, bounds)] * width
-        for j, column in enumerate(table.T):
-            computed = computed_interval(column, level, bounds=_bounds_of_levels(column, declared[j]))
-            if computed is not None:
-                results[j] = computed
+    declared: Sequence[Bounds | None] = [None] * width
+    if bounds is not None:
+        each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
+        declared = each or [cast(Bounds, bounds)] * width
+    for j, column in enumerate(table.T):
+        computed = computed_interval(column, level, bounds=_bounds_of_levels(column, declared[j]))
+        if computed is not None:
+            results[j] = computed
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
     drawn = [j for j in range(width) if j not in results]
     if drawn:
         table = table[:, drawn]
-        squares = [table**2] if method == "studentised" else []
-        draws = resample_totals(np.hstack([table, *squares]), rng, resamples) / n
+        draws = resample_totals(table, rng, resamples) / n
         errors = table.std(axis=0, ddof=1) / np.sqrt(n)
         for k, value in enumerate(table.mean(axis=0).tolist()):
-            se, extra = float(errors[k]), {"influence": table[:, k] - value}
-            if method == "studentised":
-                extra["draw_se"] = np.sqrt(
-                    np.maximum(draws[:, len(drawn) + k] - draws[:, k] ** 2, 0) / (n - 1)
-                )
-            low, high = interval_from_draws(
-                draws[:, k], value, n=n, level=level, method=method, se=se, **extra
-            )
-            results[drawn[k]] = Estimate(value, low, high, level, n, name, se)
+            low, high = interval_from_draws(draws[:, k], n=n, level=level)
+            results[drawn[k]] = Estimate(value, low, high, level, n, _EXPANDED, float(errors[k]))
     return [results[j] for j in range(width)]
 
 
@@ -185,7 +160,6 @@ def bootstrap_totals(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: Method = "auto",
 ) -> Estimate:
     """Interval of any statistic that is a function of column totals over items.
 
@@ -197,9 +171,9 @@ def bootstrap_totals(
     0.75
     """
     table = as_matrix(columns, "columns")
-    n, name = len(table), _method_name(method, level)
-    total = table.sum(axis=0)
-    value = float(statistic(total[None, :])[0])
+    n = len(table)
+    check_level(level)
+    value = float(statistic(table.sum(axis=0)[None, :])[0])
     if not np.isfinite(value):
         return undefined("not defined on these items", n, level)
     if n < 2:
@@ -208,13 +182,8 @@ def bootstrap_totals(
     draws = draws[np.isfinite(draws)]
     if draws.size < 2:
         return undefined("defined on hardly any resample", n, level)
-    influence = None
-    if method == "bca":
-        left_out = statistic(total[None, :] - table)
-        left_out = np.where(np.isfinite(left_out), left_out, value)
-        influence = np.asarray(left_out.mean() - left_out, dtype=np.float64)
-    low, high = interval_from_draws(draws, value, n=n, level=level, method=method, influence=influence)
-    return Estimate(value, low, high, level, n, name, float(draws.std(ddof=1)))
+    low, high = interval_from_draws(draws, n=n, level=level)
+    return Estimate(value, low, high, level, n, _EXPANDED, float(draws.std(ddof=1)))
 
 
 def bootstrap_ratio(
@@ -260,7 +229,7 @@ def bootstrap_ratio(
 
 
 def bootstrap_micro_f1(
-    counts: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95, method: Method = "auto"
+    counts: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """Interval of corpus micro-F1 from per-item ``(tp, fp, fn)``, pooled again in every resample.
 
@@ -270,11 +239,11 @@ def bootstrap_micro_f1(
     """
     table = as_matrix(counts, "counts", columns=3)
     n = len(table)
-    if method == "auto" and n > 1:
+    if n > 1:
         computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0))
         if computed is not None:
             return replace(computed, value=float(micro_f1(table.sum(axis=0)[None, :])[0]))
-    return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level, method=method)
+    return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level)
 
 
 def bootstrap_micro_f1_difference(
@@ -284,7 +253,6 @@ def bootstrap_micro_f1_difference(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
-    method: Method = "auto",
     grain: float = 0.0,
 ) -> Estimate:
     """Interval of ``micro-F1(treated) - micro-F1(control)``, the same items drawn for both.
@@ -305,12 +273,12 @@ def bootstrap_micro_f1_difference(
 
     both = np.hstack([first, second])
     n = len(both)
-    if method == "auto" and n > 1:
+    if n > 1:
         shares = linearised_f1(first) - linearised_f1(second)
         computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain)
         if computed is not None:
             return replace(computed, value=float(difference(both.sum(axis=0)[None, :])[0]))
-    return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level, method=method)
+    return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level)
 
 
 def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
@@ -322,51 +290,16 @@ def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
     return (0.0, 1.0) if values.max() <= 1 else (0.0, np.inf)
 
 
-def interval_from_draws(
-    draws: FloatArray,
-    value: float,
-    *,
-    n: int,
-    level: float = 0.95,
-    method: Method = "auto",
-    influence: FloatArray | None = None,
-    se: float | None = None,
-    draw_se: FloatArray | None = None,
-) -> tuple[float, float]:
-    """Read an interval ``(low, high)`` off bootstrap draws of a statistic whose value on the sample is ``value``.
+def interval_from_draws(draws: FloatArray, *, n: int, level: float = 0.95) -> tuple[float, float]:
+    """The expanded percentile interval ``(low, high)`` of bootstrap draws of a statistic over ``n`` items.
 
-    ``n`` is the number of items. ``bca`` needs the ``influence`` of each item (Efron 1987), ``studentised`` the
-    standard errors of the sample and of each draw; without them ``AnalysisError`` is raised.
-
-    >>> low, high = interval_from_draws(np.linspace(0, 1, 101), 0.5, n=50, method="percentile")
+    >>> low, high = interval_from_draws(np.linspace(0, 1, 101), n=50)
     >>> round(low, 3), round(high, 3)
-    (0.025, 0.975)
+    (0.021, 0.979)
     """
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
     special = require("scipy.special", "stats")
-    if method in ("auto", "expanded"):
-        tails = special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1)))
-    elif method == "bca":
-        if influence is None:
-            raise AnalysisError("the BCa interval needs the influence of each item")
-        # Bias correction z0 from the draws, acceleration from the influence values.
-        below = ((draws < value).mean() + (draws <= value).mean()) / 2
-        z0 = special.ndtri(np.clip(below, 0.5 / draws.size, 1 - 0.5 / draws.size))
-        energy = float((influence**2).sum())
-        acceleration = float((influence**3).sum()) / (6 * energy**1.5) if energy > 0 else 0.0
-        shifted = z0 + special.ndtri(tails)
-        tails = special.ndtr(z0 + shifted / (1 - acceleration * shifted))
-    elif method == "studentised":
-        if se is None or draw_se is None:
-            raise AnalysisError("the studentised interval needs standard errors of the sample and the draws")
-        usable = draw_se > 1e-12
-        if not usable.any():
-            return value, value
-        low, high = np.quantile((draws[usable] - value) / draw_se[usable], tails)
-        return value - float(high) * se, value - float(low) * se
-    low, high = np.quantile(draws, tails)
-    if method == "basic":
-        low, high = 2 * value - high, 2 * value - low
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(draws, special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))))
     return float(low), float(high)
 
 
@@ -460,11 +393,3 @@ def _block_sizes(rows: int, width: int) -> Iterator[int]:
     """Sizes of blocks of ``rows`` rows of this width, each of at most :data:`CHUNK_CELLS` cells."""
     block = max(1, CHUNK_CELLS // width)
     return (min(block, rows - start) for start in range(0, rows, block))
-
-
-def _method_name(method: str, level: float) -> str:
-    """What the interval is called in an estimate, once level and method are checked."""
-    check_level(level)
-    if method not in METHODS:
-        raise AnalysisError(f"unknown interval method '{method}'", hint=did_you_mean(method, METHODS))
-    return f"bootstrap {'expanded' if method == 'auto' else method}"

@@ -27,64 +27,12 @@ MANY_ROWS = 2_000
 """Rows from which sums over bins are normal, and curves linear in each row, to within what resampling can tell."""
 
 
-def ece(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
-    """Expected calibration error with equal-width bins (Naeini et al. 2015; Guo et al. 2017, eq. 3), 0..1.
-
-    ``confidence`` and ``correct`` lie in 0..1, one pair a row; bins are closed on the left, the last on both sides.
-    ``nan`` without rows; ``AnalysisError`` where the two do not pair.
-
-    >>> round(ece([0.9, 0.9, 0.3], [1, 1, 0]), 3)
-    0.167
-    """
-    stated, outcome = _checked(confidence, correct)
-    if not stated.size:
-        return float("nan")
-    gaps = np.bincount(_bin_of(stated, bins), weights=stated - outcome, minlength=bins)
-    return float(np.abs(gaps).sum() / stated.size)
-
-
-def brier(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """Mean squared difference of confidence and correctness (Brier 1950), 0..1; ``nan`` without rows.
-
-    >>> round(brier([0.9, 0.5], [1, 0]), 3)
-    0.13
-    """
-    stated, outcome = _checked(confidence, correct)
-    return float(np.mean((stated - outcome) ** 2)) if stated.size else float("nan")
-
-
-def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> list[tuple[float, float]]:
-    """Points ``(coverage, risk)`` from answering only the most confident rows (El-Yaniv & Wiener 2010).
-
-    Rows of equal confidence are accepted together, so the curve does not depend on their order. Empty without rows.
-
-    >>> risk_coverage([0.9, 0.8, 0.8, 0.3], [1, 1, 0, 0])[0]
-    (0.25, 0.0)
-    """
-    stated, outcome = _checked(confidence, correct)
-    if not stated.size:
-        return []
-    errors, last = _by_confidence(stated, outcome)
-    wrong = np.cumsum(errors)[last]
-    return [(float(n / stated.size), float(e / n)) for n, e in zip(last + 1, wrong, strict=True)]
-
-
-def area_under_risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> float:
-    """Mean risk over all coverages, rows of equal confidence sharing their group's risk; lower is better.
-
-    >>> area_under_risk_coverage([0.9, 0.1], [1, 0])
-    0.25
-    """
-    stated, outcome = _checked(confidence, correct)
-    if not stated.size:
-        return float("nan")
-    return float(_curve_area(np.ones((1, stated.size)), *_by_confidence(stated, outcome))[0])
-
-
 def brier_interval(
     confidence: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
-    """:func:`brier` with its bootstrap interval over rows; at least 2 are needed.
+    """Brier score, the mean squared difference of confidence and correctness (Brier 1950), 0..1, with its interval.
+
+    The interval is a bootstrap over rows; at least 2 are needed.
 
     >>> brier_interval([0.9, 0.5, 0.2], [1, 0, 0], rng=np.random.default_rng(0), resamples=100).n
     3
@@ -102,7 +50,7 @@ def ece_interval(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """:func:`ece` with its interval; at least 2 rows are needed.
+    """Expected calibration error with its interval; at least 2 rows are needed.
 
     ECE = Σ_b |Σ_{i in b} (confidence - correct)| / n. It cannot be negative, so noise inflates it, in the sample and
     once more in every resample. The upper limit is that of draws recentred on the sample's value, which removes the
@@ -158,7 +106,9 @@ def _normal_totals(
 def risk_coverage_interval(
     confidence: ArrayLike, correct: ArrayLike, *, rng: Rng, resamples: int = 2_000, level: float = 0.95
 ) -> Estimate:
-    """:func:`area_under_risk_coverage` with its interval; at least 2 rows are needed.
+    """Area under the risk–coverage curve with its interval; at least 2 rows are needed.
+
+    Answers are given from the most confident down, ties together; the area is the mean error rate over coverage.
 
     >>> risk_coverage_interval([0.9, 0.1], [1, 0], rng=np.random.default_rng(0), resamples=100).value
     0.25

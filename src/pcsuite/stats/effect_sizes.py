@@ -19,7 +19,6 @@ from pcsuite.stats.estimate import (
     t_interval,
     undefined,
 )
-from pcsuite.stats.proportions import clopper_pearson
 from pcsuite.stats.random_weights import mean_interval
 
 LARGE_SAMPLE = 2_000
@@ -64,45 +63,6 @@ def cohens_d_z(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -
     return Estimate(value, low, high, level, n, "d_z noncentral t", _d_se(value, n))
 
 
-def cohens_d_av(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Cohen's d_av: mean difference over the root mean variance of the two conditions.
-
-    Comparable across designs (the pairing does not enter the scale). Its interval is that of d_z, rescaled
-    (Algina & Keselman 2003).
-
-    >>> round(cohens_d_av([0.9, 0.8, 0.7], [0.5, 0.6, 0.6]).value, 3)
-    2.858
-    """
-    paired = cohens_d_z(treated, control, level=level)
-    variances = [as_vector(scores, "scores").var(ddof=1) for scores in (treated, control)]
-    scale = float(np.sqrt(sum(variances) / 2))
-    if scale == 0 or not paired.defined:
-        return undefined("d_av: no spread", paired.n, level)
-    ratio = float(as_differences(treated, control).std(ddof=1)) / scale
-    value, low, high, se = (
-        part * ratio for part in (paired.value, paired.low, paired.high, paired.se or 0.0)
-    )
-    return Estimate(value, low, high, level, paired.n, "d_av noncentral t", se)
-
-
-def odds_ratio(table: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Odds ratio of two *independent* groups from ``[[a, b], [c, d]]``, with Woolf's 1955 logit interval.
-
-    Rows are groups, columns success and failure. With an empty cell ½ is added to each (Haldane 1956).
-
-    >>> round(odds_ratio([[30, 10], [20, 20]]).value, 6)
-    3.0
-    """
-    counts = np.asarray(table, dtype=np.float64)
-    if counts.shape != (2, 2) or (counts < 0).any():
-        raise AnalysisError(f"an odds ratio needs a 2 by 2 table of counts, not shape {counts.shape}")
-    corrected = counts + 0.5 if (counts == 0).any() else counts
-    log_ratio = float(np.log(corrected[0, 0] * corrected[1, 1] / (corrected[0, 1] * corrected[1, 0])))
-    se = float(np.sqrt((1 / corrected).sum()))
-    name = "woolf, haldane ½ added" if (counts == 0).any() else "woolf"
-    return _exp_interval(log_ratio, se, level, int(counts.sum()), name)
-
-
 def odds_ratio_paired(treated: ArrayLike, control: ArrayLike, *, level: float = 0.95) -> Estimate:
     """*Marginal* odds ratio of success, treated against control, on the same items.
 
@@ -128,27 +88,6 @@ def odds_ratio_paired(treated: ArrayLike, control: ArrayLike, *, level: float = 
         # The side without spread contributes no influence; Woolf's term stands in for it.
         variance = max(variance, 1 / (n * p_a * (1 - p_a)) + 1 / (n * p_b * (1 - p_b)))
     return _exp_interval(log_ratio, float(np.sqrt(variance)), level, n, name)
-
-
-def odds_ratio_matched(only_treated: int, only_control: int, *, level: float = 0.95) -> Estimate:
-    """*Conditional* (matched-pairs) odds ratio from the discordant pairs, with an exact interval.
-
-    The ratio is ``only_treated / only_control`` (½ added to both where one is 0); its limits are those of the
-    Clopper–Pearson interval for the share, turned into odds.
-
-    >>> odds_ratio_matched(6, 2).value
-    3.0
-    """
-    total = only_treated + only_control
-    if total == 0:
-        return undefined("no discordant pair", 0, level)
-    share = clopper_pearson(only_treated, total, level=level)
-    low = share.low / (1 - share.low)
-    high = share.high / (1 - share.high) if share.high < 1 else float("inf")
-    if min(only_treated, only_control) == 0:
-        value = (only_treated + 0.5) / (only_control + 0.5)
-        return Estimate(value, low, high, level, total, "matched exact, haldane ½ added")
-    return Estimate(only_treated / only_control, low, high, level, total, "matched exact")
 
 
 def absolute_risk_reduction(

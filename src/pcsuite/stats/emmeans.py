@@ -35,9 +35,10 @@ def marginal_means(fit: MixedFit, over: Sequence[str], *, level: float = 0.95) -
 
     Raises ``AnalysisError`` for a factor that is not in the model.
 
-    >>> from pcsuite.stats import fit_mixed_rows
+    >>> from pcsuite.stats import cell_totals, encode_cells, fit_mixed, fixed_design
+    >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 2, 2, 3, 3]
-    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> fit = fit_mixed(cell_totals(items, codes, scores), fixed_design(cells, ["condition"]))
     >>> [round(mean.contrast.estimate, 3) for mean in marginal_means(fit, ["condition"])]
     [0.4, 0.65]
     """
@@ -52,9 +53,10 @@ def contrasts_with_reference(
 ) -> list[MarginalMean]:
     """Each level of ``factor`` minus its reference, averaged over other factors, within levels of ``by``.
 
-    >>> from pcsuite.stats import fit_mixed_rows
+    >>> from pcsuite.stats import cell_totals, encode_cells, fit_mixed, fixed_design
+    >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 2, 2, 3, 3]
-    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
+    >>> fit = fit_mixed(cell_totals(items, codes, scores), fixed_design(cells, ["condition"]))
     >>> [round(gain.contrast.estimate, 3) for gain in contrasts_with_reference(fit, "condition")]
     [0.25]
     """
@@ -66,34 +68,6 @@ def contrasts_with_reference(
             difference = _average(cells) - fit.design.full_rows(base).mean(axis=0)
             found.append(_mean(fit, levels, difference, f"{_label(levels)} - {reference}", level, note))
     return found
-
-
-def interaction_contrasts(
-    fit: MixedFit, factor: str, moderator: str, *, level: float = 0.95
-) -> list[MarginalMean]:
-    """How the effect of each level of ``factor`` differs between levels of ``moderator``.
-
-    Levels of both are compared with their references: differences of differences.
-
-    >>> from pcsuite.stats import fit_mixed_rows
-    >>> factors = {"condition": ["C0", "C1"] * 8, "size": ["large"] * 8 + ["small"] * 8}
-    >>> scores = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9, 0.1, 0.2, 0.4, 0.4, 0.3, 0.5, 0.6, 0.7]
-    >>> terms = ["condition", "size", "condition:size"]
-    >>> fit = fit_mixed_rows(scores, [0, 0, 1, 1, 2, 2, 3, 3] * 2, factors, terms)
-    >>> round(interaction_contrasts(fit, "condition", "size")[0].contrast.estimate, 3)
-    -0.15
-    """
-    by_levels = {
-        (levels[factor], levels[moderator]): _average(cells)
-        for levels, cells, _ in _grid(fit, [factor, moderator])
-    }
-    (low_f, *others), (low_m, *other_m) = fit.design.factors[factor], fit.design.factors[moderator]
-    results = []
-    for f, m in itertools.product(others, other_m):
-        row = by_levels[f, m] - by_levels[low_f, m] - by_levels[f, low_m] + by_levels[low_f, low_m]
-        name = f"({f} - {low_f}) at {m} - at {low_m}"
-        results.append(_mean(fit, {factor: f, moderator: m}, row, name, level))
-    return results
 
 
 Cells = list[tuple[dict[str, str], FloatArray]]

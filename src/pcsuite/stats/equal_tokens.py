@@ -102,18 +102,6 @@ def readable_pairs(first: IntArray, second: IntArray | None = None) -> tuple[Flo
     return both / pairs, differing / pairs
 
 
-def replicate_disagreement(first: IntArray, second: IntArray | None = None) -> FloatArray:
-    """Chance that two readable answers of an item differ, drawn from two arms (or one) under different seeds.
-
-    Unbiased; ``nan`` where an item has no two readable answers.
-
-    >>> replicate_disagreement(np.array([[1, 1, 2], [3, 3, NO_ROW]])).round(3).tolist()
-    [0.667, 0.0]
-    """
-    both, differing = readable_pairs(first, second)
-    return np.asarray(differing / np.where(both > 0, both, np.nan))
-
-
 def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArray) -> FloatArray:
     """q, the share of retries that the retry arm can pay for, from mean (or total) tokens of the three arms.
 

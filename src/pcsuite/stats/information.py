@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’.,-][^\W_]+)*")
 class OnlineCode:
     """Length of the truth labels given the outputs, in bits, by an online code.
 
-    ``compression`` is ``uniform_bits / bits`` (1: nothing learned). ``control_bits`` is the length when
+    ``uniform_bits`` is what coding each label alone takes. ``control_bits`` is the length when
     labels are shuffled, what the probe "learns" from nothing; ``control_sd`` its spread over shuffles.
     """
 
@@ -43,16 +43,6 @@ class OnlineCode:
     control_bits: float
     control_sd: float
     classes: int
-
-    @property
-    def compression(self) -> float:
-        """How many times shorter than coding each label with log2 K bits."""
-        return self.uniform_bits / self.bits
-
-    @property
-    def saved_bits(self) -> float:
-        """Bits saved against the random-label control."""
-        return self.control_bits - self.bits
 
 
 def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
@@ -96,7 +86,7 @@ def online_code(
 
     >>> labels = ["yes", "no"] * 20
     >>> code = online_code(hashed_features(labels), labels, rng=np.random.default_rng(0), resamples=100)
-    >>> code.compression > 1.5
+    >>> code.uniform_bits / code.bits > 1.5
     True
     """
     table, codes, classes = _probe_data(features, labels)
@@ -245,11 +235,6 @@ class MutualInformation:
     truth_entropy: float
     null_mean: float
     p_value: float
-
-    @property
-    def share_of_truth(self) -> float:
-        """Information over the entropy of the truth, 0..1: how much of what there is to know is told."""
-        return self.information.value / self.truth_entropy if self.truth_entropy > 0 else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,20 +400,6 @@ def _batched_terms(
             seen[rows] += 1
     terms = total / np.where(seen > 0, seen, np.nan)
     return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
-
-
-def prompt_information(probabilities: ArrayLike) -> float:
-    """Information between input and predicted label, H(mean p) - mean H(p), from label probabilities by item.
-
-    Needs no truth (Sorensen et al. 2022 choose prompts by it). In nats. Raises where a row does not sum to 1.
-
-    >>> round(prompt_information([[1.0, 0.0], [0.0, 1.0]]), 3)
-    0.693
-    """
-    table = as_matrix(probabilities, "probabilities")
-    if (table < 0).any() or np.abs(table.sum(axis=1) - 1).max() > 1e-6:
-        raise AnalysisError("each row of probabilities must sum to 1")
-    return float(-xlogx(table.mean(axis=0)).sum() + xlogx(table).sum(axis=1).mean())
 
 
 def _joint_by_item(

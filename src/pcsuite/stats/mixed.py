@@ -16,7 +16,7 @@ With ``jackknife`` the estimates stay and the inference is that of :mod:`pcsuite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError, did_you_mean, require
-from pcsuite.stats.design import CellTotals, FixedDesign, cell_totals, encode_cells, fixed_design, indicator
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.design import CellTotals, FixedDesign, indicator
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, normal_quantile
 from pcsuite.stats.unit_jackknife import Contrast, UnitJackknife, unit_jackknife
 
@@ -191,7 +191,7 @@ def fit_mixed(
     jackknife: bool = False,
     level: float = 0.95,
 ) -> MixedFit:
-    """Fit the model to grouped rows (see :func:`fit_mixed_rows` for a fit from single rows).
+    """Fit the model to grouped rows (:func:`~pcsuite.stats.design.cell_totals` groups them).
 
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
@@ -199,6 +199,7 @@ def fit_mixed(
     small factor where there is one. Raises ``AnalysisError`` where there are too few rows, the scores do not vary or a
     jackknife is asked for with several small factors.
 
+    >>> from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
     >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
     >>> totals = cell_totals(np.repeat(range(4), 2), codes, [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9])
     >>> round(fit_mixed(totals, fixed_design(cells, ["condition"])).coefficients[1].estimate, 3)
@@ -238,39 +239,6 @@ def fit_mixed(
             totals, design.matrix, at.beta, at.unscaled_covariance, within, next(iter(factors.values()), None)
         )
     return _assemble(problem, design, theta, message, items, level, units)
-
-
-def fit_mixed_rows(
-    scores: ArrayLike,
-    items: ArrayLike,
-    factors: Mapping[str, Sequence[str]],
-    terms: Sequence[str],
-    *,
-    random_factors: Sequence[str] = (),
-    references: Mapping[str, str] | None = None,
-    replicate_effect: bool | None = None,
-    level: float = 0.95,
-) -> MixedFit:
-    """Fit from one score per row: ``factors`` gives levels by row, ``terms`` are the fixed effects.
-
-    ``random_factors`` names the factors with a random intercept beside the item's, ``references`` the level each
-    factor is compared with.
-
-    >>> scores, items = [0.1, 0.4, 0.5, 0.7, 0.2, 0.6, 0.8, 0.9], np.repeat(range(4), 2)
-    >>> fit = fit_mixed_rows(scores, items, {"condition": ["C0", "C1"] * 4}, ["condition"])
-    >>> [round(effect.estimate, 3) for effect in fit.coefficients]
-    [0.4, 0.25]
-    """
-    for name in random_factors:
-        if name not in factors:
-            raise AnalysisError(f"unknown random factor '{name}'", hint=did_you_mean(name, factors))
-    cells, codes = encode_cells(factors)
-    small = {
-        name: np.unique([cell[name] for cell in cells], return_inverse=True)[1].astype(np.int64)
-        for name in random_factors
-    }
-    totals, design = cell_totals(items, codes, scores), fixed_design(cells, terms, references=references)
-    return fit_mixed(totals, design, small_factors=small, replicate_effect=replicate_effect, level=level)
 
 
 def _without_identical_replicates(totals: CellTotals) -> CellTotals:

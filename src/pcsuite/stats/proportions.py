@@ -1,4 +1,4 @@
-"""Proportions and small samples: score and exact intervals, McNemar's test, clustered standard errors."""
+"""Proportions: score intervals, and standard errors by cluster."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import (
     Estimate,
-    TestResult,
-    as_pair,
     as_vector,
-    check_level,
     normal_quantile,
-    t_interval,
-    undefined,
 )
-
-FEW = 8
-"""Below this many informative items a bootstrap distribution is too coarse to read quantiles from."""
 
 
 def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
@@ -61,104 +53,6 @@ def wilson_mean(scores: ArrayLike, *, level: float = 0.95) -> Estimate:
     return replace(estimate, value=share, n=n, se=se)
 
 
-def clopper_pearson(successes: int, n: int, *, level: float = 0.95) -> Estimate:
-    """Exact interval of a proportion (Clopper & Pearson 1934): never below its level, often above.
-
-    >>> round(clopper_pearson(0, 10).high, 3)
-    0.308
-    """
-    _check_counts(successes, n)
-    check_level(level)
-    special = require("scipy.special", "stats")
-    tail = (1 - level) / 2
-    low = 0.0 if successes == 0 else float(special.betaincinv(successes, n - successes + 1, tail))
-    high = 1.0 if successes == n else float(special.betaincinv(successes + 1, n - successes, 1 - tail))
-    return Estimate(successes / n, low, high, level, n, "clopper-pearson")
-
-
-def mid_p_interval(successes: int, n: int, *, level: float = 0.95) -> Estimate:
-    """Mid-p interval of a proportion (Lancaster 1961): counts half of the observed outcome in each tail.
-
-    >>> round(mid_p_interval(0, 10).high, 3)
-    0.259
-    """
-    _check_counts(successes, n)
-    check_level(level)
-    optimize = require("scipy.optimize", "stats")
-    special = require("scipy.special", "stats")
-    tail = (1 - level) / 2
-
-    def upper_tail(share: float) -> float:
-        above, from_here = special.bdtrc(successes, n, share), special.bdtrc(successes - 1, n, share)
-        return float(above + from_here) / 2
-
-    low = 0.0 if successes == 0 else float(optimize.brentq(lambda p: upper_tail(p) - tail, 0.0, 1.0))
-    high = 1.0 if successes == n else float(optimize.brentq(lambda p: upper_tail(p) - 1 + tail, 0.0, 1.0))
-    return Estimate(successes / n, low, high, level, n, "mid-p")
-
-
-def newcombe_difference(
-    successes_a: int, n_a: int, successes_b: int, n_b: int, *, level: float = 0.95
-) -> Estimate:
-    """Difference of two independent proportions ``a - b`` (Newcombe 1998, method 10: squared Wilson distances).
-
-    >>> round(newcombe_difference(56, 70, 48, 80).low, 3)
-    0.052
-    """
-    a = wilson(successes_a, n_a, level=level)
-    b = wilson(successes_b, n_b, level=level)
-    gap = a.value - b.value
-    low = gap - np.hypot(a.value - a.low, b.high - b.value)
-    high = gap + np.hypot(a.high - a.value, b.value - b.low)
-    return Estimate(gap, float(low), float(high), level, n_a + n_b, "newcombe")
-
-
-def mcnemar_exact(only_treated: int, only_control: int) -> TestResult:
-    """Exact McNemar test: of the discordant pairs, are those for the treated side a fair coin's?
-
-    >>> mcnemar_exact(5, 0).p_value
-    0.0625
-    """
-    return _mcnemar(only_treated, only_control, mid=False)
-
-
-def mcnemar_mid_p(only_treated: int, only_control: int) -> TestResult:
-    """Mid-p McNemar test (Fagerland et al. 2013): the exact test without its conservatism.
-
-    >>> round(mcnemar_mid_p(5, 0).p_value, 5)
-    0.03125
-    """
-    return _mcnemar(only_treated, only_control, mid=True)
-
-
-def mcnemar_from_scores(treated: ArrayLike, control: ArrayLike, *, mid: bool = True) -> TestResult:
-    """McNemar's test from two vectors of 0/1 scores on the same items.
-
-    Raises ``AnalysisError`` for graded scores; those take :func:`~pcsuite.stats.permutation.sign_flip_test`.
-
-    >>> mcnemar_from_scores([1, 1, 1, 0], [0, 0, 1, 0], mid=False).p_value
-    0.5
-    """
-    first, second = as_pair(treated, control)
-    if not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
-        raise AnalysisError("McNemar's test needs 0/1 scores", hint="use sign_flip_test for graded scores")
-    return _mcnemar(int((first > second).sum()), int((first < second).sum()), mid=mid)
-
-
-def _mcnemar(only_treated: int, only_control: int, *, mid: bool) -> TestResult:
-    if only_treated < 0 or only_control < 0:
-        raise AnalysisError("discordant counts must not be negative")
-    special = require("scipy.special", "stats")
-    n = only_treated + only_control
-    smaller = min(only_treated, only_control)
-    p_value = 2 * float(special.bdtr(smaller, n, 0.5))
-    if mid:
-        # P(X<k) + P(X≤k) is 2·(P(X<k) + P(X=k)/2); with equal counts the two halves overlap in the middle term.
-        below = float(special.bdtr(smaller - 1, n, 0.5)) if smaller else 0.0
-        p_value = p_value / 2 + below
-    return TestResult(float(smaller), min(1.0, p_value), f"mcnemar {'mid-p' if mid else 'exact'}", n)
-
-
 def clustered_se(scores: ArrayLike, clusters: ArrayLike) -> float:
     """Standard error of the mean when scores within a cluster are related (Miller 2024).
 
@@ -173,20 +67,6 @@ def clustered_se(scores: ArrayLike, clusters: ArrayLike) -> float:
         raise AnalysisError(f"scores have {len(values)} rows, clusters {len(codes)}")
     sums = np.bincount(codes, weights=values - values.mean())
     return float(np.sqrt((sums**2).sum()) / len(values))
-
-
-def clustered_mean(scores: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Mean over rows with a t interval from :func:`clustered_se`, clusters minus one degrees of freedom.
-
-    >>> clustered_mean([1, 1, 0, 0], ["a", "a", "b", "b"]).value
-    0.5
-    """
-    values = as_vector(scores, "scores", minimum=2)
-    groups = len(np.unique(np.asarray(clusters)))
-    if groups < 2:
-        return undefined("one cluster", groups, level)
-    se = clustered_se(values, clusters) * float(np.sqrt(groups / (groups - 1)))
-    return t_interval(float(values.mean()), se, groups - 1, level=level, n=groups, method="clustered t")
 
 
 def _check_counts(successes: float, n: float) -> None:

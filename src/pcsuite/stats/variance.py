@@ -72,7 +72,7 @@ def decompose_variance(
         if not np.isfinite(value[index]):
             estimates[name] = undefined("confounded", n, level)
             continue
-        low, high = interval_from_draws(draws[:, index], float(value[index]), n=n, level=level)
+        low, high = interval_from_draws(draws[:, index], n=n, level=level)
         point, low, high = (max(0.0, limit) for limit in (float(value[index]), low, high))
         if high <= low and np.ptp(array) <= 1:
             # No item varied; of those not seen some may, and a score in 0..1 has a variance of at most a quarter.

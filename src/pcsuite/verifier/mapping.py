@@ -17,6 +17,7 @@ from pcsuite.config.definitions import Definition
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.verifier.model import BuildingSpec
+from pcsuite.verifier.tree import compile_mapping
 from pcsuite.verifier.values import FieldType
 
 _PATTERN = re.compile(r"[^.\[\]]*[^.\[\]\s](?:\[\])?(?:\.[^.\[\]]*[^.\[\]\s](?:\[\])?)*")
@@ -266,8 +267,6 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
         for table in mapping.tables:
             if table.columns[0].path != "name":
                 raise ConfigError(f"{path}: the first column of '{table.path}' must be its name")
-    from pcsuite.verifier.tree import compile_mapping  # the tree is built from mappings, hence not at the top
-
     try:
         compile_mapping(mapping)
     except ConfigError as error:

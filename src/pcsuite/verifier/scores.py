@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.f1 import f1_score, micro_f1, precision_recall_f1
 from pcsuite.verifier.error_types import ERROR_TYPES
 
 Interval = tuple[float, float]
 """Low and high end of a 95 % interval."""
-_BOOTSTRAP: dict[str, Any] = {"resamples": 10_000, "method": "percentile"}
 _SEED = 1337
 
 
@@ -129,15 +129,12 @@ def pool_evals(counts: Sequence[Counts]) -> PooledScores:
     micro = f1_score(*(sum(column) for column in zip(*triples, strict=True)))
     if len(counts) < 2:
         return PooledScores(len(counts), macro, micro, None, None)
-    import numpy as np
-
-    from pcsuite.stats.bootstrap import bootstrap_mean, bootstrap_totals
-
-    over_evals = bootstrap_mean(scores, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
-    rng = np.random.default_rng(_SEED)  # the same resamples again
-    pooled = bootstrap_totals(triples, lambda totals: micro_f1(totals, empty=0.0), rng=rng, **_BOOTSTRAP)
     return PooledScores(
-        len(counts), macro, micro, (over_evals.low, over_evals.high), (pooled.low, pooled.high)
+        len(counts),
+        macro,
+        micro,
+        _percentile_interval([[score] for score in scores], lambda totals: totals[:, 0] / len(scores)),
+        _percentile_interval(triples, lambda totals: micro_f1(totals, empty=0.0)),
     )
 
 
@@ -149,9 +146,21 @@ def paired_difference(before: Sequence[float], after: Sequence[float]) -> tuple[
     >>> paired_difference([0.5], [0.75])
     (0.25, None)
     """
+    gains = [new - old for old, new in zip(before, after, strict=True)]
+    mean = sum(gains) / len(gains)
+    if len(gains) < 2:
+        return mean, None
+    return mean, _percentile_interval([[gain] for gain in gains], lambda totals: totals[:, 0] / len(gains))
+
+
+def _percentile_interval(
+    table: Sequence[Sequence[float]], statistic: Callable[[FloatArray], FloatArray]
+) -> Interval:
+    """Plain percentile interval of a function of column totals over evals, from the same resamples on every call."""
     import numpy as np
 
-    from pcsuite.stats.bootstrap import paired_bootstrap
+    from pcsuite.stats.bootstrap import RESAMPLES, resample_totals
 
-    change = paired_bootstrap(after, before, rng=np.random.default_rng(_SEED), **_BOOTSTRAP)
-    return change.value, (change.low, change.high) if len(before) > 1 else None
+    totals = resample_totals(np.asarray(table, dtype=np.float64), np.random.default_rng(_SEED), RESAMPLES)
+    low, high = np.quantile(statistic(totals), [0.025, 0.975])
+    return float(low), float(high)

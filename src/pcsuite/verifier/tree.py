@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import ConfigError
-from pcsuite.verifier.mapping import FieldMapping, Pairing, PairingRules
 from pcsuite.verifier.values import FieldType
+
+if TYPE_CHECKING:  # a mapping is checked by compiling it
+    from pcsuite.verifier.mapping import FieldMapping, Pairing, PairingRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
-from pcsuite.logging.labels import sample_path
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.segments import Beside, log_segments
@@ -425,7 +424,7 @@ class OpenRun:
     @property
     def has_sample(self) -> bool:
         """Whether answers of the run were drawn to be labelled."""
-        return sample_path(self.log).is_file()
+        return Beside.JUDGE_SAMPLE.of(self.log).is_file()
 
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""

@@ -19,18 +19,7 @@ from pcsuite.analysis.judging import judges_of
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
-from pcsuite.view.figures import (
-    BOTTOM,
-    COLOURS,
-    HEIGHT,
-    LEFT,
-    LONGEST_NAME,
-    MOST_CONDITIONS,
-    RIGHT,
-    TOP,
-    WIDTH,
-    view_figures,
-)
+from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
 from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
 from pcsuite.view.labelling import label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
@@ -39,7 +28,6 @@ from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
     adjusted_over,
-    condition_levels,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -331,14 +319,6 @@ def figures_page(viewer: Viewer, request: Request) -> Page:
         **_run_context(run, wanted),
         **_filter_choices(run, wanted, marks),
         "figures": view_figures(run, wanted, labels),
-        "width": WIDTH,
-        "height": HEIGHT,
-        "left": LEFT,
-        "right": RIGHT,
-        "top": TOP,
-        "bottom": BOTTOM,
-        "colours": COLOURS,
-        "longest": LONGEST_NAME,
         "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
     }
 
@@ -360,6 +340,7 @@ def scatter_page(viewer: Viewer, request: Request) -> Page:
         "x": first,
         "y": second,
         "points": points,
+        "figures": head_to_head_figures(wanted, first, second, points),
         "coarse": coarse,
         "effects": slice_effects(scores, first, [second]),
         "listed": values,
@@ -464,8 +445,6 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
         effect.p_bh = adjusted
     names = list(dict.fromkeys(name for own in bundles.values() for name in own))
     off = _known_name(request, "off", names, "") if request.query_params.get("off") else ""
-    levels = condition_levels(scores, run.values[wanted.task]["condition"])
-    longest = max((len(str(level["name"])) for level in levels), default=0)
     return "operators.html.j2", {
         **_run_context(run, wanted),
         **_filter_choices(run, wanted, marks),
@@ -474,10 +453,8 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
         "off": off,
         "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
         "names": names,
-        "ladder": levels,
-        "step": 62,
-        "room": 20 if longest <= 8 else 20 + 5 * min(longest, 24),
-        "pad": max(0, min(len(str(levels[0]["name"])), 24) * 5 - 60) if levels else 0,
+        "figures": view_figures(run, wanted, labels, "summary_by_condition"),
+        "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
     }
 
 

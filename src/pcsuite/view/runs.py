@@ -21,8 +21,8 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
-from pcsuite.logging.manifest import ModelNote, RunManifest, manifest_path
-from pcsuite.logging.segments import log_segments
+from pcsuite.logging.manifest import ModelNote, RunManifest
+from pcsuite.logging.segments import Beside, log_segments
 
 RUNNING_SECONDS = 15
 """A log written to this lately belongs to a run in progress."""
@@ -131,7 +131,7 @@ def _logs(folder: Path) -> Iterator[tuple[Path, RunNote, int, float]]:
     """
     sizes: dict[str, dict[tuple[str, bool], tuple[int, float]]] = {}
     notes: dict[str, tuple[int, int, int]] = {}
-    ending = manifest_path(Path("x.jsonl")).name[1:]
+    ending = Beside.MANIFEST.of(Path("x.jsonl")).name[1:]
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -158,7 +158,7 @@ def _logs(folder: Path) -> Iterator[tuple[Path, RunNote, int, float]]:
 def _note_as_of(log: Path, stamp: tuple[int, int, int]) -> RunNote:
     """What a manifest says as its file stood at ``stamp``; nothing where it cannot be read."""
     try:
-        return _NOTES.decode(manifest_path(log).read_bytes())
+        return _NOTES.decode(Beside.MANIFEST.of(log).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return RunNote()
 

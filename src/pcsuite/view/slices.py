@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.errors import require
+from pcsuite.contrasts import ArmScores, Contrast, Family, is_reliable, measure
 from pcsuite.evaluation.answer_probability import answer_span
-from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
-from pcsuite.stats.effect_sizes import paired_t_interval
 from pcsuite.stats.estimate import FloatArray
-from pcsuite.stats.permutation import benjamini_hochberg, sign_flip_test
 
 QUICK_FLIPS = 2_000
 """Resamples of a slice: enough to look by; a report takes more."""
@@ -48,7 +45,7 @@ class SliceEffect:
     @property
     def holds(self) -> bool:
         """Whether it holds after correction over the columns."""
-        return self.p_bh <= 0.05
+        return is_reliable(self.p_bh)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,60 +85,42 @@ def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> lis
     >>> found[0].value, found[0].gained
     (0.5, 1)
     """
-    found = []
-    control = scores.columns.get(base)
+    arms = {name: ArmScores(values) for name, values in scores.columns.items()}
+    effects = []
     for column in columns:
-        treated = scores.columns.get(column)
-        if column == base or treated is None or control is None:
+        if column == base or column not in arms or base not in arms:
             continue
-        shared = np.isfinite(treated) & np.isfinite(control)
-        first, second = treated[shared], control[shared]
-        if not len(first):
-            continue
-        deltas = first - second
-        limits, p_value = _estimate(deltas, base, column)
-        moved = {"gained": int((deltas > 0).sum()), "lost": int((deltas < 0).sum())}
-        levels = float(second.mean()), float(first.mean())
-        found.append(SliceEffect(column, len(first), *levels, *limits, p_value, **moved))
-    for effect, adjusted in zip(found, adjusted_over(found), strict=True):
+        (change,) = measure(
+            arms,
+            [Contrast.of(column, base)],
+            rng=named_rng("view", base, column),
+            resamples=QUICK_FLIPS,
+            student_from=MANY,
+        )
+        if change.n:
+            interval = change.estimate
+            effects.append(
+                SliceEffect(
+                    column,
+                    change.n,
+                    change.levels[base],
+                    change.levels[column],
+                    interval.value,
+                    interval.low,
+                    interval.high,
+                    change.test.p_value,
+                    gained=int((change.differences > 0).sum()),
+                    lost=int((change.differences < 0).sum()),
+                )
+            )
+    for effect, adjusted in zip(effects, adjusted_over(effects), strict=True):
         effect.p_bh = adjusted
-    return found
-
-
-def _estimate(deltas: FloatArray, base: str, column: str) -> tuple[tuple[float, float, float], float]:
-    """Mean difference with its limits, and its p-value."""
-    if len(deltas) > MANY and deltas.std() > 0:
-        special = require("scipy.special", "stats")
-        interval = paired_t_interval(deltas)
-        error = float(deltas.std(ddof=1)) / len(deltas) ** 0.5
-        p_value = 2 * float(special.stdtr(len(deltas) - 1, -abs(interval.value) / error))
-        return (interval.value, interval.low, interval.high), p_value
-    rng = named_rng("view", base, column)
-    interval = paired_bootstrap(deltas, rng=rng, resamples=QUICK_FLIPS)
-    return (interval.value, interval.low, interval.high), sign_flip_test(deltas, rng=rng).p_value
+    return effects
 
 
 def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
     """P-values of effects that are shown together, after Benjamini and Hochberg."""
-    return [float(p) for p in benjamini_hochberg([effect.p_value for effect in effects])] if effects else []
-
-
-def condition_levels(scores: SliceScores, conditions: Sequence[str]) -> list[dict[str, Any]]:
-    """Mean score of each condition with its 95 % interval over items, in the order given."""
-    found = []
-    for name in conditions:
-        own = scores.columns.get(name, np.empty(0))
-        values = own[np.isfinite(own)]
-        if len(values) > MANY and values.std() > 0:
-            level = paired_t_interval(values)
-        elif len(values):
-            level = bootstrap_mean(values, rng=named_rng("view", "ladder", name), resamples=QUICK_FLIPS)
-        else:
-            continue
-        found.append(
-            {"name": name, "value": level.value, "low": level.low, "high": level.high, "n": len(values)}
-        )
-    return found
+    return [float(p) for p in Family("bh").corrected([effect.p_value for effect in effects])]
 
 
 class Span(NamedTuple):

@@ -39,6 +39,20 @@ def test_rows_with_errors_give_no_value_and_are_counted(tmp_path):
     assert all(part.size == 0 for part in cell.metric("no such metric"))
 
 
+def test_a_cell_is_an_arm_over_all_items_that_it_was_asked(tmp_path):
+    rows = [
+        make_row(item="a", score=1.0),
+        make_row(item="a", errors=["EngineError: down"], seed=2),
+        make_row(item="b", errors=["EngineError: down"]),
+        make_row(item="c", score=0.5),
+    ]
+    arm = scores_of(tmp_path, rows).arm(key("C0"), SCORE, (0.0, 1.0), named=True)
+    assert arm.items.tolist() == ["a", "b", "c"]
+    np.testing.assert_equal(arm.values, [1.0, np.nan, 0.5])
+    assert arm.failed.tolist() == [0.5, 1.0, 0.0]
+    assert (arm.replicates, arm.bounds, arm.counted) == (1.0, (0.0, 1.0), False)
+
+
 def test_cells_stand_in_natural_order_and_the_control_is_c0_or_the_bare_one(tmp_path):
     rows = [
         make_row(condition="C10", operators=("ROLE",)),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import msgspec
 import pytest
 
+from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import FLAT_COLUMNS, JSON_COLUMNS, flat_columns, json_columns
-from pcsuite.logging.row import FlatColumn, RunRow
+from pcsuite.logging.row import FlatColumn, RunRow, decode_row, encode_row
+from support.rows import make_row
 
 # The columns of runs.parquet and runs.csv that users' scripts rely on; metrics follow them.
 PUBLISHED = [
@@ -22,6 +25,7 @@ PUBLISHED = [
     "task_id",
     "split",
     "item_id",
+    "cluster",
     "model_id",
     "family",
     "size",
@@ -44,6 +48,7 @@ PUBLISHED = [
     "padded",
     "band",
     "tokens_exact",
+    "prompt_cut",
     "text",
     "finish_reason",
     "latency_ms",
@@ -63,10 +68,12 @@ PUBLISHED = [
     "answer",
     "fields",
     "parse_errors",
+    "reading",
     "errors",
     "n_errors",
     "metrics",
     "engine",
+    "outcome",
 ]
 
 
@@ -93,7 +100,7 @@ def test_names_and_order_of_the_columns():
 def test_every_key_of_the_row_is_read():
     names = [field.name for field in msgspec.structs.fields(RunRow)]
     assert list(JSON_COLUMNS) == [
-        name for name in names if name not in ("judge", "rescored_utc")
+        name for name in names if name not in ("judge", "scores", "rescored_utc")
     ]  # stays in the log, as transcripts do
 
 
@@ -131,3 +138,32 @@ def test_a_field_that_is_added_to_the_row_is_a_column():
 def test_a_field_that_no_column_can_hold_is_refused():
     with pytest.raises(TypeError, match="has no column type"):
         json_columns(Odd)
+
+
+def test_what_earlier_rows_do_not_say_is_concluded_as_a_reader_of_rows_does(tmp_path):
+    """In SQL and in Python alike: the same lines give the same outcome and the same reading."""
+    lines = []
+    for number, (finish, answer, notes) in enumerate(
+        [
+            ("stop", "World", []),
+            ("length", None, ["truncated"]),
+            ("safety", None, []),
+            ("blocked: OTHER", None, []),
+            ("stop", None, ["lenient: 'World' by answer in a sentence"]),
+        ]
+    ):
+        line = json.loads(encode_row(make_row(item=f"item-{number}")))
+        line["generation"]["finish_reason"] = finish
+        line["parsed"] |= {"answer": answer, "parse_errors": notes}
+        del line["outcome"], line["parsed"]["reading"], line["task"]["cluster"]
+        lines.append(json.dumps(line))
+    failed = json.loads(encode_row(make_row(item="item-9", errors=("no answer",))))
+    del failed["outcome"]
+    lines.append(json.dumps(failed))
+    log = tmp_path / "old.jsonl"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = [decode_row(line.encode()) for line in lines]
+    expected = [(row.outcome, row.parsed.reading if row.parsed else None, row.task.cluster) for row in rows]
+    assert expected[1][0] == "cut"
+    with RunTables([log], tmp_path / "tables") as tables:
+        assert tables.query("SELECT outcome, reading, cluster FROM runs ORDER BY item_id") == expected

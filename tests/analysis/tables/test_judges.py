@@ -11,8 +11,8 @@ from pcsuite.analysis.tables.judges import (
     write_check,
 )
 from pcsuite.errors import LogError
-from pcsuite.logging.labels import check_path
 from pcsuite.logging.manifest import JudgeNote
+from pcsuite.logging.segments import Beside
 
 JUDGES = {"advice": JudgeNote("m", "pass_fail", "hash", "r")}
 
@@ -60,6 +60,6 @@ def test_a_check_of_another_judge_counts_for_nothing(tmp_path, other):
 
 def test_a_damaged_check_is_one_line(tmp_path):
     log = tmp_path / "t.jsonl"
-    check_path(log).write_text("{")
+    Beside.JUDGE_CHECK.of(log).write_text("{")
     with pytest.raises(LogError, match="not a check of a judge"):
         read_check(log)

@@ -67,6 +67,11 @@ def test_the_shared_prefix_is_marked_for_the_cache_on_request_only():
     prefix, rest = message["content"]
     assert prefix == {"type": "text", "text": "Rules. Input: ", "cache_control": {"type": "ephemeral"}}
     assert rest == {"type": "text", "text": "x"}
+    answer = {"content": [{"type": "text", "text": "y"}], "stop_reason": "end_turn"}
+    cuts = [
+        adapter(cache_prefix=on).read_answer(asked, "", answer)[0].get("prompt_cut") for on in (True, False)
+    ]
+    assert cuts == [14, None]
 
 
 def test_a_forced_tools_arguments_are_the_answer_on_one_line():

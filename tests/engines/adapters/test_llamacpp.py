@@ -15,7 +15,6 @@ import jsonschema
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.llamacpp import (
     RANDOM_SEED,
@@ -23,6 +22,7 @@ from pcsuite.engines.adapters.llamacpp import (
     LlamaCppOptions,
 )
 from pcsuite.engines.canary import is_enforced
+from pcsuite.engines.constrained import generate_constrained
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)

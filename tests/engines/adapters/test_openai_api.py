@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.canary import ABSURD, is_enforced
+from pcsuite.engines.constrained import generate_constrained
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 from support.loopback import KEY, LoopbackServer
 
@@ -120,6 +120,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date():
 def test_a_timeout_is_retryable_and_says_how_long():
     error = failure("hang:20", timeout_s=0.3)
     assert error.retryable
+    assert error.outcome == "timed_out"
     assert error.status is None
     assert "within 0.3 s" in str(error)
 

@@ -13,7 +13,6 @@ from scipy.stats import norm
 from simulated_truth import true_accuracy, true_effect
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.constraints import generate_constrained
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
 from pcsuite.engines.adapters.simulated import (
     OPENING,
@@ -24,6 +23,7 @@ from pcsuite.engines.adapters.simulated import (
     propose_instruction,
 )
 from pcsuite.engines.canary import is_enforced
+from pcsuite.engines.constrained import generate_constrained
 from pcsuite.errors import EngineError
 from support.drawing import draw
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pcsuite.commands.options import add_executor_arguments, executor_from
+from pcsuite.commands.options import EXECUTOR, add_flags, executor_from
 from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters.base import Replica
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
@@ -30,7 +30,7 @@ LARGE = {"CPU": 16.0, "GPU": 4.0}
 
 def chosen(*arguments):
     parser = ArgumentParser()
-    add_executor_arguments(parser)
+    add_flags(parser, EXECUTOR)
     return executor_from(parser.parse_args(arguments))
 
 

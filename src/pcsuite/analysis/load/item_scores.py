@@ -18,6 +18,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import AnalysisSection
+from pcsuite.contrasts import ArmScores
 from pcsuite.data.items import LABEL_KEYS, Item, task_items
 from pcsuite.errors import DataError
 from pcsuite.logging.manifest import read_manifests
@@ -43,11 +44,6 @@ DIRECT = {
     "attempts": "attempts",
     "tool_calls": "tool_calls",
     "padded": "padded",
-    # A constrained answer fails where it was cut off or does not conform, whatever the backend promised.
-    "constraint_failure": (
-        "CASE WHEN constraint_backend IS NOT NULL THEN (finish_reason = 'length' OR"
-        " coalesce(NOT schema_valid, answer IS NULL))::INT END"
-    ),
 }
 """What every row has besides the metrics of its task, as SQL over ``runs``."""
 _COUNTS = ("tp", "fp", "fn")
@@ -278,6 +274,34 @@ class ItemScores:
             ItemValues(cell.items, cell.counts()) if self.is_pooled(key.task, metric) else cell.metric(metric)
         )
 
+    def arm(
+        self,
+        key: CellKey,
+        metric: str,
+        bounds: tuple[float, float] | None = None,
+        *,
+        pooled: bool | None = None,
+        named: bool = False,
+    ) -> ArmScores:
+        """A cell as an arm of a contrast, over every item that it was asked: a metric, or counts that are ``pooled``.
+
+        Counts are pooled where the metric's figure is micro-F1, unless told otherwise. ``bounds`` are the least and
+        largest value of the metric. Items are codes, which only cells of these logs share, or ``named`` by their ids.
+        """
+        cell = self.cells[key]
+        pooled = self.is_pooled(key.task, metric) if pooled is None else pooled
+        values = cell.counts() if pooled else cell.values[metric]
+        items, failed = cell.items, None
+        if len(cell.asked):
+            items, failed, known = cell.asked, cell.failed, values
+            if metric == SCORE and len(cell.unscored):
+                # An answer whose judge could not be read has no score, as a failed call has none.
+                failed = failed + cell.unscored
+            values = np.full((len(items), *known.shape[1:]), np.nan)
+            values[np.searchsorted(items, cell.items)] = known
+        ids = np.array(self.item_names[key.task])[items] if named else items
+        return ArmScores(values, ids, failed, cell.replicates, bounds)
+
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have, in the same order: treated, then control.
 
@@ -298,6 +322,17 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     return tuple(
         (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part
     )
+
+
+def least_random(regimes: Iterable[str], temperature: Mapping[str, float]) -> str:
+    """The regime with the lowest temperature, of equal ones the first by name.
+
+    Where a sentence or figure can speak of one regime only, it is this one.
+
+    >>> least_random(["warm", "greedy"], {"warm": 0.7, "greedy": 0.0})
+    'greedy'
+    """
+    return min(regimes, key=lambda name: (temperature.get(name) or 0.0, name))
 
 
 def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
@@ -324,7 +359,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         if name in metrics
     )
     tables.execute(
-        f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, count(*) AS n_rows,"
+        f"CREATE OR REPLACE TABLE item_scores AS SELECT {CELL_KEY}, item_id, any_value(cluster) AS cluster,"
+        " count(*) AS n_rows,"
         f" count(*) FILTER (n_errors > 0) AS n_errors, {unscored} AS n_unscored, {averages}"
         " FROM runs WHERE kind = 'main' GROUP BY ALL"
     )

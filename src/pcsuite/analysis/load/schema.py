@@ -14,7 +14,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 import msgspec
 
-from pcsuite.logging.row import FlatColumn, RunRow
+from pcsuite.evaluation.base import LENIENT
+from pcsuite.logging.row import BLOCKED, FINISH_OUTCOMES, FlatColumn, RunRow
 
 METRIC_PREFIX = "metric_"
 CELL_KEY = "task_id, model_id, decoding_id, perturbation_type, condition_id"
@@ -27,6 +28,22 @@ USABLE = "kind = 'main' AND n_errors = 0"
 USABLE_CLEAN = f"{USABLE} AND perturbation_type = 'none'"
 _SCALARS = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
 _METRIC_TYPES = {"number": "DOUBLE", "text": "VARCHAR"}
+
+_ENDS = "".join(f" WHEN '{end}' THEN '{outcome}'" for end, outcome in FINISH_OUTCOMES.items())
+_CONCLUDED = {
+    "outcome": (
+        "CASE WHEN len(errors) > 0 OR generation IS NULL THEN 'failed'"
+        f" WHEN starts_with(generation.finish_reason, '{BLOCKED}') THEN 'filtered'"
+        f" ELSE CASE generation.finish_reason{_ENDS} ELSE 'answered' END END"
+    ),
+    "reading": (
+        "CASE WHEN parsed IS NULL THEN NULL WHEN parsed.answer IS NOT NULL THEN 'read'"
+        f" WHEN contains(chr(31) || array_to_string(parsed.parse_errors, chr(31)), chr(31) || '{LENIENT}')"
+        " THEN 'lenient'"
+        " ELSE 'none' END"
+    ),
+}
+"""Columns that rows of earlier versions lack, concluded as :func:`~pcsuite.logging.row.decode_row` does."""
 
 REQUIRED = ("run_id", "task_id", "item_id", "model_id", "condition_id", "decoding_id", "seed")
 """A line that lacks one of these is malformed."""
@@ -77,12 +94,8 @@ def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
             expression = f"CAST({path} AS VARCHAR)"
         elif _duckdb_type(field.kind).endswith("[]"):
             expression = f"array_to_string({path}, {sql_text(field.column.join)})"
-        elif field.column.read_as:
-            cases = "".join(
-                f" WHEN {sql_text(old)} THEN {'NULL' if new is None else sql_text(new)}"
-                for old, new in field.column.read_as.items()
-            )
-            expression = f"CASE {path}{cases} ELSE {path} END"
+        elif name in _CONCLUDED:
+            expression = f"coalesce({path}, {_CONCLUDED[name]})"
         elif certain and isinstance(field.default, (str, bool, int, float)):
             default = (
                 sql_text(field.default) if isinstance(field.default, str) else str(field.default).lower()

@@ -8,31 +8,21 @@ sizes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts, item_matrix
+from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
 from pcsuite.analysis.judging import Gold
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores, on_common_items
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
-from pcsuite.stats.bootstrap import bootstrap_micro_f1_difference, bounds_of_differences, paired_bootstrap
+from pcsuite.contrasts import Contrast, Missing, corrected_within, is_reliable, measure
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
-from pcsuite.stats.estimate import Estimate, FloatArray, TestResult
-from pcsuite.stats.f1 import linearised_f1, micro_f1
-from pcsuite.stats.permutation import (
-    adjust_within_families,
-    benjamini_hochberg,
-    holm,
-    micro_f1_permutation_test,
-    sign_flip_test,
-)
-from pcsuite.stats.random_weights import Bounds, mean_test, unit_of
+from pcsuite.stats.estimate import Estimate, TestResult
 
 UNEQUAL_FAILURES = "unequal failures"
 EFFECTS = TableSpec(
@@ -199,33 +189,30 @@ def _compare_cells(
     first, second = scores.paired(treated, control, metric)
     if len(first) < 2:
         return None
-    rng = named_rng("effects", *treated, control, metric)
-    pooled = scores.is_pooled(treated.task, metric)
-    _, (after, before) = on_common_items(*(scores.measured(key, metric) for key in (treated, control)))
-    replicates = (scores.cells[treated].replicates, scores.cells[control].replicates)
-    bounds = metrics[metric].difference_bounds
-    change = paired_change(
-        after, before, rng, tested=not metrics.is_cost(metric), replicates=replicates, bounds=bounds
-    )
+    bounds = metrics[metric].bounds
+    low, high = metrics[metric].range or (0.0, 1.0)
+    within = low is not None and high is not None and low >= 0 and high <= 1
+    within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
+    if within and bounds is None:
+        bounds = (0.0, 1.0)
+    arms = {key.condition: scores.arm(key, metric, bounds) for key in (treated, control)}
+    contrast = Contrast.of(treated.condition, control.condition, tested=not metrics.is_cost(metric))
+    (change,) = measure(arms, [contrast], rng=named_rng("effects", *treated, control, metric))
     record: dict[str, Any] = {
         **treated.names(),
         "baseline": control.condition,
         "metric": metric,
-        "measure": "micro-F1" if pooled else ITEM_MEANS,
+        "measure": "micro-F1" if change.counted else ITEM_MEANS,
         "n_items": len(first),
-        "control": change.control,
-        "treated": change.treated,
-        **tested_columns("delta", change.delta, change.test),
+        "control": change.levels[control.condition],
+        "treated": change.levels[treated.condition],
+        **tested_columns("delta", change.estimate, change.test),
     }
     if metrics.is_cost(metric):
         return record
     record |= estimate_columns("cohens_d", cohens_d_z(first, second))
-    low, high = metrics[metric].range or (0.0, 1.0)
-    within = low is not None and high is not None and low >= 0 and high <= 1
-    within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
-    record |= _failures(
-        scores.cells[treated], scores.cells[control], metric, rng, pooled=pooled, bounded=within
-    )
+    if change.missing is not None:
+        record |= _failures(change.missing, treated.condition, control.condition, bounded=within)
     if within:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
         is_failure = metrics[metric].higher_is_better is False
@@ -238,80 +225,19 @@ def _compare_cells(
     return record
 
 
-def _failures(
-    treated: CellScores,
-    control: CellScores,
-    metric: str,
-    rng: np.random.Generator,
-    *,
-    pooled: bool,
-    bounded: bool,
-) -> dict[str, Any]:
-    """Whether the two sides fail equally often, and between what the difference lies whatever the failures hide.
-
-    The bounds (Manski 1990) fill a failed row with the lowest score on one side and the highest on the other, over all
-    items that both sides were asked. Of micro-F1, a failed answer has missed everything or found it all.
-    """
-    common, left, right = np.intersect1d(
-        treated.asked, control.asked, assume_unique=True, return_indices=True
-    )
-    failed, failed_control = treated.failed[left], control.failed[right]
-    if metric == SCORE and len(treated.unscored) and len(control.unscored):
-        # An answer whose judge could not be read has no score, as a failed call has none.
-        failed, failed_control = failed + treated.unscored[left], failed_control + control.unscored[right]
-    if len(common) < 2 or not (failed.any() or failed_control.any()):
-        return {}
-    gap = failed - failed_control
-    p_value = sign_flip_test(gap, rng=rng).p_value if gap.any() else 1.0
+def _failures(missing: Missing, treated: str, control: str, *, bounded: bool) -> dict[str, Any]:
+    """How often the two sides failed, and between what the difference lies whatever the failures hide."""
     record: dict[str, Any] = {
-        "failed_control": float(failed_control.mean()),
-        "failed_treated": float(failed.mean()),
-        "p_failures": number(p_value),
+        "failed_control": missing.failed[control],
+        "failed_treated": missing.failed[treated],
+        "p_failures": number(missing.p_value),
     }
     # Not corrected: a caution that is given too often costs less than one that is missing.
-    if p_value <= 0.05:
+    if is_reliable(missing.p_value):
         record["caution"] = f"{UNEQUAL_FAILURES}: see delta_least and delta_most"
-    if not bounded:
-        return record
-    ours, theirs = (
-        _on_items(treated, common, metric, pooled=pooled),
-        _on_items(control, common, metric, pooled=pooled),
-    )
-    # An item counts where each side has a value for it or has failed on it altogether; of micro-F1, what there was to
-    # find must be known from a side that answered.
-    answered, answered_control = (
-        np.asarray(np.isfinite(values).all(axis=1), dtype=np.bool_) for values in (ours, theirs)
-    )
-    kept = (answered | (failed == 1)) & (answered_control | (failed_control == 1))
-    if pooled:
-        kept &= answered | answered_control
-    ours, theirs, failed, failed_control = ours[kept], theirs[kept], failed[kept], failed_control[kept]
-    if pooled:
-        gold = np.where(answered[kept], ours[:, 0] + ours[:, 2], theirs[:, 0] + theirs[:, 2])
-        nothing = np.zeros(len(gold))
-        bad, good = np.column_stack([nothing, nothing, gold]), np.column_stack([gold, nothing, nothing])
-    else:
-        bad, good = np.zeros((len(ours), 1)), np.ones((len(ours), 1))
-
-    def difference(fill: FloatArray, fill_control: FloatArray) -> float:
-        levels = [
-            np.where(share[:, None] == 1, missing, (1 - share[:, None]) * values + share[:, None] * missing)
-            for values, share, missing in ((ours, failed, fill), (theirs, failed_control, fill_control))
-        ]
-        if pooled:
-            return float(np.subtract(*(micro_f1(counts.sum(axis=0)[None, :])[0] for counts in levels)))
-        return float(np.subtract(*(values.mean() for values in levels)))
-
-    return record | {"delta_least": difference(bad, good), "delta_most": difference(good, bad)}
-
-
-def _on_items(cell: CellScores, items: npt.NDArray[np.int64], metric: str, *, pooled: bool) -> FloatArray:
-    """A cell's values (or counts) on the items named, one row each; ``nan`` where it has none."""
-    values = cell.counts() if pooled else cell.values[metric][:, None]
-    found = np.full((len(items), values.shape[1]), np.nan)
-    _, rows, indices = np.intersect1d(cell.items, items, assume_unique=True, return_indices=True)
-    found[indices] = values[rows]
-    return found
+    if bounded:
+        record |= {"delta_least": number(missing.least), "delta_most": number(missing.most)}
+    return record
 
 
 def _compare_factorial(
@@ -323,11 +249,19 @@ def _compare_factorial(
 ) -> dict[str, Any] | None:
     """A main effect or interaction on one metric, item by item over the items that all its conditions have."""
     keys = [by_condition[name] for name, _ in contrast.weights]
-    weights = np.array([weight for _, weight in contrast.weights])
-    values = item_matrix(scores, keys, metric)
-    if len(values) < 2:
+    if any(metric not in scores.cells[key].values for key in keys):
         return None
-    means = values.mean(axis=0)
+    bounds = metrics[metric].bounds
+    names = keys[0].names() | {"condition": contrast.condition}
+    (change,) = measure(
+        {key.condition: scores.arm(key, metric, bounds) for key in keys},
+        [Contrast(contrast.name, dict(contrast.weights), tested=not metrics.is_cost(metric))],
+        rng=named_rng("effects", *names.values(), contrast.name, metric),
+    )
+    if change.n < 2:
+        return None
+    means = np.array(list(change.levels.values()))
+    weights = np.array([weight for _, weight in contrast.weights])
     if contrast.kind == "interaction":
         # The effect of the first operator with the second, and without it.
         second = contrast.operator.partition(" × ")[2]
@@ -339,24 +273,15 @@ def _compare_factorial(
     else:
         treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
     pooled = scores.is_pooled(keys[0].task, metric)
-    names = keys[0].names() | {"condition": contrast.condition}
-    rng = named_rng("effects", *names.values(), contrast.name, metric)
-    bounds = metrics[metric].difference_bounds
-    if bounds is not None:  # an interaction is a difference of differences
-        widest = float(weights[weights > 0].sum())
-        bounds = (widest * bounds[0], widest * bounds[1])
-    change = paired_change(
-        values @ weights, np.zeros(len(values)), rng, tested=not metrics.is_cost(metric), bounds=bounds
-    )
     return {
         **names,
         "baseline": contrast.baseline,
         "metric": metric,
         "measure": "micro-F1, linearised" if pooled else ITEM_MEANS,
-        "n_items": len(values),
+        "n_items": change.n,
         "control": control,
         "treated": treated,
-        **tested_columns("delta", change.delta, change.test),
+        **tested_columns("delta", change.estimate, change.test),
     }
 
 
@@ -370,61 +295,6 @@ def tested_columns(name: str, effect: Estimate, test: TestResult) -> dict[str, A
     }
 
 
-class PairedChange(NamedTuple):
-    """Levels of two sides on the same items, their difference with its interval, and its test."""
-
-    control: float
-    treated: float
-    delta: Estimate
-    test: TestResult
-
-
-def paired_change(
-    treated: FloatArray,
-    control: FloatArray,
-    rng: np.random.Generator,
-    *,
-    tested: bool = True,
-    replicates: tuple[float, float] = (1, 1),
-    bounds: Bounds | None = None,
-) -> PairedChange:
-    """The change from control to treated, item by item: of means, or of micro-F1 where the sides are counts.
-
-    A side is a value per item, or ``(tp, fp, fn)`` per item; without ``tested`` a difference of means has no p-value.
-    ``replicates`` are the rows behind a value, treated's first. Where one side has over a tenth more than the other,
-    differences are skewed though nothing differs and no sign may be flipped: then interval and p-value are
-    :func:`~pcsuite.stats.random_weights.mean_interval` and ``mean_test``, with the grain of the smaller number.
-    ``bounds`` are the least and largest possible difference, as the metric declares them.
-    """
-    pooled = treated.ndim == 2
-    # Flipping a sign exchanges the sides of an item, which needs equally noisy sides: a mean over more answers is the
-    # steadier one. A tenth is let pass, since failed calls leave replicates a little unequal.
-    unequal = min(replicates) < 0.9 * max(replicates)
-    deltas = linearised_f1(treated) - linearised_f1(control) if pooled else treated - control
-    bounds = (-1.0, 1.0) if pooled else bounds_of_differences(deltas, bounds)
-    # Of a metric without bounds (tokens, seconds) the size of one answer's change is not known.
-    grain = unit_of(bounds) / max(1.0, min(replicates)) if unequal else 0.0
-    if not tested and not pooled:
-        test = TestResult(np.nan, np.nan, "not tested")
-    elif unequal:
-        test = mean_test(deltas, bounds=bounds, grain=grain)
-    elif pooled:
-        test = micro_f1_permutation_test(treated, control, rng=rng)
-    else:
-        test = sign_flip_test(deltas, rng=rng)
-    if pooled:
-        before, after = (float(micro_f1(side.sum(0)[None, :])[0]) for side in (control, treated))
-        return PairedChange(
-            before, after, bootstrap_micro_f1_difference(treated, control, rng=rng, grain=grain), test
-        )
-    return PairedChange(
-        float(control.mean()),
-        float(treated.mean()),
-        paired_bootstrap(treated, control, rng=rng, grain=grain, bounds=bounds),
-        test,
-    )
-
-
 def add_corrected_p(
     records: Sequence[dict[str, Any]],
     families: Sequence[Hashable],
@@ -436,9 +306,9 @@ def add_corrected_p(
     p-value counts for no family and has no corrected one.
     """
     given = [record.get("p_value") for record in records]
-    p_values = np.array([np.nan if value is None else value for value in given])
+    p_values = [np.nan if value is None else float(value) for value in given]
     false_discovery, family_wise = (
-        adjust_within_families(p_values, families, correct) for correct in (benjamini_hochberg, holm)
+        corrected_within(p_values, families, correction=correction) for correction in ("bh", "holm")
     )
     for record, bh, strict in zip(records, false_discovery, family_wise, strict=True):
         corrected = {"p_bh": number(bh), "p_holm": number(strict), "stars": stars(number(bh))}

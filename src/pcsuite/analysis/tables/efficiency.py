@@ -138,7 +138,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 "calls_per_answer": _mean(cell, "attempts"),
                 "latency_ms": _mean(cell, "latency_ms"),
             }
-            failures = cell.metric("constraint_failure")[1]
+            failures = cell.metric("constraint_failed")[1]
             record |= _level("constraint_failure_rate", failures, named_rng("constraint failure", *key))
             free = free_twin(scores, key, keys)
             if free is not None:

@@ -15,18 +15,18 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
-from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, fetch_by_cell, on_common_items
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, fetch_by_cell
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.analysis.tables.embeddings import semantic_meanings
+from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_means, paired_bootstrap
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_means
 from pcsuite.stats.estimate import FloatArray, IntArray
-from pcsuite.stats.permutation import sign_flip_test
 
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
@@ -276,11 +276,11 @@ def _compare_with_control(
         control = scores.baseline([other for other in values if other[:4] == key[:4]])
         if control is None or control == key:
             continue
-        _, (own, controls) = on_common_items(values[key], values[control])
-        deltas = own - controls
-        if len(deltas) > 1:
-            rng = named_rng("entropy difference", *key)
+        arms = {name.condition: ArmScores(values[name].values, values[name].items) for name in (key, control)}
+        contrast = Contrast.of(key.condition, control.condition)
+        (change,) = measure(arms, [contrast], rng=named_rng("entropy difference", *key))
+        if change.n > 1:
             record["baseline"] = control.condition
-            record |= estimate_columns("delta", paired_bootstrap(deltas, rng=rng))
-            record["p_value"] = number(sign_flip_test(deltas, rng=rng).p_value)
+            record |= estimate_columns("delta", change.estimate)
+            record["p_value"] = number(change.test.p_value)
     add_corrected_p(records, [record["task"] for record in records], ("p_bh",))

@@ -17,8 +17,8 @@ from pcsuite._util.text import figure_text, limits_text
 from pcsuite.analysis.judging import EVERY_CONDITION, JudgeAgreement
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.errors import LogError
-from pcsuite.logging.labels import check_path
 from pcsuite.logging.manifest import JudgeNote
+from pcsuite.logging.segments import Beside
 from pcsuite.stats.estimate import Estimate
 
 NOT_VALIDATED = "judge not validated"
@@ -80,7 +80,7 @@ class JudgeCheck(msgspec.Struct):
 
 def write_check(log: Path, check: JudgeCheck) -> Path:
     """Save a check beside its run, whole or not at all."""
-    path = check_path(log)
+    path = Beside.JUDGE_CHECK.of(log)
     with write_errors(LogError, path):
         replace_atomically(path, msgspec.json.format(msgspec.json.encode(check), indent=1) + b"\n")
     return path
@@ -88,7 +88,7 @@ def write_check(log: Path, check: JudgeCheck) -> Path:
 
 def read_check(log: Path) -> JudgeCheck:
     """The check of a log, empty where there is none; raises :class:`LogError` where it cannot be read."""
-    path = check_path(log)
+    path = Beside.JUDGE_CHECK.of(log)
     try:
         return msgspec.json.decode(path.read_bytes(), type=JudgeCheck)
     except FileNotFoundError:

@@ -17,6 +17,7 @@ import msgspec
 from pcsuite._util.text import counted
 from pcsuite.analysis.load.item_scores import LOGGED_SCORE, SCORE
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.contrasts import ALPHA, is_reliable
 from pcsuite.logging.looks import ArmKey, Look, last_looks, read_looks
 from pcsuite.logging.manifest import RegisteredPlan, RunManifest
 
@@ -169,8 +170,7 @@ def registration_tables(registered: Registered, effects: Iterable[Mapping[str, A
         row, look = measured.get(arm), registered.last.get(arm)
         record: dict[str, Any] = {**arm._asdict(), "metric": registered.metric, "outcome": "not run"}
         if row is not None:
-            adjusted = row["p_holm"]
-            holds = adjusted is not None and adjusted < plan.get("alpha", 0.05)
+            holds = is_reliable(row["p_holm"], plan.get("alpha", ALPHA))
             record |= {name: row[name] for name in kept} | {"outcome": "holds" if holds else "not shown"}
         if look is not None:
             record |= {

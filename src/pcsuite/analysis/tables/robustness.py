@@ -22,6 +22,7 @@ from pcsuite.analysis.load.item_scores import (
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import USABLE, sql_text
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.contrasts import verdict_of_limits
 from pcsuite.perturbations import SCOPE_VARIED, STRUCTURE_VARIED, WORDING_VARIED
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
 from pcsuite.stats.estimate import (
@@ -275,7 +276,7 @@ def reading(effect: Estimate, found: Mapping[str, FormatVariation]) -> str:
     within = [name for name, variation in found.items() if abs(effect.value) <= variation.spread.value]
     if not effect.defined:
         return "no baseline to compare with"
-    if not effect.excludes(0.0):
+    if verdict_of_limits(effect.low, effect.high) == "undecided":
         return "no effect shown"
     if not within:
         return "larger than what formats make"

@@ -188,9 +188,9 @@ def trade_off(evidence: Evidence) -> Finding | None:
         pool_deltas(evidence.deltas(pairs, measure), "P2", measure) for measure in (SCORE, TOKENS)
     )
     failures = [
-        float(evidence.measured(pair.treated, "constraint_failure").values.mean())
+        float(evidence.measured(pair.treated, "constraint_failed").values.mean())
         for pair in pairs
-        if len(evidence.measured(pair.treated, "constraint_failure").values)
+        if len(evidence.measured(pair.treated, "constraint_failed").values)
     ]
     failed = f"{np.mean(failures):.1%}" if failures else "unknown"
     spent = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
 
+from pcsuite._util.text import plain_number
 from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
 
@@ -62,20 +62,3 @@ class SvampExporter(base.ItemExporter):
     def build(self, records: dict[str, list[Item]], options: base.ExportOptions) -> base.BuiltDataset:
         key = lambda item: (int(item.item_id.rpartition("-")[2]), item.item_id)  # noqa: E731
         return base.BuiltDataset([base.items_output(self.name, "test", sorted(records["test"], key=key))])
-
-
-def plain_number(value: object) -> str | None:
-    """A number as plain digits without a trailing ``.0``, or ``None`` where the value is no such number.
-
-    >>> plain_number("1,200.50")
-    '1200.5'
-    """
-    try:
-        number = Decimal(str(value).strip().replace(",", ""))
-    except InvalidOperation:
-        return None
-    # an exponent of millions would be written out digit by digit
-    if not number.is_finite() or abs(number.adjusted()) > 30:
-        return None
-    text = f"{number:f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

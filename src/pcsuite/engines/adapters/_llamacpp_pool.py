@@ -148,7 +148,9 @@ class Worker:
         if self._fatal is not None:
             return EngineError(f"llama.cpp cannot load the model: {self._fatal}")
         if self._timed_out_s is not None:
-            return EngineError(f"llama.cpp took longer than {self._timed_out_s:g} s", retryable=True)
+            return EngineError(
+                f"llama.cpp took longer than {self._timed_out_s:g} s", retryable=True, outcome="timed_out"
+            )
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - 2000))
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()

@@ -76,11 +76,10 @@ class AnthropicAdapter(HttpAdapter):
             body["top_p"] = request.decoding.top_p
         if system:
             body["system"] = self._cached_block(system) if self.options.cache_prefix else system
-        shared = request.shared_chars
-        plain = len(messages) == 1 and messages[0]["content"] == request.prompt
-        if self.options.cache_prefix and plain and 0 < shared < len(request.prompt):
-            rest = {"type": "text", "text": request.prompt[shared:]}
-            blocks = [*self._cached_block(request.prompt[:shared]), rest]
+        cut = self._cut(request)
+        if cut:
+            rest = {"type": "text", "text": request.prompt[cut:]}
+            blocks = [*self._cached_block(request.prompt[:cut]), rest]
             body["messages"] = [{"role": "user", "content": blocks}]
         body = {name: value for name, value in body.items() if name not in self.options.omit}
         if request.constraint is not None:
@@ -95,6 +94,13 @@ class AnthropicAdapter(HttpAdapter):
                 ]
                 body["tool_choice"] = {"type": "tool", "name": _ANSWER_TOOL}
         return WireRequest(MESSAGES, {**body, **self.options.extra_body})
+
+    def _cut(self, request: Request) -> int:
+        """Characters of the prompt that are sent as a block of their own, to be cached; 0 for none."""
+        messages = chat_messages(self.options.system_prompt, request.prompt)
+        plain = len(messages) == 1 and messages[0]["content"] == request.prompt
+        inside = 0 < request.shared_chars < len(request.prompt)
+        return request.shared_chars if self.options.cache_prefix and plain and inside else 0
 
     @staticmethod
     def _cached_block(text: str) -> list[dict[str, Any]]:
@@ -116,7 +122,10 @@ class AnthropicAdapter(HttpAdapter):
         counts["prompt_tokens"] = sum(parts) if isinstance(prompt, int) else None
         usage = read_usage(counts, "prompt_tokens", "output_tokens", cached)
         ended = _FINISHED.get(finish, shorten(finish, 80)) if isinstance(finish, str) else None
-        return [self.generation(request, "".join(texts), ended, usage, seed_honoured=False)]
+        generation = self.generation(request, "".join(texts), ended, usage, seed_honoured=False)
+        if cut := self._cut(request):
+            generation["prompt_cut"] = cut
+        return [generation]
 
 
 def _block_text(block: dict[str, Any]) -> str:

@@ -89,6 +89,8 @@ class Generation(TypedDict):
     """The answer's tokens and their log probabilities (natural), where the server was asked for them and gave them."""
     batch: NotRequired[str]
     """Id of the batch that the answer came in; such a call has no latency."""
+    prompt_cut: NotRequired[int]
+    """Characters of the prompt's beginning, where it was read by itself before the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
-from pcsuite.constraints.grammar import is_gbnf, llguidance_grammar
 from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, WorkerSettings
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
@@ -35,6 +34,7 @@ from pcsuite.engines.adapters.base import (
     Request,
     chat_messages,
 )
+from pcsuite.engines.grammar import is_gbnf, llguidance_grammar
 from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 

@@ -124,6 +124,21 @@ def attacked_conditions(suite: Suite) -> tuple[str, ...]:
     return suite.profile.integrations.promptbench.conditions_subset or usual or selected
 
 
+def attacked_parts(suite: Suite, *, only_selected: bool) -> tuple[list[str], list[str]]:
+    """Tasks and conditions of the block that a run of the suite has rows of; either may be empty.
+
+    A condition that the block names and the profile does not select is attacked all the same, unless the run was
+    narrowed to some conditions (``only_selected``).
+    """
+    selection = suite.profile.selection
+    tasks = suite.profile.integrations.promptbench.tasks or selection.tasks
+    conditions = attacked_conditions(suite)
+    return (
+        [name for name in tasks if name in selection.tasks],
+        [name for name in conditions if not only_selected or name in selection.conditions],
+    )
+
+
 def _problem(suite: Suite, key: str, said: str) -> ConfigError:
     """The error for a key of the profile's block, or for a flag."""
     if key.startswith("--"):

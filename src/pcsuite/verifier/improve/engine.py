@@ -16,16 +16,15 @@ from pcsuite.config.spellings import regime_id
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Decoding, Request, derived_seed
 from pcsuite.engines.limits import Budget
-from pcsuite.engines.session import LoopThread, ModelClient, check_model, constraint_of, open_models
+from pcsuite.engines.session import LoopThread, ModelClient, Session, check_model, open_models
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError, did_you_mean
 from pcsuite.evaluation.base import clean_text
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.programs import PROGRAMS
-from pcsuite.programs.base import Job
-from pcsuite.prompts.conditions.conditions import ConditionBundle, apply_condition, expand_conditions
+from pcsuite.prompts.conditions.conditions import expand_conditions
 from pcsuite.prompts.operators import render_text
-from pcsuite.prompts.prompt import LengthControl, fit
-from pcsuite.runners.plan import why_not_applicable
+from pcsuite.runners.edits import registered_perturbation
+from pcsuite.runners.pipeline import Pipeline, Work
+from pcsuite.runners.plan import CLEAN, Cell, Plan, Scope, Unit, plan_cell, why_not_applicable
 from pcsuite.runners.progress import Progress
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.verifier.cells import read_text
@@ -126,16 +125,16 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
     opened = open_models(suite, [settings.model], use_cache=settings.use_cache, budget=budget)
     with LoopThread() as thread, thread.entered(opened) as session:
         client = session.clients[settings.model]
-        wanted = constraint_of(apply_condition(setup.condition, setup.task.prompting.context("")))
-        reason = None if wanted is None else thread.call(client.why_unenforced(wanted))
+        constraint = setup.cell.constraint
+        reason = None if constraint is None else thread.call(client.why_unenforced(constraint))
         if reason is not None:
             raise ConstraintUnavailableError(
-                f"condition {setup.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
+                f"condition {setup.cell.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
             )
         propose: loop.Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
         if settings.method == "model":
             propose = ModelProposer(setup, client, thread, propose, lambda: state.stored_prompts(folder))
-        extract = RecordExtractor(setup, client, thread)
+        extract = RecordExtractor(setup, session, thread)
         workers = client.concurrency
         improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
         with Progress(None, unit="calls", quiet=quiet) as progress:
@@ -183,11 +182,9 @@ def _run_command(
 class ExtractionSetup:
     """Everything that decides what a model is asked, except the instruction."""
 
-    task: TaskPlan
-    condition: ConditionBundle
-    decoding: Decoding
+    cell: Cell
+    work: Work
     seed: int
-    length_control: LengthControl
     items: Mapping[str, Item]
     """Evals as items, by document."""
     catalogue: state.RuleCatalogue
@@ -200,34 +197,23 @@ class RecordExtractor:
     """``extract`` of the loop: asks the model as a run of the suite would, and reads the record out of the answer."""
 
     setup: ExtractionSetup
-    client: ModelClient
+    session: Session
     thread: LoopThread
 
     def __call__(self, prompt: state.PromptVersion, document: str) -> Mapping[str, Any] | str:
-        setup, prompting = self.setup, self.setup.task.prompting
-        spec = prompting.task.model_copy(update={"instruction": prompt.text})
-        condition = apply_condition(setup.condition, replace(prompting, task=spec).context(document))
-        counter = self.client.adapter.count_tokens
-        measured = fit(condition.tree, setup.task.band, setup.length_control, counter)
-        item, evaluator, operator = setup.items[document], setup.task.evaluator, condition.program
-        context = CallContext(
-            task_id=setup.task.id,
-            item_id=item.item_id,
-            condition_id=setup.condition.id,
+        setup, task = self.setup, self.setup.cell.task
+        spec = task.prompting.task.model_copy(update={"instruction": prompt.text})
+        cell = replace(
+            setup.cell,
+            task=replace(task, prompting=replace(task.prompting, task=spec)),
             # A simulated model answers by what the prompt is made of: rules of the catalogue count as operators.
-            operators=(*condition.bundle.names, *setup.catalogue.in_prompt(prompt.text)),
-            perturbation="none",
-            gold=lambda: evaluator.gold_answer(item),
-            wrong=lambda rng: evaluator.wrong_answer(item, rng),
+            operators=(*setup.cell.operators, *setup.catalogue.in_prompt(prompt.text)),
         )
-        tokens = measured.tokens if measured.exact else None
-        asked = (measured.text, setup.decoding, setup.seed, constraint_of(condition), context)
-        request = Request(*asked, prompt_tokens=tokens)
-        program = PROGRAMS.get("single" if operator is None else operator.spec.engine or operator.name)()
-        steps = 1 if operator is None else operator.spec.max_steps or 1
-        job = Job(setup.task.id, item, request, evaluator, steps)
-        outcome = self.thread.call(program.run(job, self.client.ask_counted))
-        parsed = parse_object(clean_text(outcome.text), prompting.schema)
+        # A pipeline keeps an item's prompt, and here the next one has another instruction.
+        pipeline = Pipeline(setup.work, self.session, ModelClient.ask_counted)
+        unit = Unit(cell, setup.items[document], setup.seed, CLEAN, "")
+        outcome = self.thread.call(pipeline.outcome(unit))
+        parsed = parse_object(clean_text(outcome.text), task.prompting.schema)
         if parsed.json_valid and parsed.fields and outcome.finish_reason != "length":
             return parsed.fields
         return outcome.text
@@ -254,7 +240,7 @@ class ModelProposer:
         template = (folder / REDRAFT_TEMPLATE).read_text(encoding="utf-8")
         text = render_text(template, {"instruction": prompt, "failures": failures}, where=REDRAFT_TEMPLATE)
         context = CallContext(
-            task_id=self.setup.task.id,
+            task_id=self.setup.cell.task.id,
             item_id=f"redraft-{drafts}",
             condition_id="redraft",
             operators=(),
@@ -276,7 +262,6 @@ def _setup(
 ) -> ExtractionSetup:
     model_id = _checked_name(settings.model, suite.models, "model")
     regime = _checked_name(regime_id(settings.regime), suite.regimes, "regime")
-    how = suite.regimes[regime]
     name = _checked_name(settings.condition.partition(":")[0], suite.conditions, "condition")
     members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
     condition = members[_checked_name(settings.condition, members, "condition")]
@@ -289,8 +274,7 @@ def _setup(
     reason = why_not_applicable(suite, task, adapter, options, condition)
     if reason is not None:
         raise PromptError(f"condition {condition.id} does not apply to '{task.id}' on '{model_id}': {reason}")
-    decoding = Decoding(regime, how.temperature, how.top_p, task.spec.max_tokens)
-    control = suite.profile.length_control
+    cell = plan_cell(suite, task, model_id, condition, regime)
     bundle = condition.bundle(prompting.context(""))
     assert bundle is not None, "an applicable condition has a bundle"
     fingerprint = digest(
@@ -300,12 +284,14 @@ def _setup(
             "exemplars": [[entry.input_text, entry.output_text] for entry in exemplars],
             "model": [model_id, suite.models[model_id]],
             "condition": [condition.id, [[operator.name, operator.spec] for operator in bundle]],
-            "decoding": [decoding.hashed(), settings.seed],
-            "length": [control, task.band],
+            "decoding": [cell.decoding.hashed(), settings.seed],
+            "length": [suite.profile.length_control, task.band],
         }
     )
-    rules = state.load_rules(settings.rules)
-    return ExtractionSetup(task, condition, decoding, settings.seed, control, items, rules, fingerprint)
+    scope = Scope((task.id,), (model_id,), (condition.id,), (regime,))
+    plan = Plan(suite, {task.id: task}, (cell,), (), scope)
+    work = Work(plan, None, registered_perturbation, settings.use_cache, None)
+    return ExtractionSetup(cell, work, settings.seed, items, state.load_rules(settings.rules), fingerprint)
 
 
 def _checked_name(name: str, choices: Any, what: str) -> str:

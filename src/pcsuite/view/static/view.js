@@ -97,7 +97,7 @@ if (document.querySelector("tbody[data-pending]")) setTimeout(fill, 300);
 const says = document.getElementById("says");
 if (says) {
   const show = (mark) => {
-    const box = mark.querySelector("circle").getBoundingClientRect();
+    const box = mark.getBoundingClientRect();
     says.textContent = mark.dataset.says;
     says.hidden = false;
     const left = Math.min(box.right + 8, document.documentElement.clientWidth - says.offsetWidth - 8);
@@ -114,11 +114,15 @@ if (says) {
   const key = (name) => `${name.closest("figure").id}.${name.dataset.hides}`;
   const set = (name, shown) => {
     name.setAttribute("aria-pressed", String(shown));
-    name.closest("figure").querySelector(`[data-series="${name.dataset.hides}"]`).toggleAttribute("hidden", !shown);
+    for (const part of name.closest("figure").querySelectorAll(`[data-series="${name.dataset.hides}"]`)) part.toggleAttribute("hidden", !shown);
   };
   const hidden = new Set((new URLSearchParams(location.search).get("hide") ?? "").split(","));
   for (const name of hides) {
     if (hidden.has(key(name))) set(name, false);
+    // A name in the drawing is no button of the browser's: keys press it only if they are told to.
+    name.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); name.dispatchEvent(new MouseEvent("click")); }
+    });
     name.addEventListener("click", () => {
       set(name, name.getAttribute("aria-pressed") !== "true");
       const address = new URL(location.href);

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from pcsuite.report import drawing
+from pcsuite.pages.figures import drawing
+from pcsuite.pages.palette import LINE
 
 
 def names_of(svg: str) -> list[str]:
@@ -14,7 +15,8 @@ def names_of(svg: str) -> list[str]:
 
 
 def test_ticks_have_the_places_and_names_of_matplotlibs_own():
-    with drawing.canvas() as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank()
         axes.plot([0, 7], [0.0, 0.31])
         axes.set(xlabel="tokens", ylabel="score")
         wanted = Figure(figsize=(7.2, 3.4)).subplots()
@@ -36,7 +38,8 @@ def test_ticks_have_the_places_and_names_of_matplotlibs_own():
 
 
 def test_the_inner_panels_of_a_shared_axis_have_no_names():
-    with drawing.canvas(rows=2, sharex=True) as (figure, (upper, lower)):
+    with drawing.style():
+        figure, (upper, lower) = drawing.blank(rows=2, sharex=True)
         for axes in (upper, lower):
             drawing.name_ticks(axes, ["C0", "C3"])
             axes.plot([0, 1], [0, 1])
@@ -47,20 +50,22 @@ def test_the_inner_panels_of_a_shared_axis_have_no_names():
 
 def test_long_names_are_slanted_and_short_ones_are_not():
     angles = {}
-    for length in (2, 30):
-        with drawing.canvas() as (_, axes):
-            drawing.name_ticks(axes, ["x" * length] * 5)
-            angles[length] = {text.get_rotation() for text in axes.xaxis._names()}
-    assert angles == {2: {0.0}, 30: {35.0}}
+    for length, count in ((2, 5), (30, 5), (30, 40)):
+        with drawing.style():
+            _, axes = drawing.blank()
+            drawing.name_ticks(axes, ["x" * length] * count)
+            angles[length, count] = {text.get_rotation() for text in axes.xaxis._names()}
+    assert angles == {(2, 5): {0.0}, (30, 5): {35.0}, (30, 40): {65.0}}
 
 
 def test_a_grid_is_drawn_across_the_panel_unless_it_is_off():
     def rows_with_grid(shown: bool) -> int:
-        with drawing.canvas() as (figure, axes):
+        with drawing.style():
+            figure, axes = drawing.blank()
             axes.set_ylim(0, 1)
             axes.grid(shown)
             picture = np.asarray(drawing.paint(figure).bitmap.buffer_rgba())[:, :, :3].astype(int)
-        line = np.array([int(drawing.LINE[k : k + 2], 16) for k in (1, 3, 5)])
+        line = np.array([int(LINE[k : k + 2], 16) for k in (1, 3, 5)])
         return int(((np.abs(picture - line).max(axis=2) < 12).mean(axis=1) > 0.5).sum())
 
     assert rows_with_grid(True) >= 4
@@ -68,14 +73,16 @@ def test_a_grid_is_drawn_across_the_panel_unless_it_is_off():
 
 
 def test_names_beyond_the_limits_are_left_out():
-    with drawing.canvas() as (_, axes):
+    with drawing.style():
+        _, axes = drawing.blank()
         drawing.name_ticks(axes, ["a", "b", "c"])
         axes.set_xlim(-0.5, 1.5)
         assert [text.get_text() for text in axes.xaxis._names()] == ["a", "b"]
 
 
 def test_an_axis_that_is_off_shows_nothing():
-    with drawing.canvas() as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank()
         axes.set_axis_off()
         axes.text(0.5, 0.5, "alone")
         assert names_of(drawing.paint(figure).svg()) == ["alone"]

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from pcsuite.errors import AnalysisError
-from pcsuite.report import drawing
-from pcsuite.report.renderer import BITMAP_DPI, SVG_DPI
+from pcsuite.pages.figures import drawing
+from pcsuite.pages.figures.renderer import BITMAP_DPI, SVG_DPI
 
 
 def pixels(painted):
@@ -19,7 +19,8 @@ def is_red(picture):
 
 
 def test_a_mark_lies_in_the_bitmap_where_it_lies_in_the_svg():
-    with drawing.canvas() as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank()
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="across", title="A title")
         axes.plot([0.25], [0.75], marker="o", color="#ff0000", markersize=12, linestyle="none", gid="mark")
         painted = drawing.paint(figure)
@@ -38,7 +39,8 @@ def test_a_mark_lies_in_the_bitmap_where_it_lies_in_the_svg():
 
 
 def test_nothing_drawn_is_white_in_the_bitmap_and_nothing_in_the_svg():
-    with drawing.canvas() as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank()
         axes.set_axis_off()
         painted = drawing.paint(figure)
     assert (pixels(painted) == 255).all()
@@ -46,7 +48,8 @@ def test_nothing_drawn_is_white_in_the_bitmap_and_nothing_in_the_svg():
 
 
 def test_clips_and_images_reach_the_bitmap():
-    with drawing.canvas() as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank()
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.plot([-5, 5], [0.5, 0.5], color="#ff0000", linewidth=6)  # far beyond both ends of the panel
         axes.imshow([[[0.0, 0.0, 1.0]]], extent=(0.6, 0.9, 0.1, 0.3), aspect="auto", interpolation="nearest")
@@ -63,7 +66,8 @@ def test_clips_and_images_reach_the_bitmap():
 
 
 def test_panels_leave_room_for_their_labels_and_legends():
-    with drawing.canvas(rows=2, columns=2, height=4.0) as (figure, grid):
+    with drawing.style():
+        figure, grid = drawing.blank(rows=2, columns=2, height=4.0)
         for index, axes in enumerate(grid.flat):
             axes.plot([0, 1], [0, 1000 * index], label=f"series {index}")
             axes.set(ylabel="a label\nof two lines", xlabel="condition", title="a title")
@@ -84,7 +88,8 @@ def test_panels_leave_room_for_their_labels_and_legends():
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    with drawing.canvas() as (figure, axes):
+    with drawing.style():
+        figure, axes = drawing.blank()
         axes.plot([0, 1], [0, 1])
         painted = drawing.paint(figure)
     (tmp_path / "blocked").write_text("no folder")
@@ -93,7 +98,8 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_panels_outside_the_grid_are_refused():
-    with drawing.canvas() as (figure, _):
+    with drawing.style():
+        figure, _ = drawing.blank()
         figure.add_axes((0.5, 0.5, 0.2, 0.2))
         with pytest.raises(NotImplementedError, match="one grid"):
             drawing.paint(figure)

@@ -12,8 +12,8 @@ import pytest
 
 from constraints.corpus import GRAMMARS, PATTERNS, SCHEMAS
 from pcsuite._util.patterns import read_pattern
-from pcsuite.constraints.grammar import enforceable_schema, is_gbnf, llguidance_grammar
 from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.grammar import enforceable_schema, is_gbnf, llguidance_grammar
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.schema_check import schema_error
 

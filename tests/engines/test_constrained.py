@@ -6,12 +6,18 @@ import json
 import pytest
 
 from pcsuite.config.load import bundled_configs, load_suite
-from pcsuite.constraints import AUTO_ORDER, CONSTRAINTS, backend_for, choose_backend, generate_constrained
-from pcsuite.constraints.base import ConstraintBackend
 from pcsuite.engines.adapters.base import Constraint, Decoding, ModelAdapter, NoAdapterOptions, Request
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
+from pcsuite.engines.constrained import (
+    AUTO_ORDER,
+    CONSTRAINTS,
+    ConstraintBackend,
+    backend_for,
+    choose_backend,
+    generate_constrained,
+)
 from pcsuite.engines.response_cache import response_key
 from pcsuite.engines.session import Session
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, MissingExtraError

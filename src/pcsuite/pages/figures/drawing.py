@@ -1,34 +1,27 @@
-"""How figures look and how they are kept: one palette, a PNG for papers, an SVG for the page.
+"""How figures look: one style, axes with names and ticks that fit, and series of points with intervals.
 
-The SVG takes its ink from the page (``currentColor``), so the same figure reads on light and dark, and each
-marked point carries a tooltip.
+Everything is drawn by matplotlib inside :func:`style`; the colours are the palette's.
 """
 
 from __future__ import annotations
 
-import html
 import math
 import re
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.text import interval_text
+from pcsuite._util.text import interval_text, visible
 from pcsuite.errors import require
+from pcsuite.pages.figures.svg import Mark, Tips
+from pcsuite.pages.palette import INK, LINE, MUTED, SERIES
 
 if TYPE_CHECKING:
-    from pcsuite.report.renderer import DualRenderer
+    from pcsuite.pages.figures.renderer import DualRenderer
 
-INK = "#20242c"
-LINE = "#d5d9e0"
-MUTED = "#6b7280"
-SERIES = ("#2b7bba", "#d9772b", "#3a9a6a", "#b4508f", "#8a7bd1", "#a08326", "#c0504d", "#4aa3a8")
-"""Colours of series, told apart by people with colour blindness and readable on white and on dark."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GOOD, BAD = "#3a9a6a", "#c0504d"
 _PANEL_GAP = 4.0
 """Points between panels, and around them."""
 _RC = {
@@ -55,30 +48,10 @@ _RC = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A finished figure: its file name, what it shows in words, and its SVG for the page."""
-
-    name: str
-    kind: str
-    task: str
-    model: str | None
-    caption: str
-    svg: str
-    png: Path | None = None
-
-
-@dataclass(slots=True)
-class Tips:
-    """Tooltips of a figure in the making; :meth:`mark` gives the id to put on an artist."""
-
-    texts: dict[str, str] = field(default_factory=dict)
-
-    def mark(self, text: str) -> str:
-        """Remember a tooltip and return the ``gid`` of its artist."""
-        key = f"tip{len(self.texts)}"
-        self.texts[key] = text
-        return key
+_MOST_SLANTED = 28
+"""Names of a figure's usual width that do not touch at a slant of 35 degrees."""
+_STYLE_LOCK = threading.Lock()
+"""matplotlib's settings are the process's: one thread draws at a time."""
 
 
 def file_slug(name: str) -> str:
@@ -92,7 +65,7 @@ def short(name: str, length: int = 28) -> str:
     >>> short("qwen2.5-coder-0.5b", 16)
     'qwen2.5-co…-0.5b'
     """
-    flat = " ".join(name.split())
+    flat = " ".join(visible(name).split())
     tail = length // 3
     return flat if len(flat) <= length else flat[: length - 1 - tail] + "…" + flat[-tail:]
 
@@ -123,12 +96,12 @@ def name_ticks(axes: Any, names: Sequence[str]) -> None:
     """Name the positions 0, 1, … of the x axis.
 
     Names are cut to 16 characters, those that would look alike where they differ, and slanted where they are long
-    together.
+    together, steeply where there are many.
     """
     shown = short_all(names, 16)
     axes.set_xticks(range(len(shown)), shown)
     if sum(len(name) for name in shown) > 64:
-        axes.tick_params(axis="x", labelrotation=35)
+        axes.tick_params(axis="x", labelrotation=35 if len(shown) <= _MOST_SLANTED else 65)
     axes.set_xlim(-0.6, len(shown) - 0.4)
     axes.grid(False, axis="x")
 
@@ -159,27 +132,30 @@ def keep_to_points(axes: Any, values: Sequence[float]) -> None:
 
 
 @contextmanager
-def canvas(
+def style() -> Iterator[None]:
+    """Within it matplotlib draws in the suite's style; nothing global is left changed."""
+    with _STYLE_LOCK, require("matplotlib", "stats").rc_context(_RC):
+        yield
+
+
+def blank(
     rows: int = 1, columns: int = 1, width: float = 7.2, height: float = 3.4, **options: Any
-) -> Iterator[tuple[Any, Any]]:
-    """A matplotlib figure with its axes in the suite's style; nothing global is left changed.
+) -> tuple[Any, Any]:
+    """A matplotlib figure and its axes, to be made and painted within :func:`style`.
 
     ``options`` go to ``Figure.subplots``; width and height are in inches. :func:`paint` draws what was put on it.
     """
-    matplotlib = require("matplotlib", "stats")
-    from pcsuite.report.panels import Panel
+    from pcsuite.pages.figures.panels import Panel
 
-    with matplotlib.rc_context(_RC):
-        figure = require("matplotlib.figure", "stats").Figure(figsize=(width, height))
-        axes = figure.subplots(rows, columns, subplot_kw={"axes_class": Panel}, **options)
-        yield figure, axes
+    figure = require("matplotlib.figure", "stats").Figure(figsize=(width, height))
+    return figure, figure.subplots(rows, columns, subplot_kw={"axes_class": Panel}, **options)
 
 
-def paint(figure: Any) -> DualRenderer:
-    """Place the panels of a figure and draw it, once for the SVG and the PNG."""
-    from pcsuite.report.renderer import DualRenderer
+def paint(figure: Any, *, bitmap: bool = True) -> DualRenderer:
+    """Place the panels of a figure and draw it, once for the SVG and, with ``bitmap``, the PNG."""
+    from pcsuite.pages.figures.renderer import DualRenderer
 
-    renderer = DualRenderer(figure.bbox.width, figure.bbox.height)
+    renderer = DualRenderer(figure.bbox.width, figure.bbox.height, bitmap=bitmap)
     with warnings.catch_warnings():
         # The page's text is set by the browser, which has the glyphs; the PNG shows boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font", category=UserWarning)
@@ -239,81 +215,49 @@ def _place_panels(figure: Any, renderer: DualRenderer) -> None:
         axes.yaxis.set_label_coords(before / width, 0.5)
 
 
-def finish(
-    figure: Any,
-    tips: Tips,
-    stem: str,
-    kind: str,
-    caption: str,
-    folder: Path | None,
-    task: str,
-    model: str | None,
-    *,
-    tail: str = "",
-) -> Figure:
-    """Write ``<stem>__<task>[__<model or tail>].png`` where a folder is given, and make the SVG for the page.
+def draw_points(
+    axes: Any, tips: Tips, positions: Sequence[float], rows: Sequence[Mapping[str, Any]], metric: str,
+    labels: Sequence[str], *, name: str, index: int = 0, digits: int = 2,
+) -> None:  # fmt: skip
+    """One series: the ``metric`` of each row with its interval (``<metric>_low``, ``<metric>_high``) and a tooltip.
 
-    ``kind`` is what the page's filter calls figures of this sort. Raises :class:`AnalysisError` where the file cannot
-    be written.
+    Undefined values are left out. ``labels`` begin the tooltips; ``name`` is the series in the legend, ``index``
+    chooses its colour and marker. A row's ``url`` is where its mark leads, its ``<metric>_n`` the number
+    of items that the tooltip tells.
     """
-    name = "__".join(file_slug(part) for part in (stem, task, model or tail) if part)
-    painted = paint(figure)
-    png = None
-    if folder is not None:
-        png = folder / f"{name}.png"
-        painted.write_png(png)
-    return Figure(name, kind, task, model, caption, _page_svg(painted.svg(), name, caption, tips), png)
-
-
-def _page_svg(svg: str, name: str, label: str, tips: Tips) -> str:
-    """An SVG ready to stand in the page: own ids, the page's ink, tooltips, no prolog."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
-    # All figures of a page share one space of ids: each has its own prefix in it.
-    prefix = f"{file_slug(name)}--"
-    body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', body)
-    body = re.sub(r'(xlink:href="#|url\(#)([^")]+)', rf"\1{prefix}\2", body)
-    for key, text in tips.texts.items():
-        opening = f'<g id="{prefix}{key}">'
-        body = body.replace(opening, f"{opening}<title>{html.escape(text)}</title>")
-    body = body.replace(INK, "currentColor").replace(LINE, "var(--line)").replace(MUTED, "var(--muted)")
-    body = re.sub(
-        r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ', r"<svg \1", body, count=1
-    )
-    head = f'<svg role="img" aria-label="{html.escape(label, quote=True)}" '
-    return head + body.removeprefix("<svg ")
-
-
-def errorbar(
-    axes: Any,
-    tips: Tips,
-    positions: Sequence[float],
-    points: Sequence[tuple[float | None, float | None, float | None]],
-    labels: Sequence[str],
-    *,
-    colour: str,
-    marker: str = "o",
-    name: str | None = None,
-    digits: int = 2,
-) -> None:
-    """Points with intervals ``(value, low, high)``, a tooltip on each; undefined ones are left out.
-
-    ``labels`` begin the tooltips, ``name`` is the series in the legend.
-    """
+    colour = series_colour(index)
+    ends = [(row.get(f"{metric}_low"), row.get(f"{metric}_high")) for row in rows]
+    known = [
+        (position, row[metric], low, high, row, label)
+        for position, row, (low, high), label in zip(positions, rows, ends, labels, strict=True)
+        if row[metric] is not None
+    ]
     reach: list[tuple[float, float]] = []
-    for position, (value, low, high) in zip(positions, points, strict=True):
-        if value is not None and low is not None and high is not None:
+    for position, _, low, high, *_ in known:
+        if low is not None and high is not None:
             reach += [(position, low), (position, high), (math.nan, math.nan)]
     if reach:
-        axes.plot(*zip(*reach, strict=True), color=colour, linewidth=1.8, solid_capstyle="round")
-    shown_name = name
-    look = {"marker": marker, "color": colour, "markersize": 6.5, "linestyle": "none"}
-    for position, (value, low, high), label in zip(positions, points, labels, strict=True):
-        if value is not None:
-            tip = tips.mark(f"{label}: {interval_text(value, low, high, digits)}")
-            axes.plot([position], [value], **look, label=shown_name, gid=tip)
-            shown_name = None
+        look = {"color": colour, "linewidth": 1.8, "solid_capstyle": "round"}
+        axes.plot(*zip(*reach, strict=True), **look, gid=tips.add(series=name))
+    marks = []
+    for _, value, low, high, row, label in known:
+        n = row.get(f"{metric}_n")
+        items = "" if n is None else f" on {n:,} item{'' if n == 1 else 's'}"
+        marks.append(Mark(f"{label}: {interval_text(value, low, high, digits)}{items}", row.get("url")))
+    if marks:
+        look = {
+            "marker": MARKERS[index % len(MARKERS)],
+            "color": colour,
+            "markersize": 6.5,
+            "linestyle": "none",
+        }
+        x, y, *_ = zip(*known, strict=True)
+        axes.plot(x, y, **look, label=name, gid=tips.add(*marks, series=name))
+
+
+def series_colour(index: int) -> str:
+    """The colour of a series by its number; series beyond the palette begin anew."""
+    return SERIES[index % len(SERIES)]
 
 
 def reference_line(axes: Any, level: float, name: str) -> None:

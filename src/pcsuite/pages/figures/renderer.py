@@ -29,7 +29,7 @@ _TextBitmap = tuple[Any, float, float]
 
 
 class DualRenderer(RendererSVG):  # type: ignore[misc]
-    """Writes the SVG, and passes what is drawn on to :attr:`bitmap`, which has a higher resolution.
+    """Writes the SVG, and passes what is drawn on to :attr:`bitmap`, which has a higher resolution and may be left out.
 
     Lines and fonts follow the resolution of the bitmap by themselves; places, marks and clips are scaled here. The
     bitmap is white where nothing is drawn, the SVG transparent.
@@ -38,12 +38,15 @@ class DualRenderer(RendererSVG):  # type: ignore[misc]
     _words: ClassVar[dict[tuple[str, int], _TextBitmap]] = {}
     _sizes: ClassVar[dict[tuple[str, int], tuple[float, float, float]]] = {}
 
-    def __init__(self, width: float, height: float) -> None:
+    def __init__(self, width: float, height: float, *, bitmap: bool = True) -> None:
         """``width`` and ``height`` are in points."""
         self._text = io.StringIO()
         super().__init__(width, height, self._text, image_dpi=BITMAP_DPI, metadata=_NO_METADATA)
         self._scale = BITMAP_DPI / SVG_DPI
         self._larger = Affine2D().scale(self._scale)
+        self.bitmap: Any = None
+        if not bitmap:
+            return
         self.bitmap = RendererAgg(round(width * self._scale), round(height * self._scale), BITMAP_DPI)
         page, plain = Affine2D().scale(self.bitmap.width, self.bitmap.height), self.bitmap.new_gc()
         plain.set_linewidth(0)
@@ -64,14 +67,16 @@ class DualRenderer(RendererSVG):  # type: ignore[misc]
 
     def draw_path(self, gc: Any, path: Any, transform: Any, rgbFace: Any = None) -> None:
         super().draw_path(gc, path, transform, rgbFace)
-        self.bitmap.draw_path(self._scaled(gc), path, transform + self._larger, rgbFace)
+        if self.bitmap is not None:
+            self.bitmap.draw_path(self._scaled(gc), path, transform + self._larger, rgbFace)
 
     def draw_markers(
         self, gc: Any, marker_path: Any, marker_trans: Any, path: Any, trans: Any, rgbFace: Any = None
     ) -> None:
         super().draw_markers(gc, marker_path, marker_trans, path, trans, rgbFace)
-        larger = (marker_path, marker_trans + self._larger, path, trans + self._larger)
-        self.bitmap.draw_markers(self._scaled(gc), *larger, rgbFace)
+        if self.bitmap is not None:
+            larger = (marker_path, marker_trans + self._larger, path, trans + self._larger)
+            self.bitmap.draw_markers(self._scaled(gc), *larger, rgbFace)
 
     def draw_path_collection(self, *args: Any, **options: Any) -> None:
         # The way of every renderer, path by path: SVG's own shorthand would not reach the bitmap.
@@ -89,6 +94,8 @@ class DualRenderer(RendererSVG):  # type: ignore[misc]
         mtext: Any = None,
     ) -> None:
         super().draw_text(gc, x, y, s, prop, angle, ismath, mtext)
+        if self.bitmap is None:
+            return
         picture, left, down = self._text_bitmap(s, prop)
         turn = math.radians(angle)
         right = round(x * self._scale + left + down * math.sin(turn))
@@ -123,7 +130,8 @@ class DualRenderer(RendererSVG):  # type: ignore[misc]
     def draw_image(self, gc: Any, x: float, y: float, im: Any, transform: Any = None) -> None:
         # ``image_dpi`` has matplotlib resample images for the bitmap; the SVG shows them smaller.
         super().draw_image(gc, x, y, im, transform)
-        self.bitmap.draw_image(self._scaled(gc), x * self._scale, y * self._scale, im)
+        if self.bitmap is not None:
+            self.bitmap.draw_image(self._scaled(gc), x * self._scale, y * self._scale, im)
 
     def draw_gouraud_triangles(self, *args: Any, **options: Any) -> None:
         raise NotImplementedError("shaded triangles are drawn by no figure of the suite")

@@ -1,0 +1,94 @@
+"""Scores and other figures of each arm, item by item, from the rows of a log as they are read and appended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from pcsuite.ablation.verdicts import Scores
+from pcsuite.logging.log import LoggedScores, ScoredRow
+from pcsuite.runners.plan import Plan
+
+MEASURES = {
+    "answered": "readable answers",
+    "prompt_tokens": "prompt tokens",
+    "completion_tokens": "answer tokens",
+    "latency_ms": "latency (ms)",
+    "cost_usd": "cost (USD per 1,000 calls)",
+}
+"""What else is compared beside the score."""
+
+
+class ArmMeasures(LoggedScores):
+    """One value an item and arm, items in the order of the whole plan, replicates averaged; ``nan`` for none.
+
+    Rows come from the log that it is given to; which of them count is told by :meth:`add`: rows of an earlier wording
+    of an arm, or of items that are not looked at yet, do not.
+
+        with RunLog.of(run, scores=(measured := ArmMeasures(plan))) as log: ...
+        measured.add(plan)
+        measured.by_measure["score"]["full"]
+    """
+
+    def __init__(self, whole: Plan) -> None:
+        """Scores of a plan's task, by its order of items; arms of it that nobody asks have no values."""
+        super().__init__()
+        (task,) = whole.tasks.values()
+        self._positions = {item.item_id: position for position, item in enumerate(task.items)}
+        self._rows: dict[str, ScoredRow] = {}
+        self._units: dict[str, dict[str, int]] = {}
+        """By arm: the run ids that count, each with the position of its item."""
+        self.by_measure: dict[str, dict[str, Scores]] = {name: {} for name in ("score", *MEASURES)}
+        self._average(cell.condition.id for cell in whole.cells)
+
+    @property
+    def scores(self) -> dict[str, Scores]:
+        """Item scores by arm."""
+        return self.by_measure["score"]
+
+    def keep(self, row: ScoredRow) -> None:
+        """Keep a row, whether or not it counts yet."""
+        super().keep(row)
+        self._rows[row.run_id] = row
+
+    def add(self, plan: Plan) -> None:
+        """Count what the log has of a plan's rows from now on."""
+        for model_id in plan.scope.models:
+            for unit in plan.units(model_id):
+                counting = self._units.setdefault(unit.cell.condition.id, {})
+                counting[unit.run_id] = self._positions[unit.item.item_id]
+        self._average(cell.condition.id for cell in plan.cells)
+
+    def rows(self, arm: str) -> list[ScoredRow]:
+        """The rows of an arm that count, failed ones too, in the order of the plans."""
+        return [self._rows[run_id] for run_id in self._units.get(arm, ()) if run_id in self._rows]
+
+    def _average(self, arms: Iterable[str]) -> None:
+        for arm in arms:
+            sums = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
+            counts = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
+            for row in self.rows(arm):
+                if row.errors:
+                    continue
+                position = self._units[arm][row.run_id]
+                for measure, value in _values(row).items():
+                    if isinstance(value, (bool, int, float)):
+                        sums[measure][position] += value
+                        counts[measure][position] += 1
+            with np.errstate(invalid="ignore"):
+                for measure, of_arm in self.by_measure.items():
+                    of_arm[arm] = sums[measure] / counts[measure]
+
+
+def _values(row: ScoredRow) -> Mapping[str, object]:
+    answer, cost = row.generation, row.metrics.get("cost_usd")
+    usage = answer.usage if answer is not None else None
+    return {
+        "score": row.metrics.get("task_score"),
+        "answered": row.metrics.get("answered"),
+        "prompt_tokens": usage.prompt_tokens if usage is not None else None,
+        "completion_tokens": usage.completion_tokens if usage is not None else None,
+        "latency_ms": answer.latency_ms if answer is not None else None,
+        "cost_usd": 1000 * cost if isinstance(cost, (int, float)) else None,
+    }

@@ -1,0 +1,66 @@
+"""Contrasts: item scores by arm, weights over arms, a family → estimates, limits, p-values and verdicts.
+
+    arms = {"new": ArmScores(after), "old": ArmScores(before)}
+    (result,) = judge(measure(arms, [Contrast.of("new", "old")], rng=rng), Family(margin=0.02))
+    result.verdict, result.estimate
+
+Everything that says *better*, *worse*, *no worse*, *equivalent* or *undecided* has it from here: :func:`measure` makes
+estimates, limits, tests and bounds, :func:`judge` corrects over the family and decides, :func:`judge_look` does both at
+a look of a run that may stop early. An ablation, a regression check, an early stop and a table of effects are designs
+over these: they say which arms meet which and what a verdict is called. The room knows arrays and item ids; it knows no
+log, no file and no wording.
+"""
+
+from pcsuite.contrasts.looks import ContrastLook, judge_look
+from pcsuite.contrasts.measuring import Measurement, Missing, measure
+from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, on_scored_items
+from pcsuite.contrasts.verdicts import (
+    ALPHA,
+    ContrastResult,
+    Correction,
+    Family,
+    NoWorse,
+    Standing,
+    Verdict,
+    above_floor,
+    corrected_within,
+    is_at_floor,
+    is_reliable,
+    judge,
+    negated,
+    rules_out_loss,
+    shown_no_worse,
+    standing,
+    verdict_of_change,
+    verdict_of_limits,
+)
+
+__all__ = [
+    "ALPHA",
+    "ArmScores",
+    "Contrast",
+    "ContrastLook",
+    "ContrastResult",
+    "Correction",
+    "Direction",
+    "Family",
+    "Measurement",
+    "Missing",
+    "NoWorse",
+    "Standing",
+    "Verdict",
+    "above_floor",
+    "corrected_within",
+    "is_at_floor",
+    "is_reliable",
+    "judge",
+    "judge_look",
+    "measure",
+    "negated",
+    "on_scored_items",
+    "rules_out_loss",
+    "shown_no_worse",
+    "standing",
+    "verdict_of_change",
+    "verdict_of_limits",
+]

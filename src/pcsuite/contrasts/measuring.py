@@ -1,0 +1,291 @@
+"""How large a contrast is: its estimate with limits, its test, and what missing values could hide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.contrasts.scores import ArmScores, Contrast, common_rows, on_scored_items
+from pcsuite.errors import require
+from pcsuite.stats.bootstrap import (
+    RESAMPLES,
+    bootstrap_micro_f1_difference,
+    bounds_of_differences,
+    paired_bootstrap,
+)
+from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, undefined
+from pcsuite.stats.f1 import linearised_f1, micro_f1
+from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
+from pcsuite.stats.prediction_powered import PredictionPowered
+from pcsuite.stats.random_weights import Bounds, mean_test, unit_of
+
+NOT_TESTED = "not tested"
+_ROUNDING = 1e-12
+"""Weighted sums of averages leave rounding errors, which a sign-flip test would count as differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What failed calls could hide."""
+
+    failed: Mapping[str, float]
+    """Share of each arm's calls that failed, over the items that every arm was asked."""
+    p_value: float
+    """Of the test that the arms fail alike, item by item."""
+    least: float
+    """The contrast had every failed call gone against it (Manski 1990); ``nan`` where the metric has no bounds."""
+    most: float
+    """The contrast had every failed call gone in its favour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A contrast measured: nothing is claimed of it yet (:func:`~pcsuite.contrasts.verdicts.judge` does)."""
+
+    contrast: Contrast
+    levels: Mapping[str, float]
+    """Level of each arm on the items that all of them have: a mean, or micro-F1."""
+    differences: FloatArray
+    """The contrast item by item; of micro-F1 linearised, so that their mean is the difference."""
+    estimate: Estimate
+    test: TestResult
+    """``nan`` for a contrast that is not tested."""
+    bounds: Bounds
+    """What the contrast of an item can be."""
+    counted: bool
+    """Whether it is a difference of micro-F1 of pooled counts."""
+    missing: Missing | None = None
+    """``None`` where no call failed, or nothing is known of failures."""
+    by_labels: bool = False
+    """Whether estimate and test rest on gold labels, not on the differences."""
+    comparable: bool = True
+    """Whether anything may be said of it at all; not where something outside the scores forbids it."""
+
+    @property
+    def n(self) -> int:
+        """Items that every arm has a score of."""
+        return len(self.differences)
+
+    def corrected_by(self, powered: PredictionPowered) -> Measurement:
+        """The same with the estimate and test that gold labels make of a judge's scores."""
+        return replace(self, estimate=powered.estimate, test=powered.test, by_labels=True)
+
+    def not_comparable(self) -> Measurement:
+        """The same with no test and nothing to be said of it: scores that two different judges gave, say."""
+        nothing = TestResult(np.nan, np.nan, NOT_TESTED)
+        return replace(self, contrast=replace(self.contrast, tested=False), test=nothing, comparable=False)
+
+
+def measure(
+    arms: Mapping[str, ArmScores],
+    contrasts: Sequence[Contrast],
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    limits: bool = True,
+    student_from: int | None = None,
+) -> list[Measurement]:
+    """Each contrast over the items that all its arms have a score of: estimate, limits, test, bounds.
+
+    A difference of two arms of counts is one of micro-F1; of more arms counts are linearised. Where an arm has over a
+    tenth more replicates than another, differences are skewed though nothing differs and no sign may be flipped: then
+    limits and p-value are those of a mean with the grain of the smaller number
+    (:func:`~pcsuite.stats.random_weights.mean_interval`). ``limits`` off leaves the limits out (``nan``);
+    beyond ``student_from`` items Student's t stands in for resampling and sign flips. From ``rng`` the tests draw
+    first, then the limits, then the tests of failures, each in the order of the contrasts.
+
+    >>> arms = {"C1": ArmScores(np.array([1.0, 1, 1, 0])), "C0": ArmScores(np.array([0.0, 1, 0, 0]))}
+    >>> (change,) = measure(arms, [Contrast.of("C1", "C0")], rng=np.random.default_rng(0))
+    >>> change.estimate.value, change.test.p_value
+    (0.5, 0.5)
+    """
+    ready = [_Aligned.of(arms, contrast) for contrast in contrasts]
+    tests = [one.test(rng, student_from) for one in ready]
+    estimates = [one.estimate(rng, resamples, student_from) if limits else one.value_alone() for one in ready]
+    return [
+        Measurement(
+            one.contrast,
+            one.levels(),
+            one.differences,
+            estimate,
+            test,
+            one.bounds,
+            one.counted,
+            bound_missing(arms, one.contrast, rng=rng),
+        )
+        for one, estimate, test in zip(ready, estimates, tests, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Aligned:
+    """A contrast on the items that all its arms have a score of."""
+
+    contrast: Contrast
+    columns: Sequence[FloatArray]
+    """What each arm's level is made of, in the order of the weights."""
+    differences: FloatArray
+    bounds: Bounds
+    grain: float
+    """Smallest step of the mean over replicates where arms have unequal numbers of them; 0 where they do not."""
+    counted: bool
+
+    @classmethod
+    def of(cls, arms: Mapping[str, ArmScores], contrast: Contrast) -> _Aligned:
+        taking_part = contrast.arms_of(arms)
+        _, columns = on_scored_items(taking_part)
+        weights = np.array(list(contrast.weights.values()))
+        counted = taking_part[0].counted and contrast.is_difference
+        values = [linearised_f1(c) if c.ndim == 2 and len(c) else c for c in columns]
+        if contrast.is_difference:
+            differences = values[0] - values[1]
+        else:
+            columns = values
+            differences = np.column_stack(values) @ weights
+            differences[np.abs(differences) < _ROUNDING] = 0.0
+        bounds = (-1.0, 1.0)
+        if not counted and len(differences):
+            bounds = bounds_of_differences(differences, _declared_bounds(taking_part, weights))
+        # Flipping a sign exchanges the sides of an item, which needs equally noisy sides: a mean over more answers is
+        # the steadier one. A tenth is let pass, since failed calls leave replicates a little unequal.
+        replicates = [arm.replicates for arm in taking_part]
+        unequal = min(replicates) < 0.9 * max(replicates)
+        # Of a metric without bounds (tokens, seconds) the size of one answer's change is not known.
+        grain = unit_of(bounds) / max(1.0, min(replicates)) if unequal else 0.0
+        return cls(contrast, columns, differences, bounds, grain, counted)
+
+    def levels(self) -> dict[str, float]:
+        if not len(self.differences):
+            return dict.fromkeys(self.contrast.weights, float("nan"))
+        if self.counted:
+            levels = [float(micro_f1(column.sum(0)[None, :])[0]) for column in self.columns]
+        elif self.contrast.is_difference:
+            levels = [float(column.mean()) for column in self.columns]
+        else:
+            levels = np.column_stack(self.columns).mean(axis=0).tolist()
+        return dict(zip(self.contrast.weights, levels, strict=True))
+
+    def test(self, rng: Rng, student_from: int | None) -> TestResult:
+        deltas = self.differences
+        if not self.contrast.tested:
+            return TestResult(np.nan, np.nan, NOT_TESTED)
+        if not len(deltas):
+            return TestResult(np.nan, 1.0, "no item in common")
+        if self.grain:
+            return mean_test(deltas, bounds=self.bounds, grain=self.grain)
+        if self.counted:
+            return micro_f1_permutation_test(*self.columns, rng=rng)
+        if self._by_student(student_from):
+            error = float(deltas.std(ddof=1)) / len(deltas) ** 0.5
+            reached = -abs(float(deltas.mean())) / error
+            p_value = 2 * float(require("scipy.special", "stats").stdtr(len(deltas) - 1, reached))
+            return TestResult(float(deltas.mean()), p_value, "paired t", len(deltas), len(deltas) - 1)
+        return sign_flip_test(deltas, rng=rng)
+
+    def estimate(self, rng: Rng, resamples: int, student_from: int | None) -> Estimate:
+        if not len(self.differences):
+            return undefined("", 0)
+        if self.counted:
+            return bootstrap_micro_f1_difference(
+                *self.columns, rng=rng, resamples=resamples, grain=self.grain
+            )
+        if self._by_student(student_from):
+            return paired_t_interval(self.differences)
+        return paired_bootstrap(
+            self.differences, rng=rng, resamples=resamples, grain=self.grain, bounds=self.bounds
+        )
+
+    def value_alone(self) -> Estimate:
+        n = len(self.differences)
+        return replace(undefined("", n), value=float(self.differences.mean()) if n else float("nan"))
+
+    def _by_student(self, student_from: int | None) -> bool:
+        deltas = self.differences
+        many = student_from is not None and len(deltas) > student_from
+        return many and not self.counted and bool(deltas.std() > 0)
+
+
+def _declared_bounds(arms: Sequence[ArmScores], weights: FloatArray) -> Bounds | None:
+    """What a weighted sum of the arms' values can be, where the weights sum to 0; ``None`` where values can be any."""
+    if any(arm.bounds is None for arm in arms):
+        return None
+    low, high = (float(end) for end in arms[0].bounds or ())
+    widest = float(weights[weights > 0].sum())  # 1 of a difference, 2 of a difference of differences
+    return (-widest * (high - low), widest * (high - low))
+
+
+def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng) -> Missing | None:
+    """Whether the arms fail alike, and between what a contrast lies whatever the failures hide.
+
+    Bounds (Manski 1990) fill a failed call with the metric's worst value on one side and its best on the other, over
+    all items that every arm was asked. Of micro-F1, a failed answer has missed everything or found it all. ``None``
+    where no call failed, where fewer than two items are common, or where an arm's failures are unknown.
+    """
+    taking_part = contrast.arms_of(arms)
+    if any(arm.failed is None for arm in taking_part):
+        return None
+    rows = common_rows(taking_part)
+    shares = [arm.failed[own] for arm, own in zip(taking_part, rows, strict=True) if arm.failed is not None]
+    if len(rows[0]) < 2 or not any(share.any() for share in shares):
+        return None
+    weights = list(contrast.weights.values())
+    gap = np.column_stack(shares) @ np.array(weights)
+    p_value = sign_flip_test(gap, rng=rng).p_value if gap.any() else 1.0
+    least = most = float("nan")
+    if taking_part[0].counted or all(arm.bounded for arm in taking_part):
+        worst, best = _filled(taking_part, rows, shares)
+        least = _weighted(
+            weights, [low if w > 0 else high for w, low, high in zip(weights, worst, best, strict=True)]
+        )
+        most = _weighted(
+            weights, [high if w > 0 else low for w, low, high in zip(weights, worst, best, strict=True)]
+        )
+    failed = {name: float(share.mean()) for name, share in zip(contrast.weights, shares, strict=True)}
+    return Missing(failed, p_value, least, most)
+
+
+def _filled(
+    arms: Sequence[ArmScores], rows: Sequence[npt.NDArray[np.int64]], shares: Sequence[FloatArray]
+) -> tuple[list[float], list[float]]:
+    """Each arm's level with its failed calls at their worst, and at their best."""
+    values = [
+        arm.values[own] if arm.counted else arm.values[own][:, None]
+        for arm, own in zip(arms, rows, strict=True)
+    ]
+    answered = [np.asarray(np.isfinite(value).all(axis=1)) for value in values]
+    # An item counts where each arm has a value for it or has failed on it altogether; of micro-F1, what there was to
+    # find must be known from an arm that answered.
+    kept = np.logical_and.reduce(
+        [known | (share == 1) for known, share in zip(answered, shares, strict=True)]
+    )
+    counted = arms[0].counted
+    if counted:
+        kept &= np.logical_or.reduce(answered)
+        gold = np.zeros(len(kept))
+        for value, known in zip(reversed(values), reversed(answered), strict=True):
+            gold = np.where(known, value[:, 0] + value[:, 2], gold)
+        nothing = np.zeros(len(gold))
+        bad, good = np.column_stack([nothing, nothing, gold]), np.column_stack([gold, nothing, nothing])
+    else:
+        low, high = arms[0].bounds or (0.0, 1.0)
+        bad, good = np.full((len(kept), 1), low), np.full((len(kept), 1), high)
+
+    if not kept.any():
+        return [float("nan")] * len(arms), [float("nan")] * len(arms)
+
+    def level(value: FloatArray, share: FloatArray, fill: FloatArray) -> float:
+        part = share[kept, None]
+        filled = np.where(part == 1, fill[kept], (1 - part) * value[kept] + part * fill[kept])
+        return float(micro_f1(filled.sum(axis=0)[None, :])[0]) if counted else float(filled.mean())
+
+    worst = [level(value, share, bad) for value, share in zip(values, shares, strict=True)]
+    best = [level(value, share, good) for value, share in zip(values, shares, strict=True)]
+    return worst, best
+
+
+def _weighted(weights: Sequence[float], levels: Sequence[float]) -> float:
+    return float(sum(weight * level for weight, level in zip(weights, levels, strict=True)))

@@ -1,0 +1,135 @@
+"""What is compared: the item scores of arms, and contrasts as weights over arms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.stats.estimate import FloatArray, IntArray
+
+Direction = Literal[1, -1]
+"""The sign of a change for the better."""
+Items = npt.NDArray[Any]
+"""Ids of items: codes or names, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmScores:
+    """The scores of one arm (a condition, a prompt, a run), one row an item.
+
+    >>> ArmScores(np.array([1.0, 0.0, np.nan])).counted
+    False
+    """
+
+    values: FloatArray
+    """A value per item, replicates averaged within it, or its ``(tp, fp, fn)`` where the figure is micro-F1 of pooled
+    counts; ``nan`` where the item has no score."""
+    items: Items | None = None
+    """The item of each row; without it rows of all arms are the same items in the same order."""
+    failed: FloatArray | None = None
+    """Share of each item's calls that failed, 0..1; without it nothing is known of failures."""
+    replicates: float = 1.0
+    """Calls behind a value, on average."""
+    bounds: tuple[float, float] | None = None
+    """The least and the largest value that the metric can have, infinite where it is open; without them unknown."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether rows are counts, to be pooled into micro-F1."""
+        return self.values.ndim == 2
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the metric is known to have a least and a largest value."""
+        return self.bounds is not None and bool(np.isfinite(self.bounds).all())
+
+    @property
+    def scored(self) -> npt.NDArray[np.bool_]:
+        """Which rows have a score."""
+        known = np.isfinite(self.values)
+        return np.asarray(known.all(axis=1) if self.counted else known)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A weighted sum of arms: of two arms usually the first less the second.
+
+    >>> Contrast.of("C1", "C0").name
+    'C1 − C0'
+    """
+
+    name: str
+    weights: Mapping[str, float]
+    """Weight of each arm that takes part."""
+    better: Direction | None = 1
+    """The sign of a change for the better, of what is judged; ``None`` where nobody can say which end is good."""
+    tested: bool = True
+    """Whether it is tested; without it there is an estimate with limits and no p-value, and no place in the family."""
+
+    @classmethod
+    def of(cls, treated: str, control: str, *, better: Direction | None = 1, tested: bool = True) -> Contrast:
+        """One arm less another."""
+        return cls(f"{treated} − {control}", {treated: 1.0, control: -1.0}, better, tested)
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether it is one arm less another."""
+        return list(self.weights.values()) == [1.0, -1.0]
+
+    def arms_of(self, arms: Mapping[str, ArmScores]) -> list[ArmScores]:
+        """The scores of the arms that take part, in the order of the weights.
+
+        Raises :class:`~pcsuite.errors.AnalysisError` for an arm that is not there.
+        """
+        for name in self.weights:
+            if name not in arms:
+                raise AnalysisError(
+                    f"contrast '{self.name}': no scores of arm '{name}'", hint=did_you_mean(name, list(arms))
+                )
+        return [arms[name] for name in self.weights]
+
+
+def common_rows(arms: Sequence[ArmScores]) -> list[IntArray]:
+    """For each arm, the rows of the items that all arms have, in the order of the first arm.
+
+    Whether an item has a score there is another matter. Raises :class:`~pcsuite.errors.AnalysisError` where arms
+    without item ids differ in length.
+
+    >>> first, second = ArmScores(np.ones(3), np.array([4, 7, 9])), ArmScores(np.ones(2), np.array([9, 4]))
+    >>> [rows.tolist() for rows in common_rows([first, second])]
+    [[0, 2], [1, 0]]
+    """
+    first = arms[0]
+    if all(arm.items is first.items for arm in arms):
+        if any(len(arm.values) != len(first.values) for arm in arms):
+            lengths = " and ".join(str(len(arm.values)) for arm in arms)
+            raise AnalysisError(
+                f"arms have {lengths} items", hint="give their items, or pair them beforehand"
+            )
+        return [np.arange(len(first.values))] * len(arms)
+    if any(arm.items is None for arm in arms):
+        raise AnalysisError(
+            "some arms name their items and others do not", hint="give the items of every arm"
+        )
+    ids = [np.asarray(arm.items) for arm in arms]
+    common = ids[0]
+    for others in ids[1:]:
+        common = common[np.isin(common, others, assume_unique=True)]
+    rows = []
+    for own in ids:
+        order = np.argsort(own, kind="stable")
+        rows.append(order[np.searchsorted(own, common, sorter=order)])
+    return rows
+
+
+def on_scored_items(arms: Sequence[ArmScores]) -> tuple[list[IntArray], list[FloatArray]]:
+    """Rows and values of the items that have a score in every arm, in the order of the first arm."""
+    rows = common_rows(arms)
+    scored = np.logical_and.reduce([arm.scored[own] for arm, own in zip(arms, rows, strict=True)])
+    rows = [own[scored] for own in rows]
+    return rows, [arm.values[own] for arm, own in zip(arms, rows, strict=True)]

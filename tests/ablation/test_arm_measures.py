@@ -1,0 +1,63 @@
+"""Scores by arm and item: replicates are averaged, failed rows and rows of no plan that was added do not count."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures
+from pcsuite.config.load import load_suite
+from pcsuite.logging.row import UsageRecord, encode_row
+from pcsuite.runners.plan import build_plan
+from support.profiles import write_profile
+from support.rows import make_row
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """Three items under two conditions, sampled twice."""
+    return build_plan(load_suite(write_profile(tmp_path, items=3, conditions=("C0", "C3"), regimes=("D1",))))
+
+
+def line_for(unit, score, **changes):
+    row = msgspec.structs.replace(make_row(metrics={"task_score": score, "cost_usd": 0.002}), **changes)
+    return encode_row(msgspec.structs.replace(row, run_id=unit.run_id))
+
+
+def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
+    measured = ArmMeasures(plan)
+    units = [unit for unit in plan.units("sim") if unit.cell.condition.id == "C0"]
+    by_item = [[unit for unit in units if unit.item is item] for item in plan.tasks["agnews_json"].items]
+    replicates = len(by_item[0])
+    assert replicates > 1
+    for number, unit in enumerate(by_item[0]):
+        measured.take(line_for(unit, float(number == 0)))
+    measured.take(line_for(by_item[1][0], 0.5))
+    measured.take(line_for(by_item[1][1], 1.0, errors=["500"]))
+    generation = msgspec.structs.replace(make_row().generation, usage=UsageRecord(30, 2, 32), latency_ms=None)
+    measured.take(line_for(by_item[2][0], 0.0))
+    measured.take(line_for(by_item[2][0], None, generation=generation))  # the newest row of an id counts
+    assert np.isnan(measured.scores["C0"]).all()  # nobody said yet that these rows count
+    measured.add(plan)
+    np.testing.assert_allclose(measured.scores["C0"], [1 / replicates, 0.5, np.nan])
+    np.testing.assert_allclose(measured.by_measure["prompt_tokens"]["C0"], [3, 3, 30])
+    np.testing.assert_allclose(measured.by_measure["latency_ms"]["C0"], [1, 1, np.nan])
+    np.testing.assert_allclose(measured.by_measure["cost_usd"]["C0"], [2, 2, 2])
+    assert np.isnan(measured.scores["C3"]).all()
+    assert list(measured.by_measure) == ["score", *MEASURES]
+    assert len(measured.rows("C0")) == replicates + 3
+    assert len(measured.values) == replicates + 1  # for who looks on the way: of rows that have a score
+
+
+def test_only_rows_of_plans_that_were_added_count(plan):
+    measured = ArmMeasures(plan)
+    for unit in plan.units("sim"):
+        measured.take(line_for(unit, 1.0))
+    measured.take(encode_row(make_row(condition="C0")))  # of an earlier wording
+    part = build_plan(
+        plan.suite, scope=replace(plan.scope, conditions=("C3",), skip_items=1, max_items=2), tasks=plan.tasks
+    )
+    measured.add(part)
+    np.testing.assert_array_equal(measured.scores["C3"], [np.nan, 1, np.nan])
+    assert np.isnan(measured.scores["C0"]).all()
