@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats import bootstrap
+from pcsuite.stats import intervals
 from pcsuite.stats.bootstrap import (
     bootstrap_mean,
     bootstrap_means,
@@ -281,7 +281,7 @@ def test_from_a_thousand_items_the_interval_is_computed_not_drawn(law, monkeypat
         "few values": rng.choice([-1.0, 0.0, 0.5, 1.0], 1500, p=[0.1, 0.6, 0.1, 0.2]),
     }[law]
     computed = paired_bootstrap(drawn, rng=generator(41))
-    monkeypatch.setattr(bootstrap, "CLOSED_FORM_ITEMS", np.inf)
+    monkeypatch.setattr(intervals, "CLOSED_FORM_ITEMS", np.inf)
     reference = paired_bootstrap(drawn, rng=generator(42), resamples=100_000)
     assert computed.method == "bootstrap expanded, closed form"
     assert computed.value == reference.value
@@ -301,7 +301,7 @@ def test_micro_f1_of_a_thousand_items_is_computed_not_drawn(monkeypatch):
     ):
         computed = interval(*given, rng=generator(44))
         with monkeypatch.context() as drawn:
-            drawn.setattr(bootstrap, "CLOSED_FORM_ITEMS", np.inf)
+            drawn.setattr(intervals, "CLOSED_FORM_ITEMS", np.inf)
             reference = interval(*given, rng=generator(45), resamples=100_000)
         assert computed.method == "bootstrap expanded, closed form"
         assert computed.value == reference.value

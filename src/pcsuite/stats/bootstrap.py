@@ -1,14 +1,10 @@
 """Bootstrap intervals over items: means, paired differences, ratios of totals and micro-F1.
 
-There are two. With at least ``MANY_ITEMS`` items of which at least ``MANY_MOVED`` leave the
-commonest value it is the *expanded percentile* (Hesterberg 2015): the percentile interval read at the levels
-Φ(±t_{n-1}·sqrt(n/(n-1))), which undoes the two causes of its shortness at small n. Otherwise resamples of the items
-hardly vary (not at all where every difference is the same), and the interval is that of
-:func:`~pcsuite.stats.random_weights.mean_interval`: a Bayesian bootstrap beside which an unseen item stands, never of
-zero width. From ``CLOSED_FORM_ITEMS`` items on the expanded percentile is not drawn but computed, from the first three
-moments of the bootstrap distribution. Over differences of 0/1 scores and of averaged replicates, near 0, ½ and 1, at
-n = 8 to 100, it covers at least 93 %; plain percentiles fall to 1 %, BCa and bootstrap-t go wrong on scores with few
-values. ``Estimate.method`` says which was taken. The table is made by ``benchmarks/coverage_simulation.py``.
+The interval is the *expanded percentile* (Hesterberg 2015): the percentile interval read at the levels
+Φ(±t_{n-1}·sqrt(n/(n-1))), which undoes the two causes of its shortness at small n. Of few items, and of very many, it
+is computed instead of drawn: :mod:`pcsuite.stats.intervals` decides. Over differences of 0/1 scores and of averaged
+replicates, near 0, ½ and 1, at n = 8 to 100, it covers at least 93 %. ``Estimate.method`` says which was taken. The
+table is made by ``benchmarks/coverage_simulation.py``.
 """
 
 from __future__ import annotations
@@ -34,17 +30,12 @@ from pcsuite.stats.estimate import (
     undefined,
 )
 from pcsuite.stats.f1 import linearised_f1, micro_f1
+from pcsuite.stats.intervals import computed_interval, too_few_to_resample
 from pcsuite.stats.proportions import wilson_mean
-from pcsuite.stats.random_weights import Bounds, mean_interval, spread_about_common
+from pcsuite.stats.random_weights import Bounds, mean_interval
 
 _EXPANDED = "bootstrap expanded"
 RESAMPLES = 10_000
-MANY_ITEMS = 200
-"""Below so many items resamples hardly vary, and intervals are those of the mean under random weights."""
-MANY_MOVED = 30
-"""The same below this effective number of items that leave the commonest value, however many there are."""
-CLOSED_FORM_ITEMS = 1_000
-"""Items from which a mean's bootstrap distribution is closer to its expansion than 10,000 draws come to it."""
 MANY_ROWS = 4_000
 """Rows from which totals over resamples, or over random halves, are normal to within what 10,000 draws can tell."""
 UNBOUNDED: Bounds = (-np.inf, np.inf)
@@ -147,11 +138,9 @@ def bootstrap_means(
         each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
         declared = each or [cast(Bounds, bounds)] * width
     for j, column in enumerate(table.T):
-        if _too_few_to_resample(column):
-            limits = _bounds_of_levels(column, declared[j])
-            results[j] = mean_interval(column, level=level, bounds=limits)
-        elif n >= CLOSED_FORM_ITEMS:
-            results[j] = _closed_form(column, level)
+        computed = computed_interval(column, level, bounds=_bounds_of_levels(column, declared[j]))
+        if computed is not None:
+            results[j] = computed
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
     drawn = [j for j in range(width) if j not in results]
     if drawn:
@@ -162,29 +151,6 @@ def bootstrap_means(
             low, high = interval_from_draws(draws[:, k], n=n, level=level)
             results[drawn[k]] = Estimate(value, low, high, level, n, _EXPANDED, float(errors[k]))
     return [results[j] for j in range(width)]
-
-
-def _too_few_to_resample(values: FloatArray) -> bool:
-    """Whether so few values, or so few that leave the commonest one, carry a mean that resamples say little of it."""
-    return len(values) < MANY_ITEMS or spread_about_common(values)[1] < MANY_MOVED
-
-
-def _closed_form(values: FloatArray, level: float) -> Estimate:
-    """The expanded percentile interval of a mean without drawing: Cornish & Fisher's expansion of its quantiles.
-
-    The bootstrap distribution of a mean has the standard deviation s/√n and the skewness γ/√n of the sample's own; what
-    is left out is of the order 1/n, a thousandth of the width, where 10,000 draws are off by a hundredth.
-    """
-    special = require("scipy.special", "stats")
-    n, value = len(values), float(values.mean())
-    gaps = values - value
-    spread = float(np.sqrt(np.mean(gaps**2)))
-    skewness = float(np.mean(gaps**3)) / spread**3 / np.sqrt(n)
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    z = special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))
-    low, high = value + spread / np.sqrt(n) * (z + skewness / 6 * (z**2 - 1))
-    se = float(values.std(ddof=1) / np.sqrt(n))
-    return Estimate(value, float(low), float(high), level, n, "bootstrap expanded, closed form", se)
 
 
 def bootstrap_totals(
@@ -247,7 +213,7 @@ def bootstrap_ratio(
     value = float(above.mean()) / size
     # In units of the numerator: one claim, one right answer.
     shares = above - value * below + float(above.mean())
-    if n > 1 and _too_few_to_resample(shares):
+    if n > 1 and too_few_to_resample(shares):
         least = -np.inf if signed or above.min() < 0 else 0.0
         most = size if least == 0 and (above <= below).all() else np.inf
         flat = mean_interval(shares, level=level, unit=1.0)
@@ -274,13 +240,9 @@ def bootstrap_micro_f1(
     table = as_matrix(counts, "counts", columns=3)
     n = len(table)
     if n > 1:
-        value = float(micro_f1(table.sum(axis=0)[None, :])[0])
-        shares = linearised_f1(table)
-        if _too_few_to_resample(shares):
-            flat = mean_interval(shares, level=level, bounds=(0.0, 1.0))
-            return replace(flat, value=value)
-        if n >= CLOSED_FORM_ITEMS:
-            return replace(_closed_form(shares, level), value=value)
+        computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0))
+        if computed is not None:
+            return replace(computed, value=float(micro_f1(table.sum(axis=0)[None, :])[0]))
     return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level)
 
 
@@ -312,13 +274,10 @@ def bootstrap_micro_f1_difference(
     both = np.hstack([first, second])
     n = len(both)
     if n > 1:
-        value = float(difference(both.sum(axis=0)[None, :])[0])
         shares = linearised_f1(first) - linearised_f1(second)
-        if grain > 0 or _too_few_to_resample(shares):
-            flat = mean_interval(shares, level=level, bounds=(-1.0, 1.0), grain=grain)
-            return replace(flat, value=value)
-        if n >= CLOSED_FORM_ITEMS:
-            return replace(_closed_form(shares, level), value=value)
+        computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain)
+        if computed is not None:
+            return replace(computed, value=float(difference(both.sum(axis=0)[None, :])[0]))
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level)
 
 
