@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import pcsuite as pcs
 from pcsuite.cli import main
 from pcsuite.errors import Exit
 from pcsuite.logging.audit import audit_log
@@ -49,8 +50,13 @@ def content(paths):
     return rows
 
 
-def run(profile, name="run"):
-    return main([name, "--quiet", "--no-cache", "--config", str(profile)])
+def run(profile):
+    return main(["run", "--quiet", "--no-cache", "--config", str(profile)])
+
+
+def resume(profile):
+    """Go on with the run as the command does, less the table of results, which takes four times as long as the rows."""
+    assert pcs.run(profile, quiet=True, use_cache=False).summary.tally.failed == 0
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +95,7 @@ def test_every_operation_fails_once(tmp_path, capsys, undisturbed, number):
         assert status or stands, where
         told[faults.failed] = shown
         paths = RunPaths.of(folder / "outputs", "t")
-        assert run(profile) == Exit.DONE, where + capsys.readouterr().err
-        capsys.readouterr()
+        resume(profile)
         assert content(paths) == rows, where
         assert audit_log(paths).problems == [], where
     assert any(told.values())
@@ -110,5 +115,5 @@ def test_an_operation_fails_while_it_resumes(tmp_path, capsys, undisturbed):
             with InjectedFaults(folder / "outputs", moment, number):
                 assert run(profile) in (Exit.DONE, Exit.BAD_INPUT)
             assert "Traceback" not in capsys.readouterr().err
-        assert run(profile) == Exit.DONE
+        resume(profile)
         assert content(RunPaths.of(folder / "outputs", "t")) == rows, fail_at

@@ -278,7 +278,8 @@ def test_a_sample_of_an_eval_log_nested_out_of_bounds_is_its_own_error(tmp_path,
     rows = newest_rows(RunPaths.of(tmp_path, "deep").log)
     assert len(rows) > 1
     failed = [row.task.item_id for row in rows if row.errors]
-    assert failed == ["pears"] if depth > 1000 else set(failed) <= {"pears"}
+    # How deep the reader goes is the interpreter's affair: 1,500 levels are too many for Python 3.12, not for 3.13.
+    assert failed == ["pears"] if depth > DEEP else set(failed) <= {"pears"}
 
 
 def test_a_canary_that_is_not_answered_costs_the_constrained_rows_only(tmp_path):

@@ -26,6 +26,8 @@ from pcsuite.runners.task_plan import plan_task
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "ray"
 SMALL = {"CPU": 4.0}
 LARGE = {"CPU": 16.0, "GPU": 4.0}
+RAY = importlib.util.find_spec("ray")
+needs_ray = pytest.mark.skipif(RAY is None, reason="the extra 'ray' is not installed")
 
 
 def chosen(*arguments):
@@ -65,6 +67,7 @@ def test_the_address_is_the_given_one_else_rays_own_variable(monkeypatch):
         chosen_address("ray://10.0.0.1:10001")
 
 
+@needs_ray
 def test_an_address_where_nothing_listens_is_refused_at_once():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
@@ -113,11 +116,9 @@ def test_every_bundled_task_can_travel():
         assert there.evaluator.gold_answer(item) == task.evaluator.gold_answer(item)
 
 
+@needs_ray
 def test_the_example_cluster_file_is_one_by_rays_own_schema():
-    found = importlib.util.find_spec("ray")
-    if found is None:
-        pytest.skip("the extra 'ray' is not installed")
-    schema = json.loads((Path(found.origin).parent / "autoscaler" / "ray-schema.json").read_text())
+    schema = json.loads((Path(RAY.origin).parent / "autoscaler" / "ray-schema.json").read_text())
     config = yaml.safe_load((EXAMPLES / "cluster.yaml").read_text())
     jsonschema.validate(config, schema)
     assert config["max_workers"] == len(config["provider"]["worker_ips"])
