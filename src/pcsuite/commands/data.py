@@ -10,22 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from pcsuite._util.text import one_line, underlying_stream
-from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import (
-    CONFIG,
-    OUTPUT_DIR,
-    Group,
-    add_flags,
-    ask,
-    flag,
-    listed,
-    one,
-    settings_from,
-    several,
-    switch,
-    table_from,
-    table_group,
-)
+from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.options import Group, flag, several, switch
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
 from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES
@@ -57,7 +43,7 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
     wiki = "fetch FEVER's Wikipedia from the hub too: several GB (hub road)"
     flags = [
         several("--only", names),
-        CONFIG.but("export the datasets of a profile's tasks only", default=None),
+        options.CONFIG.but("export the datasets of a profile's tasks only", default=None),
         switch("--missing", missing),
         flag("--cache-dir", "where to write (default: .cache)", **DIR, default=Path(".cache")),
     ]
@@ -69,7 +55,7 @@ def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
         switch("--fever-wiki", wiki),
         flag("--spider-dir", "folder of Spider's tables.json and database/ (hub road)", **DIR),
     ]
-    add_flags(parser, Group("", flags), Group("the sources", sources))
+    options.add_flags(parser, Group("", flags), Group("the sources", sources))
 
 
 def execute_export_datasets(args: argparse.Namespace) -> int:
@@ -105,7 +91,7 @@ def execute_export_datasets(args: argparse.Namespace) -> int:
         from_dir=args.from_dir,
         hub_dir=args.hub_dir,
         only=only,
-        options=settings_from(ExportOptions, args),
+        options=options.settings_from(ExportOptions, args),
         progress=progress,
     )
     progress("")
@@ -148,12 +134,12 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
     )
     flags = [
         flag("--data", "your table: .csv, .tsv, .jsonl or .json", type=Path, required=True, metavar="FILE"),
-        one("model", "model of the profile (default: smollm2-135m)", default="smollm2-135m"),
+        options.one("model", "model of the profile (default: smollm2-135m)", default="smollm2-135m"),
         flag("--out", "folder of task, schema and profile (default: .)", **DIR, default=Path()),
         flag("--cache-dir", "items go to DIR/datasets", **DIR, default=Path(".cache")),
         switch("--overwrite", "replace files of an earlier init-task"),
     ]
-    table = table_group(
+    table = options.table_group(
         "the table; what is left out is asked for",
         flag("--answer-as", answer_as, choices=("text", "json", "number", "label")),
         flag("--schema", "JSON schema of the answer (default: made from the table)", **FILE),
@@ -176,7 +162,7 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
         labels="classification: the labels, in order (default: those that occur)",
         fields="extraction: columns of the record (default: JSON in --answer)",
     )
-    add_flags(parser, Group("", flags), table)
+    options.add_flags(parser, Group("", flags), table)
 
 
 def execute_init_task(args: argparse.Namespace) -> int:
@@ -189,21 +175,27 @@ def execute_init_task(args: argparse.Namespace) -> int:
 
     check_scorer(args.scorer)
     known = list(read_table(args.data)[0].values)
-    settings = table_from(args)
+    settings = options.table_from(args)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
-    kind = settings["kind"] = kind or ask("kind of task", "--kind", list(RECIPES))
+    kind = settings["kind"] = kind or options.ask("kind of task", "--kind", list(RECIPES))
     if not settings["inputs"]:
-        settings["inputs"] = tuple(listed(ask("column of the input", "--input", known)))
+        settings["inputs"] = tuple(options.listed(options.ask("column of the input", "--input", known)))
     if kind == "choice" and not settings["choices"]:
-        settings["choices"] = tuple(listed(ask("list of the option columns", "--choices", known)))
+        settings["choices"] = tuple(
+            options.listed(options.ask("list of the option columns", "--choices", known))
+        )
     if kind == "extraction" and not settings["fields"] and args.answer is None:
-        settings["fields"] = tuple(listed(ask("list of the record's columns", "--fields", known)))
+        settings["fields"] = tuple(
+            options.listed(options.ask("list of the record's columns", "--fields", known))
+        )
     elif kind not in ("extraction", "own") and args.answer is None and not settings["fields"]:
-        settings["answer"] = ask("column of the right answer", "--answer", known)
+        settings["answer"] = options.ask("column of the right answer", "--answer", known)
     if kind == "classification" and not settings["labels"] and sys.stdin.isatty() and args.answer is None:
-        settings["labels"] = tuple(listed(input("labels, parted by commas (empty: those that occur): ")))
+        settings["labels"] = tuple(
+            options.listed(input("labels, parted by commas (empty: those that occur): "))
+        )
     result = init_task(
-        settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **settings)
+        options.settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **settings)
     )
     print(f"task     {result.task_file}")
     if result.schema_file is not None:
@@ -232,11 +224,11 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
     about = "the profile's integrations.retrieval.wiki_index_path (default: wiki_bm25 in the cache folder)"
     root = flag("--index-path", about, metavar="DIR")
     pages = flag("--pages", "a pages file instead of the dataset's", **FILE)
-    add_flags(build, Group("", [pages, dataset, cache, root]))
+    options.add_flags(build, Group("", [pages, dataset, cache, root]))
     search.add_argument("query", help="what to look for")
     most = flag("-k", f"how many (default: {DEFAULT_K})", type=int, default=DEFAULT_K)
     index = flag("--index", "an index folder, instead of the dataset's", **DIR)
-    add_flags(search, Group("", [most, index, dataset, cache, root]))
+    options.add_flags(search, Group("", [most, index, dataset, cache, root]))
 
 
 def execute_index(args: argparse.Namespace) -> int:
@@ -300,18 +292,18 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
         flag("--metric --scorer", measures, dest="measures", action="append", default=[], metavar="NAME"),
         flag("--condition", "name of the condition; C0 is the control", metavar="NAME"),
         flag("--condition-from", "key of the log's header whose value names the condition", metavar="KEY"),
-        OUTPUT_DIR.but("folder of results", default="outputs"),
+        options.OUTPUT_DIR.but("folder of results", default="outputs"),
         switch("--replace", "replace rows of another evaluation of the same cell"),
     ]
     match_by = "what names an item: its id in the log (default), or its question and target"
     rows = [
         flag("--match-by", match_by, choices=("id", "content"), default="id"),
         flag("--first-seed", "seed of the first repetition (default 1)", type=int, default=1, metavar="N"),
-        one("model", "id of the model, instead of the log's"),
+        options.one("model", "id of the model, instead of the log's"),
         flag("--family", "family of the model, for the report", default="unknown"),
         flag("--size", "size class of the model, for the report", default="unknown"),
     ]
-    add_flags(parser, Group("", flags), Group("the rows", rows))
+    options.add_flags(parser, Group("", flags), Group("the rows", rows))
 
 
 def execute_import(args: argparse.Namespace) -> int:
@@ -330,8 +322,8 @@ def execute_import(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise ConfigError(f"--name {args.name}: {error}") from None
     paths = RunPaths.of(args.output_dir, args.name)
-    options = settings_from(ImportOptions, args, by_content=args.match_by == "content")
-    for imported in import_logs(args.format, args.logs, paths, options):
+    settings = options.settings_from(ImportOptions, args, by_content=args.match_by == "content")
+    for imported in import_logs(args.format, args.logs, paths, settings):
         about, header = imported.evaluation, imported.evaluation.header
         print(
             f"{imported.path.name}: {header.task} on {header.model}, condition {about.condition}, {about.decoding.id}\n"

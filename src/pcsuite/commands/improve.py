@@ -8,20 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcsuite._util.text import limits_text, signed, text_table
-from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import (
-    CALLS,
-    CONFIG,
-    SET,
-    Group,
-    add_flags,
-    flag,
-    one,
-    settings_from,
-    several,
-    suite_from,
-    switch,
-)
+from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.options import Group, flag, several, switch
 from pcsuite.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,7 +18,7 @@ if TYPE_CHECKING:
 
 IMPROVE = (
     Group("", [
-        one("model", "model of the profile's models file", default="smollm2-135m"),
+        options.one("model", "model of the profile's models file", default="smollm2-135m"),
         flag("--condition", "condition to extract under (default C4)", default="C4", metavar="C"),
         flag("--iterations", "changes to try in all (default 10)", type=int, default=10, metavar="N"),
         several("--held-out", "evals that only decide (default: a third, by hash)", metavar="ID,ID"),
@@ -49,7 +37,7 @@ IMPROVE = (
         flag("--min-gain", "training gain a change must exceed (default 0)", type=float, default=0.0, metavar="F1"),
     ]),
     Group("the extraction", [
-        one("task", "task (default buildingspec_json)", default="buildingspec_json"),
+        options.one("task", "task (default buildingspec_json)", default="buildingspec_json"),
         flag("--regime", "decoding regime (default D0)", default="D0", metavar="ID"),
         flag("--seed", "seed of the extractions", type=int, default=0),
         flag("--mapping", "mapping file (default: the task's, else the bundled one)", type=Path),
@@ -58,8 +46,8 @@ IMPROVE = (
         flag("--extractor-timeout", "seconds one call of the extractor may take (default 600)", type=float,
              default=600.0, metavar="S"),
     ]),
-    Group("the profile", [CONFIG, SET]),
-    CALLS,
+    Group("the profile", [options.CONFIG, options.SET]),
+    options.CALLS,
 )  # fmt: skip
 
 
@@ -78,7 +66,7 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
     """
     about = "EVALS_DIR/<id>/{ground_truth.csv,document.*}"
     parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR", help=about)
-    add_flags(parser, *IMPROVE)
+    options.add_flags(parser, *IMPROVE)
 
 
 def execute_improve(args: argparse.Namespace) -> int:
@@ -98,14 +86,14 @@ def execute_improve(args: argparse.Namespace) -> int:
         instruction = read_text(args.start).strip()
         if not instruction:
             raise DataError(f"{args.start}: the instruction to start from is empty")
-    settings = settings_from(
+    settings = options.settings_from(
         ImproveSettings,
         args,
         folder=args.out,
         held_out=tuple(args.held_out or ()),
         instruction=instruction,
     )
-    outcome = run_improvement(suite_from(args, check_selection=False), settings, quiet=args.quiet)
+    outcome = run_improvement(options.suite_from(args, check_selection=False), settings, quiet=args.quiet)
     if args.json:
         print(json.dumps(json.loads((outcome.folder / SUMMARY).read_text(encoding="utf-8")), indent=1))
     else:

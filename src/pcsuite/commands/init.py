@@ -7,19 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import (
-    BASE_URL,
-    TABLE,
-    Group,
-    add_flags,
-    ask,
-    flag,
-    one,
-    settings_from,
-    switch,
-    table_from,
-)
+from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, DataError
 
 
@@ -41,15 +30,15 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     flags = [
         flag("--data", "your table: .csv, .tsv, .jsonl or .json", **FILE),
         flag("--prompt", prompt, **FILE),
-        one("model", "model to ask (default: smollm2-135m)", metavar="ID|PROVIDER/MODEL"),
+        options.one("model", "model to ask (default: smollm2-135m)", metavar="ID|PROVIDER/MODEL"),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
         flag("--budget-tokens", "stop before so many tokens", type=int, metavar="N"),
         flag("--limit", "at most N items", type=int, metavar="N"),
-        BASE_URL,
+        options.BASE_URL,
         switch("--append-input", "put the item after the prompt, which has no placeholder"),
         switch("--overwrite", "write into a folder that is there; files of these names are replaced"),
     ]
-    add_flags(parser, Group("", flags), TABLE)
+    options.add_flags(parser, Group("", flags), options.TABLE)
 
 
 def execute_init(args: argparse.Namespace) -> int:
@@ -63,25 +52,25 @@ def execute_init(args: argparse.Namespace) -> int:
 
     asking = sys.stdin.isatty() and args.data is None
     if args.data is None:
-        args.data = Path(ask("table", "--data", example="tickets.csv"))
+        args.data = Path(options.ask("table", "--data", example="tickets.csv"))
     known = list(read_table(args.data)[0].values)
     if asking and args.prompt is None:
-        given = ask("prompt's file (empty: the bundled conditions)", "--prompt", empty=True)
+        given = options.ask("prompt's file (empty: the bundled conditions)", "--prompt", empty=True)
         args.prompt = Path(given) if given else None
     if args.prompt is not None and not args.prompt.is_file():
         raise DataError(f"--prompt {args.prompt}: no such file")
     if asking and args.answer is None and args.fields is None:
-        args.answer = ask("column of the right answer", "--answer", known)
+        args.answer = options.ask("column of the right answer", "--answer", known)
     if asking and args.model is None:
-        args.model = ask("model (empty: smollm2-135m)", "--model", empty=True) or None
+        args.model = options.ask("model (empty: smollm2-135m)", "--model", empty=True) or None
     if asking and args.budget_usd is None and args.budget_tokens is None:
-        given = ask("budget in dollars (empty: none)", "--budget-usd", empty=True)
+        given = options.ask("budget in dollars (empty: none)", "--budget-usd", empty=True)
         try:
             args.budget_usd = float(given.removeprefix("$")) if given else None
         except ValueError:
             raise ConfigError(f"--budget-usd {given}: no number") from None
     args.model = args.model or "smollm2-135m"
-    made = scaffold(settings_from(ScaffoldRequest, args, **table_from(args)))
+    made = scaffold(options.settings_from(ScaffoldRequest, args, **options.table_from(args)))
     print(made.reading)
     print(f"folder   {made.folder}")
     print(f"profile  {made.profile}")

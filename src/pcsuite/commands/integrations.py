@@ -145,7 +145,7 @@ PROMPTBENCH = (
         options.MODELS,
         options.CONDITIONS.but("conditions, instead of the block's", f"{_BLOCK}.conditions_subset"),
         several("--attacks", "kinds of perturbation, instead of the block's", f"{_BLOCK}.attack_types"),
-        options.LIMIT.but(None, f"{_BLOCK}.max_items"),
+        options.LIMIT.but(None, options.KEYS["limit"], f"{_BLOCK}.max_items"),
         flag("--variants", "at most N variants of each kind", f"{_BLOCK}.variants", type=int, metavar="N"),
         options.REGIMES.but("decoding regimes (default: the greedy ones)"),
         switch("--no-tables", "only run; write no tables and figures"),

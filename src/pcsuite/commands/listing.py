@@ -8,16 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pcsuite.commands.options import (
-    CONFIG,
-    JSON,
-    OUTPUT_DIR,
-    SET,
-    Group,
-    add_flags,
-    output_console,
-    suite_from,
-)
+from pcsuite.commands import options
+from pcsuite.commands.options import Group
 from pcsuite.config.load import Suite
 from pcsuite.data.items import load_items
 from pcsuite.errors import DataError
@@ -48,17 +40,17 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("what", choices=tuple(SHOWN), metavar="|".join(SHOWN), help="what to list")
     flags = [
-        CONFIG.but("profile whose files are read; what it selects is marked (default: quickstart)"),
-        OUTPUT_DIR.but("folder of runs (default: the profile's)", *OUTPUT_DIR.keys),
-        SET,
-        JSON.but("print JSON: one list of objects"),
+        options.CONFIG.but("profile whose files are read; what it selects is marked (default: quickstart)"),
+        options.OUTPUT_DIR.but("folder of runs (default: the profile's)", *options.OUTPUT_DIR.keys),
+        options.SET,
+        options.JSON.but("print JSON: one list of objects"),
     ]
-    add_flags(parser, Group("", flags))
+    options.add_flags(parser, Group("", flags))
 
 
 def execute_list(args: argparse.Namespace) -> int:
     """Print one table, or its records as JSON; nothing there is an empty list."""
-    suite = suite_from(args)
+    suite = options.suite_from(args)
     makers: Mapping[str, Callable[[Suite], list[Record]]] = {
         "tasks": _tasks,
         "conditions": _conditions,
@@ -100,7 +92,7 @@ def execute_list(args: argparse.Namespace) -> int:
         )  # fmt: skip
     for record in records:
         table.add_row(*(shown(record[name]) for name in SHOWN[args.what]))
-    output_console().print(table)
+    options.output_console().print(table)
     return 0
 
 

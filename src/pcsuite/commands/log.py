@@ -34,7 +34,7 @@ def configure_log(parser: argparse.ArgumentParser) -> None:
         options.switch("--repair", "write what is sound into a new log"),
         options.CONFIG.but(about, default=None),
         options.SET,
-        options.OUTPUT_DIR.but("folder of runs that are named", default="outputs"),
+        options.OUTPUT_DIR.but("folder of runs that are named (default: outputs)", *options.OUTPUT_DIR.keys),
     ]
     options.add_flags(checking, options.Group("", flags))
 
@@ -46,7 +46,7 @@ def execute_log(args: argparse.Namespace) -> int:
     """
     given = RunPaths.beside(Path(args.run))
     # Of a log that was deleted while it was written there may be a rescue file alone.
-    log = given.log if given.rescue.log.is_file() else find_log(args.run, args.output_dir)
+    log = given.log if given.rescue.log.is_file() else find_log(args.run, args.output_dir or "outputs")
     paths = RunPaths.beside(log)
     wanted = None
     if args.config is not None:

@@ -12,17 +12,8 @@ from typing import Any, Literal
 
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import underlying_stream
-from pcsuite.commands import DIR, FILE
-from pcsuite.commands.options import (
-    BASE_URL,
-    JSON,
-    MODEL_OPTION,
-    Group,
-    add_flags,
-    flag,
-    key_values,
-    print_json,
-)
+from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.options import Group, flag
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.model_names import NamedModels, at_address, changed_entry, model_by_name, provider_presets
 from pcsuite.config.prices import price_table, price_words
@@ -60,14 +51,14 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         action = actions.add_parser(name, help=summary, description=summary)
         what = "provider" if name == "providers" else "model or catalogue id, or PROVIDER/MODEL"
         action.add_argument("ids", nargs="*", metavar="ID", help=what)
-        flags = [JSON]
+        flags = [options.JSON]
         if name != "providers":
             flags.append(flag("--models-file", "models file (default: models_v1.yaml)", **FILE))
         if name == "check":
-            flags.append(BASE_URL.but("address of an OpenAI-compatible server, with openai/NAME"))
+            flags.append(options.BASE_URL.but("address of an OpenAI-compatible server, with openai/NAME"))
             about = "override a key of the models' entries, e.g. api_key_env=VARIABLE with --base-url"
-            flags.append(MODEL_OPTION.but(about))
-        add_flags(action, Group("", flags))
+            flags.append(options.MODEL_OPTION.but(about))
+        options.add_flags(action, Group("", flags))
 
 
 def execute_models(args: argparse.Namespace) -> int:
@@ -86,7 +77,7 @@ def execute_models(args: argparse.Namespace) -> int:
     if args.action == "list":
         rows = _model_rows(models, args.ids)
         if args.json:
-            print_json({"models": rows, "files_kept_in": weight_files.models_dir()})
+            options.print_json({"models": rows, "files_kept_in": weight_files.models_dir()})
         else:
             _print_models(rows)
         return 0
@@ -106,10 +97,10 @@ def execute_models(args: argparse.Namespace) -> int:
             if not args.json:
                 print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
         if args.json:
-            print_json({"files": records})
+            options.print_json({"files": records})
         return 0
     failed = 0
-    changes = key_values(args.model_option, "--model-option", "api_key_env=MY_KEY")
+    changes = options.key_values(args.model_option, "--model-option", "api_key_env=MY_KEY")
     asked = []
     for name in names:  # a name that is none is bad input, before any is asked
         spec = _model(name, models)
@@ -126,7 +117,7 @@ def execute_models(args: argparse.Namespace) -> int:
         if not args.json:
             print(line)
     if args.json:
-        print_json({"checked": records})
+        options.print_json({"checked": records})
     return Exit.BELOW_GATE if failed else Exit.DONE
 
 
@@ -145,7 +136,7 @@ def _list_providers(only: Sequence[str], *, as_json: bool) -> None:
             | {"prices": prices[name].model_dump(mode="json") if name in prices else None}
             for name in only or presets
         }
-        print_json({"providers": shown, "tried_live": []})
+        options.print_json({"providers": shown, "tried_live": []})
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in ("provider", "address", "or the one in", "key in", "knows", "prices"):
@@ -280,7 +271,7 @@ def configure_cache(parser: argparse.ArgumentParser) -> None:
     )
     about = "the profile's run.cache_dir (default: .cache)"
     cache = flag("--cache-dir", about, **DIR, default=Path(".cache"))
-    add_flags(parser, Group("", [cache, JSON.but("print the figures as JSON")]))
+    options.add_flags(parser, Group("", [cache, options.JSON.but("print the figures as JSON")]))
 
 
 def execute_cache(args: argparse.Namespace) -> int:

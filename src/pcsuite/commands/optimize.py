@@ -43,7 +43,7 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
         options.MODELS.but(f"models {every}", options.KEYS["models"]),
         flag("--method", f"{', '.join(METHODS)} (default: the profile's)", metavar="NAME"),
         flag("--candidates", "prompts to try (default: the profile's, 40)", type=int, metavar="N"),
-        flag("--limit", "at most N development items", type=int, metavar="N"),
+        options.LIMIT.but("at most N development items", options.KEYS["limit"]),
         flag("--seed", "seed of the search (default: repro.global_seed)", type=int, metavar="N"),
         switch("--dry-run", "only say what it would take"),
     ]
