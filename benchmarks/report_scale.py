@@ -162,7 +162,7 @@ def _lines(rng, fillers, task, item, cells):
 
 def report_in_child(log: Path, out: Path, items: int, plots: bool) -> None:
     """Run the report and print its seconds, CPU seconds and peak memory as JSON (called in a child process)."""
-    from pcsuite.report.build import build_report
+    from pcsuite.reporting.build import build_report
 
     started = time.perf_counter()
     # The truths are given, as "pcsuite report --config" gives them: measures of information take their time.

@@ -23,7 +23,7 @@ def modules_after(code):
 def test_importing_it_pulls_in_nothing_heavy():
     loaded = modules_after("import pcsuite as pcs")
     assert not {name.partition(".")[0] for name in loaded} & (HEAVY | {"asyncio", "polars", "pyarrow"})
-    assert {name for name in loaded if name.startswith("pcsuite")} == {"pcsuite", "pcsuite.report"}
+    assert {name for name in loaded if name.startswith("pcsuite")} == {"pcsuite"}
 
 
 def test_the_public_names_are_pinned_and_all_resolve():
@@ -35,12 +35,10 @@ def test_the_public_names_are_pinned_and_all_resolve():
         _ = pcs.runn
 
 
-def test_report_is_a_function_and_a_package_whatever_was_imported_first():
+def test_report_is_a_function_whatever_was_imported_first():
     code = """
-import pcsuite.report.build
+import pcsuite.reporting.build
 import pcsuite as pcs
-from pcsuite.report import build
-assert callable(pcs.report) and pcs.report.build is build
 try:
     pcs.report([])
 except pcs.PcsuiteError as error:

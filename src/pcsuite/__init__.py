@@ -11,8 +11,6 @@ Every name below is imported when it is first used, so that ``import pcsuite`` s
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
@@ -34,6 +32,7 @@ _TARGETS = {
     "plan": "pcsuite.api.runs",
     "prompt": "pcsuite.api.prompts",
     "read": "pcsuite.api.runs",
+    "report": "pcsuite.api.runs",
     "run": "pcsuite.api.runs",
     "verify": "pcsuite.api.prompts",
 }
@@ -66,16 +65,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     dunders = (name for name in globals() if name.startswith("__"))
     return sorted({*dunders, *__all__})
-
-
-class _ReportPackage(ModuleType):
-    """The package ``pcsuite.report``, which is also the function ``pcs.report``: both have a right to the name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        from pcsuite.api.runs import report
-
-        return report(*args, **options)
-
-
-importlib.import_module("pcsuite.report")  # an empty package: what is in it is imported when it is used
-sys.modules["pcsuite.report"].__class__ = _ReportPackage

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from pcsuite.ablation import ablate, preview
+from pcsuite.ablation.page import write_result
 from pcsuite.ablation.picture import (
     block_views,
     document,
@@ -15,7 +16,6 @@ from pcsuite.ablation.picture import (
     print_ablation,
     print_preview,
     trim_sentence,
-    write_result,
 )
 from support.ablating import PROMPT, request_in
 

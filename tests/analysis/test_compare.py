@@ -8,7 +8,7 @@ from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.tables.judges import JudgeStatus
 from pcsuite.errors import AnalysisError
 from pcsuite.logging.manifest import JudgeNote
-from pcsuite.report.markdown import comparison_text
+from pcsuite.reporting.markdown import comparison_text
 from support.synthetic_log import make_row, write_log
 
 SCORE_ONLY = Metrics({"score": bundled_metrics()["score"]})

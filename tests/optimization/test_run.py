@@ -14,7 +14,7 @@ from pcsuite.logging.log import iter_rows
 from pcsuite.optimization.run import OptimizeSettings, estimate_optimization, optimize
 from pcsuite.prompts.compiled import CompiledPrompt, compiled_path
 from pcsuite.prompts.conditions.conditions import apply_condition
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
 from support.optimizing import MODEL, hand_worked_j, settings, suite_in

@@ -9,7 +9,7 @@ from jinja2 import UndefinedError
 
 from pcsuite.pages.render import render_page, script, script_hash, stylesheet
 
-RUNS = "report/templates/runs.html.j2"
+RUNS = "reporting/templates/runs.html.j2"
 RUN = {
     "name": "<b>first", "sentence": "", "alarms": [], "page": None, "answers": 1234, "tasks": ["t"], "models": ["m"],
     "last": "", "tables": "", "view": "",

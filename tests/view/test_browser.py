@@ -264,7 +264,7 @@ def test_two_runs_beside_each_other(browser, site):
 
 def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, folder):
     from pcsuite.ablation import AblationRequest, ablate
-    from pcsuite.ablation.picture import write_result
+    from pcsuite.ablation.page import write_result
 
     prompt, table = folder / "prompt.md", folder / "table.csv"
     prompt.write_text("# Role\nYou sort.\n\n# Rules\nOne word.\n\n# Input\n{{ text }}\n")

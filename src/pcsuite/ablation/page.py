@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
+from pcsuite._util.files import write_errors
 from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
-from pcsuite.errors import require
+from pcsuite.analysis.table import Table
+from pcsuite.errors import AnalysisError, require
 from pcsuite.pages.figures import drawing
 from pcsuite.pages.render import render_page
 
@@ -166,3 +169,27 @@ def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float
     axes.text(7.85, top + 0.15, name, fontsize=8.5, fontweight="bold", va="center", color=view.tint.colour)
     words = f"{view.verdict} {view.effect}" if view.verdict != "pinned" else f"kept: {view.effect}"
     axes.text(7.85, top + 0.36, f"{words}, {view.tokens} tokens", fontsize=7, va="center")
+
+
+def write_result(result: AblationResult) -> list[Path]:
+    """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
+
+    Raises ``AnalysisError`` where a file cannot be written.
+    """
+    folder = result.study.folder
+    suffix = {"text": "md", "yaml": "yaml", "json": "json"}[result.study.prompt.form]
+    texts = {
+        "ablation.html": render_ablation(result),
+        "ablation.md": picture.markdown(result),
+        f"trimmed.{suffix}": result.trimmed,
+        "ablation.json": json.dumps(picture.document(result), indent=1, ensure_ascii=False) + "\n",
+    }
+    written = []
+    for name, text in texts.items():
+        path = folder / name
+        with write_errors(AnalysisError, path):
+            path.write_bytes(text.encode("utf-8", "backslashreplace"))
+        written.append(path)
+    written.append(Table.of(picture.BLOCKS, picture.verdict_records(result)).write_csv(folder / "blocks.csv"))
+    written.append(write_png(result, folder / "ablation.png"))
+    return written

@@ -6,26 +6,22 @@ is undecided is hatched.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.files import write_errors
 from pcsuite._util.text import counted, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.forecast import Preview
 from pcsuite.ablation.verdicts import BlockVerdict
-from pcsuite.analysis.table import Column, Table, TableSpec, interval
+from pcsuite.analysis.table import Column, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
-from pcsuite.errors import AnalysisError
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
-from pcsuite.report.wording import join_words
+from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
 
 if TYPE_CHECKING:
@@ -529,29 +525,3 @@ def document(result: AblationResult) -> dict[str, Any]:
 
 def _json(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def write_result(result: AblationResult) -> list[Path]:
-    """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
-
-    Raises ``AnalysisError`` where a file cannot be written.
-    """
-    from pcsuite.ablation.page import render_ablation, write_png
-
-    folder = result.study.folder
-    suffix = {"text": "md", "yaml": "yaml", "json": "json"}[result.study.prompt.form]
-    texts = {
-        "ablation.html": render_ablation(result),
-        "ablation.md": markdown(result),
-        f"trimmed.{suffix}": result.trimmed,
-        "ablation.json": json.dumps(document(result), indent=1, ensure_ascii=False) + "\n",
-    }
-    written = []
-    for name, text in texts.items():
-        path = folder / name
-        with write_errors(AnalysisError, path):
-            path.write_bytes(text.encode("utf-8", "backslashreplace"))
-        written.append(path)
-    written.append(Table.of(BLOCKS, verdict_records(result)).write_csv(folder / "blocks.csv"))
-    written.append(write_png(result, folder / "ablation.png"))
-    return written

@@ -18,8 +18,8 @@ from typing import Any
 from pcsuite._util.files import write_errors
 from pcsuite.ablation import AblationRequest, AblationResult
 from pcsuite.ablation import ablate as run_ablation
-from pcsuite.ablation.page import render_ablation
-from pcsuite.ablation.picture import BLOCKS, headline, trim_sentence, verdict_records, write_result
+from pcsuite.ablation.page import render_ablation, write_result
+from pcsuite.ablation.picture import BLOCKS, headline, trim_sentence, verdict_records
 from pcsuite.ablation.study import prompt_profile
 from pcsuite.analysis.frame import Frame
 from pcsuite.analysis.table import Table

@@ -18,7 +18,7 @@ from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.api.runs import Run, compare
 from pcsuite.contrasts import Standing
 from pcsuite.errors import AnalysisError
-from pcsuite.report.markdown import comparison_text
+from pcsuite.reporting.markdown import comparison_text
 
 
 @dataclass(frozen=True, slots=True)

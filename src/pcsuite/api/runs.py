@@ -32,8 +32,8 @@ from pcsuite.config.spellings import PROFILE_WORDS
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.segments import find_log
-from pcsuite.report.build import ReportFiles, build_report
-from pcsuite.report.results import Result, result_of
+from pcsuite.reporting.build import ReportFiles, build_report
+from pcsuite.reporting.results import Result, result_of
 from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.plan import Plan, build_plan

@@ -163,7 +163,8 @@ def execute_ablate(args: argparse.Namespace) -> int:
     Raises what the checks and the run raise; a budget that ran out is told, and what was answered is judged.
     """
     from pcsuite.ablation import ablate, preview
-    from pcsuite.ablation.picture import print_ablation, print_preview, write_result
+    from pcsuite.ablation.page import write_result
+    from pcsuite.ablation.picture import print_ablation, print_preview
     from pcsuite.ablation.study import bundled_example
 
     request = request_from(args)

@@ -188,7 +188,7 @@ def perturb(args: argparse.Namespace, calls: options.Calls, *, tables: bool = Tr
     )
     status = print_summary(args, summary, suite.profile.run.name)
     if tables:
-        from pcsuite.report.build import write_robustness
+        from pcsuite.reporting.build import write_robustness
 
         written = write_robustness([summary.paths.log], Path(suite.profile.run.output_dir))
         for path in written.tables + written.figures:

@@ -92,7 +92,7 @@ def write_report(
     from pcsuite.api.runs import Run, report
     from pcsuite.commands.options import output_console, print_json
     from pcsuite.logging.log import RunPaths
-    from pcsuite.report.results import Result, print_result
+    from pcsuite.reporting.results import Result, print_result
 
     if suite is not None and not logs:
         run = suite.profile.run
@@ -169,7 +169,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     from pcsuite.api.runs import Run, changed_answers, compare
     from pcsuite.commands.options import print_json
     from pcsuite.logging.segments import find_log
-    from pcsuite.report.markdown import comparison_github, comparison_markdown, comparison_text
+    from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
     kept = is_baseline(args.first)
     first = None if kept else Run(find_log(args.first, args.output_dir))

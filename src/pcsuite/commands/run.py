@@ -25,7 +25,7 @@ from pcsuite.runners.run_suite import RunSummary
 from pcsuite.runners.verifier_pass import verifier_pass
 
 if TYPE_CHECKING:
-    from pcsuite.report.results import Result
+    from pcsuite.reporting.results import Result
 
 RUN = (
     options.SELECTION,
@@ -104,7 +104,7 @@ def _run_and_print(
     summary = runs.run(suite, deviation=deviation, batch=batch, **calls).summary
     run = suite.profile.run
     assert summary is not None, "a run that was made has a summary"
-    from pcsuite.report.results import results_at_end
+    from pcsuite.reporting.results import results_at_end
 
     try:
         result = results_at_end(summary.paths.log, Path(run.output_dir))
@@ -256,7 +256,7 @@ def print_summary(
             print(f"  {task}: {options.BY_ITEM_MEANS}")
     print(f"log: {summary.paths.log}")
     if result is not None:
-        from pcsuite.report.results import print_result
+        from pcsuite.reporting.results import print_result
 
         print_result(result, options.output_console())
     print(options.next_line(args, "report"))

@@ -1,6 +1,6 @@
 """How a page is written: one environment of templates, and the style and script that every page gets.
 
-A template is named by its path below the package (``report/templates/report.html.j2``) and extends
+A template is named by its path below the package (``reporting/templates/report.html.j2``) and extends
 ``pages/templates/base.html.j2``; it has the components as ``ui`` and says what is on its page, nothing more.
 """
 
@@ -29,7 +29,7 @@ def render_page(template: str, *, served: bool = False, **context: Any) -> str:
     is an error. A page that is ``served`` asks for style and script at ``/static/view.css`` and ``/static/view.js``,
     and its policy is sent with it.
 
-        render_page("report/templates/runs.html.j2", runs=[])
+        render_page("reporting/templates/runs.html.j2", runs=[])
     """
     return environment().get_template(template).render(served=served, **context)
 

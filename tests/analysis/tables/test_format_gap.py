@@ -7,7 +7,7 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.format_gap import format_gap
 from pcsuite.analysis.tables.summary import summary_by_condition
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from support.synthetic_log import make_row, write_log
 
 

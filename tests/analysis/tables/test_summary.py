@@ -7,7 +7,7 @@ from pcsuite.analysis.load.item_scores import CellKey, item_scores, natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.summary import summary_by_condition, task_metrics
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from pcsuite.stats.proportions import wilson
 from support.analysed import tables_of
 from support.synthetic_log import make_row, write_log

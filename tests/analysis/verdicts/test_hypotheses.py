@@ -10,7 +10,7 @@ from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.verdicts.evidence import pool_deltas
 from pcsuite.analysis.verdicts.findings import Hypothesis, finding, judge
 from pcsuite.analysis.verdicts.hypotheses import CLAIMS
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from support.analysed import tables_of
 from support.synthetic_log import make_row, write_log
 

@@ -8,7 +8,7 @@ from statsmodels.stats.proportion import proportion_confint
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.summary import SUMMARY
 from pcsuite.integrations.helm.evidence import beside_ours, external_evidence, read_helm_evidence
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from support.helm_folder import SCENARIO, write_run, write_tables
 from support.synthetic_log import make_row, write_log
 

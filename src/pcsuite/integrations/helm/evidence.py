@@ -14,7 +14,7 @@ from typing import Any
 from pcsuite.analysis.analyse import Analysis
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.integrations.helm.results import METRICS, RUNS
-from pcsuite.report.grid import (
+from pcsuite.reporting.grid import (
     Extra,
     ExtraSection,
     Section,

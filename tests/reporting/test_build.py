@@ -4,8 +4,8 @@ import pytest
 
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.report import build
-from pcsuite.report.build import build_report, figures_of
+from pcsuite.reporting import build
+from pcsuite.reporting.build import build_report, figures_of
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 pytestmark = pytest.mark.slow

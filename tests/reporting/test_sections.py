@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from pcsuite.analysis.analyse import analyse
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.logging.manifest import ModelNote
-from pcsuite.report import sections
-from pcsuite.report.sections import (
+from pcsuite.reporting import sections
+from pcsuite.reporting.sections import (
     attribution_section,
     conditions_section,
     effects_section,

@@ -1,4 +1,4 @@
-from pcsuite.report.grid import LONGEST_NAME, plain_grid
+from pcsuite.reporting.grid import LONGEST_NAME, plain_grid
 
 
 def test_a_value_and_its_limits_share_a_column():

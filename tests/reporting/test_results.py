@@ -11,7 +11,7 @@ from rich.console import Console
 from pcsuite.analysis.alarms import Alarm
 from pcsuite.analysis.analyse import analyse, analyse_scores
 from pcsuite.analysis.load.runs import RunTables
-from pcsuite.report.results import Result, print_result, result_of, results_at_end
+from pcsuite.reporting.results import Result, print_result, result_of, results_at_end
 from support.synthetic_log import make_row, write_log
 
 
@@ -127,7 +127,7 @@ def test_the_end_of_a_run_says_what_the_report_says(tmp_path):
 
 def test_a_huge_log_is_left_to_the_report(tmp_path, monkeypatch):
     log = written(tmp_path, {"C0": (3, 100)})
-    monkeypatch.setattr("pcsuite.report.results.LARGEST_LOG", 10)
+    monkeypatch.setattr("pcsuite.reporting.results.LARGEST_LOG", 10)
     assert results_at_end(log, tmp_path) is None
     assert not (tmp_path / "tables").exists()
 

@@ -20,9 +20,9 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import number
 from pcsuite.contrasts import verdict_of_change
 from pcsuite.logging.segments import log_segments
-from pcsuite.report.folders import record_owner, report_folders
-from pcsuite.report.verdicts import TOKENS, headline
-from pcsuite.report.wording import MOST_ALARMS, planned_lines
+from pcsuite.reporting.folders import record_owner, report_folders
+from pcsuite.reporting.verdicts import TOKENS, headline
+from pcsuite.reporting.wording import MOST_ALARMS, planned_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,11 +14,17 @@ from pcsuite.analysis.tables.registration import registration_notices
 from pcsuite.analysis.twins import constraints
 from pcsuite.logging.manifest import MergedManifest, differing_settings
 from pcsuite.pages.figures.declare import Figure
-from pcsuite.report import sections
-from pcsuite.report.grid import Section
-from pcsuite.report.samples import SampleRow
-from pcsuite.report.verdicts import VerdictGroup, VerdictSentence, headline, overall_verdicts, verdict_groups
-from pcsuite.report.wording import MOST_ALARMS, join_words, planned_lines
+from pcsuite.reporting import sections
+from pcsuite.reporting.grid import Section
+from pcsuite.reporting.samples import SampleRow
+from pcsuite.reporting.verdicts import (
+    VerdictGroup,
+    VerdictSentence,
+    headline,
+    overall_verdicts,
+    verdict_groups,
+)
+from pcsuite.reporting.wording import MOST_ALARMS, join_words, planned_lines
 
 _MOST_SETTINGS = 6
 """Settings named where rows were written under several configurations."""

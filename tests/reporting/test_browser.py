@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from support.browser import Browser, find_chromium
 from support.synthetic_log import Design, design_rows, make_row, write_log
 

@@ -90,7 +90,7 @@ class Section:
 class ExtraSection(NamedTuple):
     """A part of the page that another package adds: what it reads, and how it is made.
 
-    Registered by name in ``pcsuite.report.build.EXTRA_SECTIONS`` or the entry-point group ``pcsuite.report_sections``.
+    Registered by name in ``reporting.build.EXTRA_SECTIONS`` or the entry-point group ``pcsuite.report_sections``.
     """
 
     inputs: Callable[[Sequence[Path]], list[Path]]

@@ -10,9 +10,9 @@ from urllib.parse import quote
 from pcsuite._util.text import aligned, counted, figure_text, limits_text, p_text, signed
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
-from pcsuite.report.grid import Section
-from pcsuite.report.page import ReportPage
-from pcsuite.report.verdicts import VerdictSentence
+from pcsuite.reporting.grid import Section
+from pcsuite.reporting.page import ReportPage
+from pcsuite.reporting.verdicts import VerdictSentence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 

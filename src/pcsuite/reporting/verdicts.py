@@ -12,7 +12,7 @@ from pcsuite.analysis.load.item_scores import SCORE, least_random, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.contrasts import is_reliable
-from pcsuite.report.wording import join_words
+from pcsuite.reporting.wording import join_words
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]

@@ -1,7 +1,7 @@
 import pytest
 
 from pcsuite._util.text import counted, p_text
-from pcsuite.report.wording import join_words
+from pcsuite.reporting.wording import join_words
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.0, "< 0.001"), (0.0499, "0.050"), (None, "n/a")])

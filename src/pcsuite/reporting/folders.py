@@ -121,7 +121,7 @@ def write_index(output_dir: Path, newest: str) -> Path:
         key=lambda entry: (entry["name"] == newest, entry["last"]),
         reverse=True,
     )
-    page = render_page("report/templates/runs.html.j2", runs=runs)
+    page = render_page("reporting/templates/runs.html.j2", runs=runs)
     target = folder / INDEX_FILE
     with replacing(target) as partial:
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")

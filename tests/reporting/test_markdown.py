@@ -1,6 +1,6 @@
 import pytest
 
-from pcsuite.report import markdown
+from pcsuite.reporting import markdown
 
 HOSTILE = "<script>alert(1)</script> | [x](javascript:alert(1)) `=1+1` *b* _i_ &amp;\n# h"
 

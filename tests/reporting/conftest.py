@@ -1,6 +1,6 @@
 import pytest
 
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from support.synthetic_log import Design, design_rows, make_row, write_log
 
 HOSTILE = "<script>alert(1)</script> | [x](javascript:alert(1)) `=1+1` *b* _i_ &amp;\n# h"

@@ -1,7 +1,7 @@
 import pytest
 
 from pcsuite.analysis.metrics import bundled_metrics
-from pcsuite.report.verdicts import headline, overall_verdicts, verdict_groups
+from pcsuite.reporting.verdicts import headline, overall_verdicts, verdict_groups
 
 TEMPERATURE = {"d0": 0.0, "d1": 0.7}
 

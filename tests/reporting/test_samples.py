@@ -3,8 +3,8 @@
 import pytest
 
 from pcsuite.data.items import Item
-from pcsuite.report.build import build_report
-from pcsuite.report.samples import expected_text
+from pcsuite.reporting.build import build_report
+from pcsuite.reporting.samples import expected_text
 from support.synthetic_log import make_row, write_log
 
 

@@ -17,8 +17,8 @@ from pcsuite.analysis.tables.judges import JUDGES
 from pcsuite.analysis.tables.objective import COMPILED, MAKEUP, OBJECTIVE, makeup_agreement
 from pcsuite.analysis.tables.pooled import POOLED
 from pcsuite.logging.manifest import ConditionNote, TaskNote
-from pcsuite.report import grid
-from pcsuite.report.grid import Extra, GridCell, Section, table_grid, text_column
+from pcsuite.reporting import grid
+from pcsuite.reporting.grid import Extra, GridCell, Section, table_grid, text_column
 
 Record = Mapping[str, Any]
 MOST_SHOWN = 2_000

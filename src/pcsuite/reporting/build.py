@@ -32,13 +32,13 @@ from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.pages.figures.declare import Facts, Figure, draw_figures
 from pcsuite.pages.render import render_page
 from pcsuite.registry import Registry
-from pcsuite.report.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
-from pcsuite.report.grid import ExtraSection
-from pcsuite.report.latex import latex_tables
-from pcsuite.report.markdown import render_markdown
-from pcsuite.report.page import ReportPage, build_page
-from pcsuite.report.results import result_of
-from pcsuite.report.samples import Items, sample_rows
+from pcsuite.reporting.folders import RESULT_FILE, ReportFolders, record_owner, report_folders
+from pcsuite.reporting.grid import ExtraSection
+from pcsuite.reporting.latex import latex_tables
+from pcsuite.reporting.markdown import render_markdown
+from pcsuite.reporting.page import ReportPage, build_page
+from pcsuite.reporting.results import result_of
+from pcsuite.reporting.samples import Items, sample_rows
 
 SPREADSHEET_ROWS = 1_048_575
 """Rows below a header that spreadsheets open. Ten times as many make a CSV of 12 GB, a third of the report's time."""
@@ -212,7 +212,7 @@ def build_report(
     expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
     otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are. Each run has
-    folders of its own (:mod:`pcsuite.report.folders`); what was reported on last is also linked at the old places.
+    folders of its own (:mod:`pcsuite.reporting.folders`); what was reported on last is also linked at the old places.
     """
     folders = report_folders(logs, output_dir)
     # Other tools leave their tables beside the run, which may be another folder than the report's.
@@ -281,7 +281,7 @@ def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: 
     """The report in each format that is asked for, by file name; what is opened first comes first."""
     texts = {}
     if "html" in formats:
-        texts["index.html"] = render_page("report/templates/report.html.j2", page=page)
+        texts["index.html"] = render_page("reporting/templates/report.html.j2", page=page)
     if "md" in formats:
         texts["report.md"] = render_markdown(page, run)
     if "latex" in formats:

@@ -3,8 +3,8 @@ import subprocess
 
 import pytest
 
-from pcsuite.report.build import build_report
-from pcsuite.report.latex import escape_latex
+from pcsuite.reporting.build import build_report
+from pcsuite.reporting.latex import escape_latex
 from support.synthetic_log import Design, design_rows, write_log
 
 

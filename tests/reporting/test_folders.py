@@ -6,8 +6,8 @@ import os
 import pytest
 
 from pcsuite.errors import AnalysisError
-from pcsuite.report.build import build_report, write_robustness
-from pcsuite.report.folders import report_folders, write_index
+from pcsuite.reporting.build import build_report, write_robustness
+from pcsuite.reporting.folders import report_folders, write_index
 from support.synthetic_log import make_row, write_log
 
 

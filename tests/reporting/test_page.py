@@ -7,7 +7,7 @@ import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.logging.manifest import read_manifest, write_manifest
-from pcsuite.report.build import build_report
+from pcsuite.reporting.build import build_report
 from pcsuite.runners.run_suite import run_suite
 from support.profiles import write_profile
 from support.synthetic_log import Design, design_rows, make_row, write_log
