@@ -64,13 +64,6 @@ class ErrorType:
         """Whether the truth has no value where the extraction has one."""
         return not self.costs_recall
 
-    @property
-    def counts_as(self) -> str:
-        """The side of the score that pays for it."""
-        if self.costs_precision and self.costs_recall:
-            return "both"
-        return "a false positive" if self.costs_precision else "a false negative"
-
     def sentence(self, expected: str, actual: str) -> str:
         """What is wrong, given both values as text.
 
