@@ -142,7 +142,7 @@ class EvalRow(NamedTuple):
 
 
 def heat_map(rows: Sequence[EvalRow]) -> dict[str, Any]:
-    """F1 of evals on their worst fields, as the component ``heat_map`` draws it; evals and fields of the lowest F1 first.
+    """F1 of evals on their worst fields, as the component ``heat_map`` draws it; the lowest F1 comes first.
 
     ``rows`` are the evals in that order, ``heat`` and ``columns`` what is drawn; ``fields`` has the counts over all
     evals of every field with an error, and ``right`` is the number of fields without one.

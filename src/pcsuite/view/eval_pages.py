@@ -41,11 +41,10 @@ def evals_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
 def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """The items of one eval that are wrong."""
     name = request.path_params["name"]
-    for one, document in zip(*_scored_evals(viewer), strict=True):
-        if one.eval.eval_id == name:
-            break
-    else:
+    evals = {one.eval.eval_id: (one, document) for one, document in zip(*_scored_evals(viewer), strict=True)}
+    if name not in evals:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
+    one, document = evals[name]
     section = request.query_params.get("section", "")
     cards = error_cards(document, one.scored.comparison)
     return "eval.html.j2", {

@@ -48,7 +48,7 @@ def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
                 pattern = pattern_of(parse_path(entry.field_path))
             except ValueError:  # a key the model made up can hold any character
                 pattern = entry.field_path
-            found.setdefault((pattern, entry.error_type), []).append({"eval_id": eval_id, **asdict(entry)})
+            found.setdefault((pattern, entry.error_type), []).append({"eval_id": eval_id, **entry._asdict()})
     failures = [Failure(*key, len(entries), tuple(entries[:_EXAMPLES])) for key, entries in found.items()]
     return sorted(failures, key=lambda failure: (-failure.count, failure.field, failure.error_type))
 
