@@ -249,7 +249,7 @@ class _Comparer:
 
     def _compare_value(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         verdict = judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo)
-        if verdict == "hallucination" and (reason := self._why_unread(cursor, known=True)):
+        if verdict == "hallucination" and (reason := self._why_unread(cursor, is_mapped=True)):
             self.result.not_judged.append(NotJudged(cursor.path, actual, cursor.pointer, reason))
         else:
             self._record(leaf, verdict, cursor, expected, actual, note)
@@ -326,23 +326,23 @@ class _Comparer:
 
     def _record_unmapped(self, value: Any, cursor: _Cursor) -> None:
         """A part of the record that no field of the mapping asks for: not judged where the truth may have it."""
-        reason = self._why_unread(cursor, known=False)
+        reason = self._why_unread(cursor, is_mapped=False)
         if reason is None:
             self._record_invented(value, cursor)
             return
         for where, one in _values(value, cursor):
             self.result.not_judged.append(NotJudged(where.path, one, where.pointer, reason))
 
-    def _why_unread(self, cursor: _Cursor, *, known: bool) -> str | None:
+    def _why_unread(self, cursor: _Cursor, *, is_mapped: bool) -> str | None:
         """Why a value that the truth's record does not have may still be in the truth, ``None`` where it is not.
 
-        ``known`` is whether the mapping has the field. Then only a cell that could not be read, or a header that lacks
-        the field's column and has others instead, can hide it.
+        ``is_mapped`` is whether the mapping has the field. Then only a cell that could not be read, or a header that
+        lacks the field's column and has others instead, can hide it.
         """
         if self._source is None:
             return None
         unread, (holder, _, key) = self._source.unread, cursor.pattern.rpartition(".")
-        if known:
+        if is_mapped:
             if cursor.steps in unread.cells:
                 return "the cell of the truth could not be read"
             table = next((name for name, lacking in unread.absent.items() if cursor.pattern in lacking), None)
@@ -350,7 +350,7 @@ class _Comparer:
             table = next((name for name in unread.columns if f"{holder}.".startswith(f"{name}.")), None)
         if table is not None:
             return f"the truth has columns that the mapping does not know: {', '.join(unread.columns[table])}"
-        if known:
+        if is_mapped:
             return None
         for label in (*unread.ignored, *unread.tables, *(unread.labels if not holder.endswith("[]") else ())):
             if _same_meaning(key, label):

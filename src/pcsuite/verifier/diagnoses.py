@@ -167,7 +167,7 @@ def _offsets(by_field: dict[str, list[_Wrong]]) -> Iterator[Diagnosis]:
 
 def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Values that are off by the factor between two units, or all by one other factor."""
-    known: dict[str, list[_Wrong]] = defaultdict(list)
+    by_unit: dict[str, list[_Wrong]] = defaultdict(list)
     others: dict[str, list[tuple[float, _Wrong]]] = defaultdict(list)
     for one in wrong:
         if one.leaf.type not in ("number", "integer") or one.leaf.modulo is not None:
@@ -184,10 +184,10 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             (name for f, name in _UNITS if abs(ratio / f - 1) <= max(_SAME, min(rounding, 0.03))), None
         )
         if unit is not None:
-            known[unit].append(one)
+            by_unit[unit].append(one)
         else:
             others[one.pattern].append((ratio, one))
-    for unit, entries in known.items():
+    for unit, entries in by_unit.items():
         if len(entries) >= 2 or not entries[0].item.pair:
             fields = tuple(dict.fromkeys(one.pattern for one in entries))
             message = f"{unit}: {counted(len(entries), 'value')} of {', '.join(fields[:4])}"

@@ -102,8 +102,8 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
             f"task '{task.id}' is scored by '{task.spec.evaluator}', not field by field",
             hint="choose a task whose evaluator is 'buildingspec'",
         )
-    own = options.mapping if isinstance(options, BuildingSpecOptions) else None
-    mapping = load_mapping(settings.mapping or (Path(own) if own else None))
+    task_mapping = options.mapping if isinstance(options, BuildingSpecOptions) else None
+    mapping = load_mapping(settings.mapping or (Path(task_mapping) if task_mapping else None))
     names, seed = [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
     held_out = settings.held_out or loop.choose_held_out(names, seed)
     folder = settings.folder or settings.evals_dir / "improve"
@@ -265,9 +265,9 @@ def _setup(
     name = _checked_name(settings.condition.partition(":")[0], suite.conditions, "condition")
     members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
     condition = members[_checked_name(settings.condition, members, "condition")]
-    shown = {document.strip() for document in items}
+    documents = {document.strip() for document in items}
     # An exemplar must not be one of the evals: it would show the answer.
-    exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in shown)
+    exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in documents)
     prompting = replace(planned.prompting, exemplars=exemplars, lmql_query=None)
     task = replace(planned, prompting=prompting)
     adapter, options = check_model(model_id, suite.models[model_id])
