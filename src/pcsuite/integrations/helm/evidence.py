@@ -133,8 +133,8 @@ def beside_ours(evidence: HelmEvidence, summary: Table) -> Table:
         helm = {f"helm_{name}": figure[name] for name in _HELMS} | {"helm_instances": figure["n_instances"]}
         cells = ours.get((figure["task"], figure["model"]), []) if figure["task"] else []
         for cell in cells or [{}]:
-            own = {name: cell.get(name) for name in _OURS}
-            rows.append({"task": figure["task"], "model": figure["model"], **own, **helm})
+            our_figures = {name: cell.get(name) for name in _OURS}
+            rows.append({"task": figure["task"], "model": figure["model"], **our_figures, **helm})
     return Table.of(BESIDE_OURS, rows)
 
 

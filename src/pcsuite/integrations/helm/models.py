@@ -116,7 +116,7 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
     metadata, deployments = [], []
     tags = [f"{tag}_MODEL_TAG" for tag in ("TEXT", "FULL_FUNCTIONALITY_TEXT", "INSTRUCTION_FOLLOWING")]
     for model in models:
-        known = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
+        size = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
         metadata.append(
             {
                 "name": model.name,
@@ -126,14 +126,14 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
                 "access": "open",
                 "release_date": None,
                 "tags": list(tags),
-                **known,
+                **size,
             }
         )
         tokens = model.context_tokens
-        asked = {"base_url": model.base_url, "vllm_model_name": model.remote_name}
+        address = {"base_url": model.base_url, "vllm_model_name": model.remote_name}
         client = {
             "class_name": "helm.clients.vllm_client.VLLMChatClient",
-            "args": {**asked, "timeout": model.timeout_s, "max_retries": 0},
+            "args": {**address, "timeout": model.timeout_s, "max_retries": 0},
         }
         deployments.append(
             {
@@ -159,11 +159,11 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
         ):
             try:
                 earlier = yaml.safe_load((folder / name).read_text(encoding="utf-8"))[key]
-                found = {one["name"]: one for one in earlier if isinstance(one, dict) and "name" in one}
+                by_name = {one["name"]: one for one in earlier if isinstance(one, dict) and "name" in one}
             except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
-                found = {}  # not there, or not a file of ours
-            found |= {entry["name"]: entry for entry in entries}
-            text = yaml.safe_dump({key: list(found.values())}, sort_keys=False)
+                by_name = {}  # not there, or not a file of ours
+            by_name |= {entry["name"]: entry for entry in entries}
+            text = yaml.safe_dump({key: list(by_name.values())}, sort_keys=False)
             replace_atomically(folder / name, text)
     except OSError as error:
         why = error.strerror or error
@@ -338,8 +338,8 @@ def cut_at_stop(text: str, stops: list[str]) -> tuple[str, bool]:
 
     cut_at_stop("a. b! c", ["!", "."]) == ("a", True)
     """
-    found = [index for index in (text.find(stop) for stop in stops) if index >= 0]
-    return (text[: min(found)], True) if found else (text, False)
+    places = [index for index in (text.find(stop) for stop in stops) if index >= 0]
+    return (text[: min(places)], True) if places else (text, False)
 
 
 def _completion(name: str, replies: list[Generation], stops: list[str]) -> dict[str, Any]:

@@ -76,8 +76,11 @@ def keeps_literals(original: str, changed: str, protected: Sequence[str]) -> boo
 
     ``protected`` are the words of :func:`protected_words`, of which those in the original must stay.
     """
-    words, kept = set(_WORD.findall(original)), set(_WORD.findall(changed))
-    return all(text in changed for text in _LITERAL.findall(original)) and words & set(protected) <= kept
+    words, changed_words = set(_WORD.findall(original)), set(_WORD.findall(changed))
+    return (
+        all(text in changed for text in _LITERAL.findall(original))
+        and words & set(protected) <= changed_words
+    )
 
 
 def _attackable(tree: PromptTree, ctx: PromptContext) -> list[int]:
