@@ -237,7 +237,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     from pcsuite.verifier.report import OVERVIEW, EvalRow, render_overview
     from pcsuite.verifier.results import results_document
     from pcsuite.verifier.scores import pool_evals
-    from pcsuite.verifier.store import PendingIteration, best_f1, save_together
+    from pcsuite.verifier.store import best_f1, save_together
 
     _check_gate(args.fail_under)
     version = _instructions_version(args)
@@ -259,12 +259,9 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     overview = args.evals_dir / OVERVIEW
     with _ci_files(args, checked, problems):
         if not args.no_save:
-            entries = [
-                PendingIteration(e.eval.folder, e.scored, e.rules, e.eval.eval_id, version) for e in scored
-            ]
             with write_errors(DataError, overview), replacing(overview) as partial:
                 partial.touch()  # a folder that cannot be written is found before an iteration is
-                saved = save_together(args.evals_dir, entries)
+                saved = save_together(args.evals_dir, scored, version)
                 fields = [entry.scored.comparison.by_field for entry in scored]
                 root = args.evals_dir.resolve()
                 pages = [quote(one.report.resolve().relative_to(root).as_posix()) for one in saved]

@@ -76,26 +76,18 @@ class PartRule(Definition):
     columns: tuple[FieldRule, ...] = Field(min_length=1)
     """Columns; paths are relative to the object."""
     ignored: tuple[str, ...] = ()
-    """Labels of columns that are known and never scored."""
-    may_lack: tuple[str, ...] = ()
-    """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
-
-
-class TableRule(Definition):
-    """A table whose rows are items of a list."""
-
-    headers: tuple[str, ...] = ()
-    """Labels of the table's header row; none for lists that only a simple CSV gives."""
-    path: str
-    """Path of the list."""
-    rows_in: Literal["B", "C"] = "C"
-    """Column in which rows (and for B also the header's first column) start."""
-    columns: tuple[FieldRule, ...] = Field(min_length=1)
-    """Columns; the first is the item's name."""
-    ignored: tuple[str, ...] = ()
     """Labels of columns that are known and never scored; any other column gets a note."""
     may_lack: tuple[str, ...] = ()
     """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
+
+
+class TableRule(PartRule):
+    """A table whose rows are items of a list; ``path`` is the list's, and the first column the item's name."""
+
+    headers: tuple[str, ...] = ()
+    """Labels of the table's header row; none for lists that only a simple CSV gives."""
+    rows_in: Literal["B", "C"] = "C"
+    """Column in which rows (and for B also the header's first column) start."""
     usually_lacks: bool = False
     """Whether a row that can be read both ways lacks them."""
     parts: tuple[PartRule, ...] = ()

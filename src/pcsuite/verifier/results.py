@@ -286,9 +286,9 @@ def compare_results(before: Document, after: Document) -> ResultsDifference:
         for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths"))
         if before.get(key) != after.get(key)
     ]
-    unchanged = len(changes.pop("unchanged"))
+    fixed, broken, changed, unchanged = map(tuple, changes.values())
     f1_before, f1_after = before["metrics"]["f1"], after["metrics"]["f1"]
-    return ResultsDifference(*map(tuple, changes.values()), unchanged, f1_before, f1_after, tuple(warnings))
+    return ResultsDifference(fixed, broken, changed, len(unchanged), f1_before, f1_after, tuple(warnings))
 
 
 def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:

@@ -26,7 +26,7 @@ from pcsuite._util.files import (
     write_durably,
 )
 from pcsuite.errors import DataError, RunLockedError
-from pcsuite.verifier.evals import TRUTH
+from pcsuite.verifier.evals import TRUTH, Eval, ScoredEval
 from pcsuite.verifier.mapping import FieldMapping, bundled_mapping, load_mapping
 from pcsuite.verifier.results import (
     Document,
@@ -61,16 +61,6 @@ class SavedIteration(NamedTuple):
         return self.folder / REPORT
 
 
-class PendingIteration(NamedTuple):
-    """A scored record that is to become the next iteration of an eval."""
-
-    eval_dir: Path
-    scored: Scored
-    rules: Rules
-    eval_id: str
-    instructions_version: str | None = None
-
-
 def save_iteration(
     eval_dir: Path, scored: Scored, rules: Rules, eval_id: str, instructions_version: str | None = None
 ) -> SavedIteration:
@@ -81,23 +71,25 @@ def save_iteration(
     another eval's iterations or cannot be written, and ``RunLockedError`` where it stays locked.
     """
     finish_interrupted(_results_folder(eval_dir).parent.parent)
-    return _save([PendingIteration(eval_dir, scored, rules, eval_id, instructions_version)], None)[0]
+    return _save([ScoredEval(Eval(eval_id, eval_dir), rules, scored)], instructions_version, None)[0]
 
 
-def save_together(root: Path, entries: Sequence[PendingIteration]) -> list[SavedIteration]:
+def save_together(
+    root: Path, entries: Sequence[ScoredEval], instructions_version: str | None = None
+) -> list[SavedIteration]:
     """Save the next iterations of several evals below ``root``, all of them or none, also after a kill.
 
     Raises as :func:`save_iteration` does, and then nothing was written.
     """
     for entry in entries:  # before a lock file is made anywhere
-        _check_owner(_results_folder(entry.eval_dir), entry.eval_id)
+        _check_owner(_results_folder(entry.eval.folder), entry.eval.eval_id)
     finish_interrupted(root)
     busy = f"{root}: another verify-all has been saving for a minute"
     lock = root / _JOURNAL_LOCK
     was_there = lock.exists()
     try:
         with _write_errors(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
-            return _save(entries, root / JOURNAL)
+            return _save(entries, instructions_version, root / JOURNAL)
     except BaseException:
         if not was_there and not (root / JOURNAL).exists():
             lock.unlink(missing_ok=True)
@@ -129,8 +121,10 @@ def finish_interrupted(root: Path) -> None:
         return
 
 
-def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[SavedIteration]:
-    folders = [_results_folder(entry.eval_dir) for entry in entries]
+def _save(
+    entries: Sequence[ScoredEval], instructions_version: str | None, journal: Path | None
+) -> list[SavedIteration]:
+    folders = [_results_folder(entry.eval.folder) for entry in entries]
     staged: list[tuple[Path, SavedIteration]] = []
     with ExitStack() as stack:
         # Locks are taken in one order everywhere, so that two savers never wait for each other.
@@ -146,7 +140,7 @@ def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[Sav
         try:
             for entry, results in zip(entries, folders, strict=True):
                 with _write_errors(results):
-                    staged.append(_stage(entry, results))
+                    staged.append(_stage(entry, results, instructions_version))
             if journal is not None:
                 moves = [(partial, saved.folder) for partial, saved in staged]
                 relative = [[os.path.relpath(path, journal.parent) for path in move] for move in moves]
@@ -167,23 +161,23 @@ def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[Sav
     return [saved for _, saved in staged]
 
 
-def _stage(entry: PendingIteration, results: Path) -> tuple[Path, SavedIteration]:
+def _stage(entry: ScoredEval, results: Path, instructions_version: str | None) -> tuple[Path, SavedIteration]:
     """Write everything of an iteration into a folder that does not count yet; that folder, and the iteration."""
     from pcsuite.verifier.report import render_report
 
-    rules = entry.rules
-    _check_owner(results, entry.eval_id)
+    (eval_id, _), rules, scored = entry
+    _check_owner(results, eval_id)
     earlier = _iteration_folders(results)
     number = earlier[-1][0] + 1 if earlier else 1
-    document = results_document(entry.scored, rules, entry.eval_id, number, entry.instructions_version)
-    aggregate = summarise(entry.eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
+    document = results_document(scored, rules, eval_id, number, instructions_version)
+    aggregate = summarise(eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
     previous = _scored_under(earlier[-1][1], rules) if earlier else None
     changes = compare_results(previous, document) if previous is not None else None
-    report = render_report(document, aggregate, entry.scored.comparison, changes)
+    report = render_report(document, aggregate, scored.comparison, changes)
     partial = results / f"{_PARTIAL}{os.getpid()}"
     partial.mkdir()
     write_durably(partial / RESULTS, to_json(document))
-    write_durably(partial / EXTRACTION, entry.scored.extraction)
+    write_durably(partial / EXTRACTION, scored.extraction)
     write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
     sync_folder(partial)
     return partial, SavedIteration(results / f"iteration-{number:03d}", document, aggregate)

@@ -188,27 +188,16 @@ def _read_plain(
 
 @dataclass(slots=True)
 class _OpenTable:
-    """The table whose rows are being read; ``rule`` is ``None`` for a table the mapping does not know."""
-
-    rule: TableRule | None
-    label: str
-    start: int = _C
-    columns: tuple[TableColumn, ...] = ()
-    unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
-    """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
-
-
-@dataclass(slots=True)
-class _OpenPart:
-    """The sub-table being read, and the items its rows belong to, in order."""
+    """The table or sub-table whose rows are being read; ``rule`` is ``None`` for one the mapping does not know."""
 
     rule: PartRule | None
     label: str
-    columns: tuple[TableColumn, ...] = ()
     start: int = _C
+    columns: tuple[TableColumn, ...] = ()
     owners: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """Index and item."""
+    """Of a sub-table the items that its rows belong to, in order: index and item."""
     rows: int = 0
+    """Of a sub-table the rows that were read."""
     unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
     """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
@@ -232,7 +221,7 @@ class _DetailedReport:
         self._headers = {label_key(header): table for table in mapping.tables for header in table.headers}
         self._first_values: dict[str, tuple[int, Any]] = {}
         self._table: _OpenTable | None = None
-        self._part: _OpenPart | None = None
+        self._part: _OpenTable | None = None
         self._systems: TableRule | None = None
         self._system_columns: tuple[TableColumn, ...] = ()
         self._group: list[tuple[int, dict[str, Any]]] = []
@@ -357,7 +346,7 @@ class _DetailedReport:
         return self._cells.checked(row, row.cell(_C), rule, path)
 
     def _item_row(self, row: CsvRow, table: _OpenTable) -> None:
-        if table.rule is None:
+        if not isinstance(table.rule, TableRule):
             self._pass_over_row(row, "table ", table.label)
             return
         lacking = (table.rule.may_lack, table.rule.usually_lacks)
@@ -382,7 +371,7 @@ class _DetailedReport:
         self.unread.cells.update((table.rule.path, index, *rule.path.split(".")) for rule in unreadable)
 
     def _values(
-        self, row: CsvRow, columns: tuple[TableColumn, ...], table: _OpenTable | _OpenPart
+        self, row: CsvRow, columns: tuple[TableColumn, ...], table: _OpenTable
     ) -> tuple[list[tuple[FieldRule, Any]], list[FieldRule]]:
         """The values of a row with their fields, and the fields whose cell cannot be read and may be passed over."""
         assert table.rule is not None, "rows of unknown tables are not read"
@@ -408,8 +397,8 @@ class _DetailedReport:
         self,
         row: CsvRow,
         columns: tuple[TableColumn, ...],
-        table: _OpenTable | _OpenPart,
-        rule: TableRule | PartRule,
+        table: _OpenTable,
+        rule: PartRule,
     ) -> None:
         """Keep for a note the columns of a table with rows that the mapping does not know, and cells beyond them."""
         # Rows of one table have their columns whole, or lack the same ones.
@@ -433,7 +422,7 @@ class _DetailedReport:
         if not unknown:
             return
         pattern = f"{rule.path}[]"
-        if isinstance(table, _OpenPart) and self._systems is not None:
+        if not isinstance(rule, TableRule) and self._systems is not None:
             pattern = f"{self._systems.path}[].{rule.path}"
         for label, count in unknown.items():
             self._pass_over(row, f"column '{label}' of ", f"'{table.label}'", count)
@@ -450,16 +439,16 @@ class _DetailedReport:
         rule = next(matching, None)
         self._table = None
         if rule is None:
-            self._part = _OpenPart(None, label)
+            self._part = _OpenTable(None, label)
             self.unread.tables.setdefault(label, 0)
             self._pass_over(row, "sub-table ", f"'{label}'", 0)
             return
         # Its rows belong to the systems that still wait for it: those listed since the last one that has it.
         waiting = list(takewhile(lambda entry: rule.path not in entry[1], reversed(self._group)))[::-1]
         columns = self._cells.columns(row, _C, rule.columns)
-        self._part = _OpenPart(rule, label, columns, owners=waiting)
+        self._part = _OpenTable(rule, label, _C, columns, waiting)
 
-    def _part_row(self, row: CsvRow, part: _OpenPart) -> None:
+    def _part_row(self, row: CsvRow, part: _OpenTable) -> None:
         if part.rule is None:
             self._pass_over_row(row, "sub-table ", part.label)
             return
@@ -498,7 +487,8 @@ class _DetailedReport:
                 nested.setdefault(list_path, {})[leaf] = value
             elif rule.type == "text_list":
                 texts = item.setdefault(rule.path, [])
-                self.rows[(*steps, rule.path, len(texts))] = row.number
+                text_steps = (*steps, rule.path, len(texts))
+                self.rows[text_steps] = row.number
                 texts.append(value)
             elif continues and item.get(rule.path, value) != value:
                 raise self._cells.error(
@@ -509,7 +499,8 @@ class _DetailedReport:
         for list_path, content in nested.items():
             if "name" in content:
                 nested_items = item.setdefault(list_path, [])
-                self.rows[(*steps, list_path, len(nested_items))] = row.number
+                item_steps = (*steps, list_path, len(nested_items))
+                self.rows[item_steps] = row.number
                 nested_items.append(content)
             elif item.get(list_path):
                 item[list_path][-1].update(content)
