@@ -69,6 +69,11 @@ class ImportedEvaluation:
     options: ImportOptions
 
     @property
+    def origin(self) -> str:
+        """What its rows name as profile, engine and template: ``imported:inspect``."""
+        return f"{log_row.IMPORTED}{self.format}"
+
+    @property
     def decoding(self) -> log_row.DecodingRef:
         """The decoding regime, named after what the log says of it: ``t0.7-p0.95``, ``default`` if nothing.
 
@@ -134,14 +139,12 @@ class ImportedEvaluation:
         return log_row.RunRow(
             run_id=sha256_hex(json.dumps(defining)),
             timestamp_utc=sample.finished_at or header.created,
-            profile=f"{log_row.IMPORTED}{self.format}",
+            profile=self.origin,
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
             task=log_row.TaskRef(header.task, header.split, item, input_cluster(sample.content, {})),
-            model=log_row.ModelRef(
-                header.model, self.options.family, self.options.size, f"{log_row.IMPORTED}{self.format}"
-            ),
+            model=log_row.ModelRef(header.model, self.options.family, self.options.size, self.origin),
             condition=log_row.ConditionRef(self.condition, ()),
             decoding=self.decoding,
             seed=seed,
@@ -150,7 +153,7 @@ class ImportedEvaluation:
             prompt=log_row.PromptRecord(
                 prompt_hash=sha256_hex(sample.prompt),
                 schema_hash=None,
-                template=f"{log_row.IMPORTED}{self.format}",
+                template=self.origin,
                 rendered_chars=len(sample.prompt),
                 prompt_tokens=usage.prompt_tokens if usage is not None else None,
                 padded=0,
@@ -288,7 +291,7 @@ def choose_measure(file: str, header: LogHeader, requested: Sequence[str]) -> st
 def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
     """The value at a dotted key of a header, as the name of a condition.
 
-    An empty value is called ``none``; a long one is cut and told apart by a hash. Raises :class:`ConfigError`
+    An empty value is called ``none``; a long one is cut and ends in a hash. Raises :class:`ConfigError`
     where the header has no such key.
     """
     scalars = (type(None), str, int, float, bool)
@@ -387,7 +390,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
     for outcome in outcomes:
         evaluation, file = outcome.evaluation, outcome.path.name
         header, decoding = evaluation.header, evaluation.decoding
-        manifest.profile = f"{log_row.IMPORTED}{evaluation.format}"
+        manifest.profile = evaluation.origin
         source = f"imported from {header.tool} {header.tool_version} ({file})"
         earlier = manifest.tasks[header.task].source if header.task in manifest.tasks else source
         manifest.tasks[header.task] = manifests.TaskNote(
@@ -401,7 +404,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
             max_tokens=header.max_tokens or 0,
         )
         manifest.models[header.model] = manifests.ModelNote(
-            f"{log_row.IMPORTED}{evaluation.format}", evaluation.options.family, evaluation.options.size
+            evaluation.origin, evaluation.options.family, evaluation.options.size
         )
         manifest.conditions[evaluation.condition] = manifests.ConditionNote(evaluation.condition)
         manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}

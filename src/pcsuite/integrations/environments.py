@@ -176,14 +176,14 @@ def find_integration(name: str) -> Integration:
 
 
 Report = Callable[[str], None]
-"""Told in one line how an installation, a search or a run of another tool gets on."""
+"""Receives the progress of an installation, a search or a run of another tool, line by line."""
 
 _STAMP = "pcsuite-integration.txt"
 _HASHED = "hashed-pins.txt"
 
 
 def environment_dir(tool: Integration) -> Path:
-    """The folder of the tool's environment, one for all projects of a user, there or not.
+    """The folder of the tool's environment, one for all projects of a user, whether it exists or not.
 
     It lies in the user's cache folder, ``envs/<name>``, beside the models.
     """

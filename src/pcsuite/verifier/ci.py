@@ -143,7 +143,7 @@ def _physical(uri: str, line: int) -> dict[str, Any]:
 def pointer_lines(data: bytes) -> dict[str, int]:
     """The line on which each value of a JSON text begins, by JSON pointer (RFC 6901).
 
-    Text that is no JSON gives what could be made out before it stops making sense.
+    Invalid JSON gives the values before the first syntax error.
 
     >>> pointer_lines(b'{"a": [1,\\n 2]}')["/a/1"]
     2

@@ -76,7 +76,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _has_truth(folder: Path) -> bool | None:
-    """Whether a folder is an eval, ``None`` where nobody may look."""
+    """Whether a folder is an eval, ``None`` where it cannot be read."""
     try:
         return TRUTH in {path.name for path in folder.iterdir()}
     except OSError:

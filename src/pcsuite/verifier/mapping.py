@@ -189,7 +189,7 @@ class FieldMapping(Definition):
 
 
 def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
-    """A mapping file that comes with the package, there or not.
+    """Path of a mapping file that comes with the package, whether it exists or not.
 
     By default the one for BuildingSpec.
     """

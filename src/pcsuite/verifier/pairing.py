@@ -106,7 +106,7 @@ class _Pairing:
         self._pairs.append((left, right, stage, credit, reason))
 
     def _pair_equal_names(self, key: Callable[[str], str], stage: Stage, credit: float, reason: str) -> None:
-        """Pair items whose names are equal under ``key``; several of one name are told apart by content."""
+        """Pair items whose names are equal under ``key``; several of one name are distinguished by content."""
         groups: list[dict[str, list[int]]] = [{}, {}]
         for side in (0, 1):
             for index in self._free[side]:

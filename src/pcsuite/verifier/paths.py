@@ -22,7 +22,7 @@ _NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
-    """Split a path into steps; ``ValueError`` says where it stops making sense.
+    """Split a path into steps; raises ``ValueError`` with the character where parsing fails.
 
     >>> parse_path("windows[name=101].u_factor"), parse_path("zones.0.name")
     (('windows', ('name', '101'), 'u_factor'), ('zones', 0, 'name'))
@@ -104,7 +104,7 @@ def item_of(path: str) -> str:
 
 
 def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, ...]:
-    """Put a value at a path, making the objects, lists and items on the way; return the steps that lead to it.
+    """Put a value at a path, creating missing objects, lists and items; return the steps that lead to it.
 
     Steps by name are returned as the index of the item. Raises ``ValueError`` for a malformed path, a list index
     beyond 9999, or a path that ends in a named item.

@@ -1,8 +1,8 @@
 """Iterations on disk, the aggregate over them, and what changed between two.
 
 Several evals are saved together or not at all. Everything is staged in ``.partial-*`` folders first; a journal in the
-folder of the evals then names the renames that make the staged folders iterations, and whoever finds a journal whose
-writer is gone carries it out. A kill before the journal leaves nothing, a kill after it everything.
+folder of the evals then names the renames that make the staged folders iterations, and the next command that finds a
+journal whose writer has ended carries it out. A kill before the journal leaves nothing, a kill after it everything.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def save_together(
 def finish_interrupted(root: Path) -> None:
     """Carry out the journal that a killed :func:`save_together` left in ``root``, if there is one.
 
-    A journal whose writer is still at work is left to it.
+    A journal whose writer still runs is left to it.
     """
     journal = root / JOURNAL
     if not journal.exists():
@@ -132,7 +132,7 @@ def _save(
             stack.enter_context(_removing_new_folders(results))
             stack.enter_context(_write_errors(results))
             stack.enter_context(folder_lock(results))
-            # What killed savers left behind; the lock says that none is at work.
+            # What killed savers left behind; the lock says that no other one runs.
             for path in results.glob(f"{_PARTIAL}*"):
                 shutil.rmtree(path, ignore_errors=True)
             for path in results.glob(f".{AGGREGATE}.*.tmp"):

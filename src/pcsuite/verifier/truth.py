@@ -59,7 +59,7 @@ class Unread:
     labels: list[str] = field(default_factory=list)
     """Unknown labels of key/value rows that have a value."""
     cells: set[KeyPath] = field(default_factory=set)
-    """Known fields whose cell could not be read, and was let pass."""
+    """Known fields whose cell could not be read, where the mapping makes that a note."""
 
     @property
     def values(self) -> int:

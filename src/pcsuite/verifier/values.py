@@ -53,7 +53,7 @@ def parse_number(text: str) -> float:
 
 
 def _shortened(text: str) -> str:
-    """A text as an error shows it: a number of 5,000 digits is told by its first few."""
+    """A text as an error shows it: of a number of 5,000 digits the first few."""
     return text if len(text) <= 60 else f"{text[:40]}… ({len(text):,} characters)"
 
 

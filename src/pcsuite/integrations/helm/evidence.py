@@ -79,7 +79,7 @@ def external_evidence(folders: Sequence[Path], analysis: Analysis) -> tuple[Sect
 
 
 def evidence_files(folders: Sequence[Path]) -> list[Path]:
-    """The files that evidence is read from, there or not; a report is stale where one of them changed.
+    """The files that evidence is read from, whether they exist or not; a report is stale where one of them changed.
 
     Only the first folder with an import counts, but an import into any of them may become the first.
     """

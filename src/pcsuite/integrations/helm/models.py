@@ -197,7 +197,7 @@ class ModelServer:
         on_stop: Callable[[], None] = lambda: None,
         policy: RetryPolicy | None = None,
     ) -> None:
-        """``on_answer`` is told the model of each answer, ``on_stop`` that there will be no more: see ``stopped``."""
+        """``on_answer`` is called with the model of each answer, ``on_stop`` when no more come: see ``stopped``."""
         self.stopped: PcsuiteError | None = None
         """What ended the answers for good: a used-up budget, too many errors, a server that is down."""
         self._on_stop = on_stop

@@ -173,7 +173,7 @@ class HelmProgress:
     _reported_at: float = field(default_factory=time.monotonic)
 
     def feed(self, line: str) -> None:
-        """Take one line of the log, without its line end; what it means is told to ``report``.
+        """Take one line of the log, without its line end; its meaning goes to ``report``.
 
         Lines that HELM did not log itself are looked through for the exception that ended a run.
         """

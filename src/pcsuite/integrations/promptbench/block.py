@@ -221,13 +221,9 @@ async def _write(
         **target_of(cell)._asdict(),
         parts=reworded_parts,
         original=parts,
-        original_score=None,
-        attacked_score=None,
         queries=len(parts),
         budget=len(parts),
         seed=number,
-        ranking="none",
-        search_items=[],
         version=client.model_id,
         perturbation=PerturbationRef(kind, f"{kind}-{digest(reworded_parts)[:12]}"),
     )

@@ -62,7 +62,7 @@ def find_attacks(
     """
     if not attacks:
         return []
-    environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
+    environment_python(PROMPTBENCH)  # raises for a missing install before anything else starts
     run = plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
@@ -154,7 +154,7 @@ class ModelSearch:
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
         """One attacked prompt of a cell, stored or searched; ``None`` where the attack does not apply.
 
-        The outcome is told to ``report`` in one line, and a new one added to the store.
+        ``report`` gets the outcome in one line; a new record is added to the store.
         """
         where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
         reason = await self._why_not(cell)

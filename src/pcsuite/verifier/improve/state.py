@@ -187,9 +187,9 @@ class ImproveState:
         return path.read_bytes() if path.exists() else None
 
     def save_extraction(self, prompt: PromptVersion, eval_id: str, answer: Mapping[str, Any] | str) -> bytes:
-        """Store an answer, a record as JSON and anything else as it came, and return the bytes stored.
+        """Store an answer, a record as JSON and anything else unchanged, and return the bytes stored.
 
-        An answer that is no record is kept too: it is scored as it came, and not asked for again.
+        An answer that is no record is stored too: it is scored unchanged, and not requested again.
         """
         data = (
             answer.encode("utf-8", "backslashreplace") if isinstance(answer, str) else to_json(dict(answer))
