@@ -54,7 +54,8 @@ def error_rows() -> Iterator[str]:
     """The verifier's kinds of error: what either side has, and which side of the score pays."""
     for one in ERROR_TYPES.values():
         truth = "none" if one.is_invented else "a value"
-        yield f"| `{one.name}` | {truth} | {one.extraction} | {one.counts_as} |\n"
+        paid = "a false negative" if one.is_missing else "a false positive" if one.is_invented else "both"
+        yield f"| `{one.name}` | {truth} | {one.extraction} | {paid} |\n"
 
 
 def provider_rows() -> Iterator[str]:

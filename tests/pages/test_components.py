@@ -54,3 +54,43 @@ def test_alarms_beyond_the_first_are_folded():
     html = component("alarms", ["one", "two", "three"], 2)
     assert html.count('role="alert"') == 2
     assert "<summary>1 more alarms</summary>" in html
+
+
+def chart(points, **marks):
+    text = '{% call(name, score, joined) ui.line_chart(points, "F1", **marks) %}at {{ name }}{% endcall %}'
+    return environment().from_string(text).render(points=points, marks=marks)
+
+
+@pytest.mark.parametrize("scores", [[0.0], [1.0], [0.2, 0.9, 0.9], [0.97] * 300])
+def test_points_of_a_line_lie_inside_its_axes(scores):
+    svg = chart([(number, score, True) for number, score in enumerate(scores, start=1)])
+    places = [tuple(map(float, pair)) for pair in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg)]
+    assert len(places) == len(scores)
+    assert all(64 <= x <= 704 and 18 <= y <= 200 for x, y in places)
+    assert [x for x, _ in places] == sorted(x for x, _ in places)
+    heights = [-y for _, y in places]
+    assert sorted(range(len(scores)), key=lambda n: heights[n]) == sorted(
+        range(len(scores)), key=lambda n: scores[n]
+    )
+    assert len(re.findall("middle", svg)) <= 13
+
+
+def test_a_line_begins_at_the_tenth_below_its_lowest_point_and_leaves_out_what_stands_apart():
+    """0.65 is half of the axis from 0.6 to 0.7 below 1: 18 + 182 * 0.35 / 0.4 = 177.25, and 0.8 is at 109."""
+    svg = chart([(1, 0.65, True), (2, 0.9, False), (3, 0.8, True)], current=3, best=1)
+    assert re.findall(r'end">([\d.]+)<', svg) == ["0.6", "0.7", "0.8", "0.9", "1"]
+    assert 'points="84.0,177.2 684.0,109.0 "' in svg
+    assert '<circle class="apart" cx="384.0" cy="63.5" r="4"><title>at 2</title>' in svg
+    assert 'class="best" cx="84.0"' in svg
+    assert '<circle cx="684.0" cy="109.0" r="6">' in svg
+
+
+def test_a_heat_map_has_a_colour_and_its_makings_in_every_cell_and_nothing_where_there_is_none():
+    rows = [("<b>", "a%20b", 0.5, [(0.25, "3 errors"), None]), ("c", None, 1.0, [(1.0, "0 errors"), None])]
+    html = component("heat_map", "Eval", ["x[].y", "z"], rows)
+    assert '<a href="a%20b">&lt;b&gt;</a></th><td><b>0.500</b></td>' in html
+    assert re.findall(r'title="([^"]*, x[^"]*)">([\d.]+)<', html) == [
+        ("&lt;b&gt;, x[].y: 3 errors", ".25"),
+        ("c, x[].y: 0 errors", "1.00"),
+    ]
+    assert html.count("<td></td>") == 2

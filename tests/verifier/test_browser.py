@@ -145,6 +145,6 @@ def test_the_page_fits_its_screen(browser, page, width):
     overview = Path(page).parents[3] / "verify-all.html"
     browser.open(overview)
     assert browser.run("document.documentElement.scrollWidth") <= width
-    assert browser.run("document.querySelector('.heat td a').textContent") == "juniper-house"
+    assert browser.run("document.querySelector('.heat tbody a').textContent") == "juniper-house"
     browser.set_width(1280)
     browser.open(page)

@@ -366,7 +366,7 @@ def test_one_change(change, expected):
     assert counts.f1 == pytest.approx(2 * counts.matches / (2 * counts.matches + sum(counts.triple[1:])))
     assert len(comparison.discrepancies) == len(comparison.locations) == sum(expected)
     assert sum(card.matches for card in comparison.items) == counts.matches
-    assert sorted(i for card in comparison.items for i in card.found) == list(range(sum(expected)))
+    assert sorted(i for card in comparison.items for i in card.errors) == list(range(sum(expected)))
     for part in (comparison.by_section, comparison.by_field):
         assert sum(one.matches for one in part.values()) == counts.matches
         assert sum(sum(one.errors_by_type().values()) for one in part.values()) == sum(expected)

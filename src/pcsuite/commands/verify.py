@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pcsuite._util.text import signed, text_table
 from pcsuite.commands import DIR, FILE
@@ -236,7 +237,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     from pcsuite.verifier.report import OVERVIEW, EvalRow, render_overview
     from pcsuite.verifier.results import results_document
     from pcsuite.verifier.scores import pool_evals
-    from pcsuite.verifier.store import PendingIteration, best_f1, save_together
+    from pcsuite.verifier.store import best_f1, save_together
 
     _check_gate(args.fail_under)
     version = _instructions_version(args)
@@ -258,18 +259,17 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     overview = args.evals_dir / OVERVIEW
     with _ci_files(args, checked, problems):
         if not args.no_save:
-            entries = [
-                PendingIteration(e.eval.folder, e.scored, e.rules, e.eval.eval_id, version) for e in scored
-            ]
             with write_errors(DataError, overview), replacing(overview) as partial:
                 partial.touch()  # a folder that cannot be written is found before an iteration is
-                saved = save_together(args.evals_dir, entries)
+                saved = save_together(args.evals_dir, scored, version)
                 fields = [entry.scored.comparison.by_field for entry in scored]
+                root = args.evals_dir.resolve()
+                pages = [quote(one.report.resolve().relative_to(root).as_posix()) for one in saved]
                 rows = [
-                    EvalRow(one.document, by_field, best[one.document["eval_id"]], one.report)
-                    for one, by_field in zip(saved, fields, strict=True)
+                    EvalRow(one.document, by_field, best[one.document["eval_id"]], page)
+                    for one, by_field, page in zip(saved, fields, pages, strict=True)
                 ]
-                html = render_overview(args.evals_dir, rows, pooled)
+                html = render_overview(root.name, rows, pooled)
                 partial.write_text(html, encoding="utf-8", errors="backslashreplace")
     for note in skipped_folders(args.evals_dir):
         print(f"pcsuite: note: {note}", file=sys.stderr)

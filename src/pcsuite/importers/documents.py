@@ -78,16 +78,16 @@ class JsonDocument:
     def _top_level(self) -> dict[str, tuple[int, int]]:
         """Start and end of every top-level value, found once."""
         if self._ranges is None:
-            found = {}
+            ranges = {}
             offset = self._bytes.find(b"{") + 1
             while key := _KEY.match(self._bytes, offset):
                 start = key.end()
                 offset = self._end_of_value(start)
-                found[key.group(1)[1:-1].decode("utf-8", "replace")] = (start, offset)
+                ranges[key.group(1)[1:-1].decode("utf-8", "replace")] = (start, offset)
             end = self._past_gap(offset)
             if self._bytes[end : end + 1] != b"}":
                 raise self._unfinished()
-            self._ranges = found
+            self._ranges = ranges
         return self._ranges
 
     def _end_of_value(self, offset: int) -> int:

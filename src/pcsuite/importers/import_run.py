@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
+from pcsuite._util.mappings import flatten
 from pcsuite.data.items import input_cluster
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.evaluation.base import Parsed
@@ -66,6 +67,11 @@ class ImportedEvaluation:
     """The measure that becomes the score."""
     condition: str
     options: ImportOptions
+
+    @property
+    def origin(self) -> str:
+        """What its rows name as profile, engine and template: ``imported:inspect``."""
+        return f"{log_row.IMPORTED}{self.format}"
 
     @property
     def decoding(self) -> log_row.DecodingRef:
@@ -133,14 +139,12 @@ class ImportedEvaluation:
         return log_row.RunRow(
             run_id=sha256_hex(json.dumps(defining)),
             timestamp_utc=sample.finished_at or header.created,
-            profile=f"{log_row.IMPORTED}{self.format}",
+            profile=self.origin,
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
             task=log_row.TaskRef(header.task, header.split, item, input_cluster(sample.content, {})),
-            model=log_row.ModelRef(
-                header.model, self.options.family, self.options.size, f"{log_row.IMPORTED}{self.format}"
-            ),
+            model=log_row.ModelRef(header.model, self.options.family, self.options.size, self.origin),
             condition=log_row.ConditionRef(self.condition, ()),
             decoding=self.decoding,
             seed=seed,
@@ -149,7 +153,7 @@ class ImportedEvaluation:
             prompt=log_row.PromptRecord(
                 prompt_hash=sha256_hex(sample.prompt),
                 schema_hash=None,
-                template=f"{log_row.IMPORTED}{self.format}",
+                template=self.origin,
                 rendered_chars=len(sample.prompt),
                 prompt_tokens=usage.prompt_tokens if usage is not None else None,
                 padded=0,
@@ -218,17 +222,17 @@ def import_logs(
     """
     options = options or ImportOptions()
     form = FORMATS.get(format_name)
-    found: dict[Path, None] = {}
-    for given in logs:
-        if not given.exists():
-            raise DataError(f"{given}: no such file or folder")
-        matching = form.find(given)
+    log_files: dict[Path, None] = {}
+    for place in logs:
+        if not place.exists():
+            raise DataError(f"{place}: no such file or folder")
+        matching = form.find(place)
         if not matching:
-            raise DataError(f"{given}: no log of {format_name} in this folder")
-        found.update(dict.fromkeys(matching))
+            raise DataError(f"{place}: no log of {format_name} in this folder")
+        log_files.update(dict.fromkeys(matching))
     opened: list[tuple[Path, SourceLog]] = []
     try:
-        for path in found:
+        for path in log_files:
             opened.append((path, form.open(path, model=options.model)))
         opened.sort(key=lambda entry: entry[1].header.created)  # of several tries the newest row counts
         outcomes = []
@@ -243,9 +247,9 @@ def import_logs(
             )
         expected = _expected_sources(outcomes)
         with RunLog(paths) as log:
-            known = _known_rows(paths, {} if options.replace else expected)
+            digests = _known_rows(paths, {} if options.replace else expected)
             for outcome, (_, source) in zip(outcomes, opened, strict=True):
-                _import(outcome, source, log, known)
+                _import(outcome, source, log, digests)
     finally:
         for _, source in opened:
             source.close()
@@ -253,8 +257,8 @@ def import_logs(
     return outcomes
 
 
-def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
-    """The score of a log: the only one it has, or the one that ``wanted`` names.
+def choose_measure(file: str, header: LogHeader, requested: Sequence[str]) -> str:
+    """The score of a log: the only one it has, or the one that ``requested`` names.
 
     A filter need not be named where a metric has only one (``exact_match`` for ``exact_match,strict``). Raises
     :class:`ConfigError` where several or none are meant, or where lower would be better.
@@ -263,15 +267,17 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
         failed = next((remark for remark in header.remarks if "did not end well" in remark), None)
         hint = failed or "score the log with its tool first"
         raise DataError(f"{file}: no sample has a score", hint=hint)
-    if not wanted and len(header.measures) > 1:
+    if not requested and len(header.measures) > 1:
         hint = "choose one with --metric NAME"
         raise ConfigError(f"{file} has several scores: {quoted_names(header.measures)}", hint=hint)
-    chosen = [] if wanted else list(header.measures)
-    for word in wanted:
+    chosen = [] if requested else list(header.measures)
+    for word in requested:
         exact = [name for name in header.measures if name == word]
         chosen += exact or [name for name in header.measures if name.rpartition(",")[0] == word]
     if not chosen:
-        raise ConfigError(f"{file} has no score '{wanted[0]}'", hint=did_you_mean(wanted[0], header.measures))
+        raise ConfigError(
+            f"{file} has no score '{requested[0]}'", hint=did_you_mean(requested[0], header.measures)
+        )
     if len(set(chosen)) > 1:
         raise ConfigError(f"{file} has all of {quoted_names(chosen)}", hint="name one score for each log")
     if chosen[0] in header.lower_is_better:
@@ -285,10 +291,11 @@ def choose_measure(file: str, header: LogHeader, wanted: Sequence[str]) -> str:
 def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
     """The value at a dotted key of a header, as the name of a condition.
 
-    An empty value is called ``none``; a long one is cut and told apart by a hash. Raises :class:`ConfigError`
+    An empty value is called ``none``; a long one is cut and ends in a hash. Raises :class:`ConfigError`
     where the header has no such key.
     """
-    leaves = dict(_leaves(fields))
+    scalars = (type(None), str, int, float, bool)
+    leaves = {name: value for name, value in flatten(fields) if isinstance(value, scalars)}
     if path not in leaves:
         raise ConfigError(f"{file}: the header has no value '{path}'", hint=did_you_mean(path, leaves))
     name = " ".join(str(leaves[path] if leaves[path] not in (None, "") else "none").split())
@@ -297,23 +304,15 @@ def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
     return f"{name[:_LONGEST_NAME]}… {sha256_hex(name)[:8]}"
 
 
-def _leaves(fields: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in fields.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{before}{key}.")
-        elif value is None or isinstance(value, (str, int, float, bool)):
-            yield f"{before}{key}", value
-
-
 def _expected_sources(outcomes: Sequence[ImportedLog]) -> dict[ReplicateKey, str]:
     """Which evaluation each set of rows comes from; two of them in one are a mistake, two tries of one are not."""
-    taken: dict[ReplicateKey, ImportedLog] = {}
+    first_logs: dict[ReplicateKey, ImportedLog] = {}
     for outcome in outcomes:
         for key in outcome.evaluation.keys:
-            other = taken.setdefault(key, outcome)
+            other = first_logs.setdefault(key, outcome)
             if other.evaluation.header.source != outcome.evaluation.header.source:
                 raise _clash(key, f"{outcome.path.name} and {other.path.name} are")
-    return {key: outcome.evaluation.header.source for key, outcome in taken.items()}
+    return {key: outcome.evaluation.header.source for key, outcome in first_logs.items()}
 
 
 def _clash(key: ReplicateKey, what: str) -> ConfigError:
@@ -327,7 +326,7 @@ def _clash(key: ReplicateKey, what: str) -> ConfigError:
 
 def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[bytes, bytes]:
     """Digest of the newest row by run id; a run of our own, or another evaluation in the way, is refused."""
-    known: dict[bytes, bytes] = {}
+    digests: dict[bytes, bytes] = {}
     for row in iter_rows(paths.log) if paths.log.exists() else ():
         if not row.profile.startswith(log_row.IMPORTED):
             hint = "import under another name with --name"
@@ -335,8 +334,8 @@ def _known_rows(paths: RunPaths, expected: Mapping[ReplicateKey, str]) -> dict[b
         key = ReplicateKey(row.task.id, row.model.id, row.condition.id, row.decoding.id, row.seed)
         if key in expected and row.engine.get("source") != expected[key]:
             raise _clash(key, f"rows of {paths.log.name} and the log to import are")
-        known[bytes.fromhex(row.run_id[:32])] = _row_digest(row)
-    return known
+        digests[bytes.fromhex(row.run_id[:32])] = _row_digest(row)
+    return digests
 
 
 def _row_digest(row: log_row.RunRow) -> bytes:
@@ -346,20 +345,20 @@ def _row_digest(row: log_row.RunRow) -> bytes:
     return hashlib.blake2b(log_row.encode_row(plain), digest_size=16).digest()
 
 
-def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[bytes, bytes]) -> None:
+def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, digests: dict[bytes, bytes]) -> None:
     """Append the rows that are new or changed, and count them."""
     evaluation = outcome.evaluation
     scores: dict[str, list[float]] = {}
-    seen: set[bytes] = set()
+    keys: set[bytes] = set()
     for sample in source.samples(evaluation.measure):
         row = evaluation.row(sample)
         key = bytes.fromhex(row.run_id[:32])
-        if key in seen:
+        if key in keys:
             raise DataError(
                 f"{outcome.path}: item {row.task.item_id}, repetition {sample.epoch} is there twice",
                 hint="items with the same content need their ids" if evaluation.options.by_content else None,
             )
-        seen.add(key)
+        keys.add(key)
         outcome.samples += 1
         outcome.errors.update(row.errors)
         outcome.remarks.update(sample.remarks)
@@ -369,12 +368,12 @@ def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, known: dict[by
         if (score := row.metrics.get("task_score")) is not None:
             of_item.append(score)
         digest = _row_digest(row)
-        if known.get(key) == digest:
+        if digests.get(key) == digest:
             outcome.unchanged += 1
             continue
-        outcome.changed += key in known
-        outcome.new += key not in known
-        known[key] = digest
+        outcome.changed += key in digests
+        outcome.new += key not in digests
+        digests[key] = digest
         log.append(row, sample.prompt)
     outcome.items = len(scores)
     means = [math.fsum(values) / len(values) for values in scores.values() if values]
@@ -391,7 +390,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
     for outcome in outcomes:
         evaluation, file = outcome.evaluation, outcome.path.name
         header, decoding = evaluation.header, evaluation.decoding
-        manifest.profile = f"{log_row.IMPORTED}{evaluation.format}"
+        manifest.profile = evaluation.origin
         source = f"imported from {header.tool} {header.tool_version} ({file})"
         earlier = manifest.tasks[header.task].source if header.task in manifest.tasks else source
         manifest.tasks[header.task] = manifests.TaskNote(
@@ -405,7 +404,7 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
             max_tokens=header.max_tokens or 0,
         )
         manifest.models[header.model] = manifests.ModelNote(
-            f"{log_row.IMPORTED}{evaluation.format}", evaluation.options.family, evaluation.options.size
+            evaluation.origin, evaluation.options.family, evaluation.options.size
         )
         manifest.conditions[evaluation.condition] = manifests.ConditionNote(evaluation.condition)
         manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}

@@ -177,26 +177,26 @@ class InspectLog:
         """
         for sample in self._samples():
             try:
-                found = imported_sample(sample, measure, self._model)
+                imported = imported_sample(sample, measure, self._model)
             except Exception as error:
                 odd = Sample(sample.id, sample.epoch, error={"message": f"cannot be read: {describe(error)}"})
-                found = imported_sample(odd, measure, self._model)
-            yield found
+                imported = imported_sample(odd, measure, self._model)
+            yield imported
 
     def close(self) -> None:
         self._files.close()
 
     def _read_header(self, model: str | None) -> LogHeader:
         raw, problem = self._files.header(), f"{self.path}: the header cannot be read"
-        found, fields = decode_json(raw, _Header, problem), decode_json(raw, dict[str, Any], problem)
-        spec, config = found.eval, found.plan.config
+        header, fields = decode_json(raw, _Header, problem), decode_json(raw, dict[str, Any], problem)
+        spec, config = header.eval, header.plan.config
         self._model = spec.model
         self._first_scorer = next((entry.name for entry in spec.scorers or []), "score")
         epochs = spec.config.epochs or 1
-        total = found.results.total_samples if found.results else 0
+        total = header.results.total_samples if header.results else 0
         expected = total or len(spec.dataset.sample_ids or []) * epochs or None
         base = spec.model_generate_config
-        results = found.results.scores if found.results is not None else []
+        results = header.results.scores if header.results is not None else []
         condition = (spec.metadata or {}).get("condition")
         return LogHeader(
             tool="inspect_ai",
@@ -217,7 +217,7 @@ class InspectLog:
             commit=str((spec.revision or {}).get("commit") or "") or None,
             reported=reported_means(results),
             fields=fields,
-            remarks=tuple(_remarks(found)),
+            remarks=tuple(_remarks(header)),
         )
 
     def _measures(self, results: list[ScoreResult]) -> tuple[str, ...]:
@@ -276,16 +276,16 @@ class InspectFormat:
 FORMAT = InspectFormat()
 
 
-def _remarks(found: _Header) -> Iterator[str]:
-    if found.version > NEWEST_SCHEMA:
-        yield f"log schema {found.version} is newer than this reader ({NEWEST_SCHEMA}): check the figures"
-    if found.status != "success":
-        message = str((found.error or {}).get("message", "")).strip()
-        yield f"the evaluation did not end well (status '{found.status}'){f': {message}' if message else ''}"
-    if found.invalidated:
+def _remarks(header: _Header) -> Iterator[str]:
+    if header.version > NEWEST_SCHEMA:
+        yield f"log schema {header.version} is newer than this reader ({NEWEST_SCHEMA}): check the figures"
+    if header.status != "success":
+        message = str((header.error or {}).get("message", "")).strip()
+        yield f"the evaluation did not end well (status '{header.status}'){f': {message}' if message else ''}"
+    if header.invalidated:
         yield "samples of this log were invalidated; they are imported as they are"
-    ids = found.eval.dataset.sample_ids or []
-    if found.eval.dataset.shuffled and ids and all(isinstance(name, int) for name in ids):
+    ids = header.eval.dataset.sample_ids or []
+    if header.eval.dataset.shuffled and ids and all(isinstance(name, int) for name in ids):
         yield (
             "the dataset was shuffled and its samples are only numbered: numbers may stand for other items in"
             " another run (--match-by content pairs by question and target)"

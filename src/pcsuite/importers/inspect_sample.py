@@ -66,9 +66,9 @@ def value_as_number(value: object) -> tuple[float | None, str | None]:
     if value is None:
         return None, None
     if isinstance(value, str):
-        known = _LETTERS.get(value, _WORDS.get(value.lower()))
-        if known is not None:
-            return known, None
+        mapped = _LETTERS.get(value, _WORDS.get(value.lower()))
+        if mapped is not None:
+            return mapped, None
         try:
             number = float(value)
         except ValueError:
@@ -96,15 +96,15 @@ def reported_means(results: list[ScoreResult]) -> dict[str, float]:
 
     A metric that is no plain mean over samples, or not finite, is left out.
     """
-    found: dict[str, float] = {}
+    means: dict[str, float] = {}
     for result in results:
         if result.reducer not in (None, "mean"):
             continue
         for metric in _MEANS:
             value = result.metrics[metric].value if metric in result.metrics else None
             if value is not None and math.isfinite(value):
-                found.setdefault(result.measure, value)
-    return found
+                means.setdefault(result.measure, value)
+    return means
 
 
 _ATTACHMENT = re.compile(r"attachment://([0-9a-zA-Z]+)")
@@ -269,5 +269,5 @@ def _text(content: Any, attachments: Mapping[str, str]) -> str:
         content = "\n".join(parts)
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     if "attachment://" in text:
-        text = _ATTACHMENT.sub(lambda found: attachments.get(found.group(1), found.group()), text)
+        text = _ATTACHMENT.sub(lambda match: attachments.get(match.group(1), match.group()), text)
     return text

@@ -76,11 +76,11 @@ class LmEvalSamples:
 
         Raises :class:`DataError` with file and line where a line is no sample.
         """
-        wanted = measure.rpartition(",")[2]
+        filter_name = measure.rpartition(",")[2]
         for line, sample in self._lines():
-            if _filter(sample) == wanted:
+            if _filter(sample) == filter_name:
                 try:
-                    yield _imported(sample, wanted)
+                    yield _imported(sample, filter_name)
                 except (KeyError, TypeError, ValueError) as error:
                     raise DataError(f"{self.path}:{line}: not a sample of lm-eval ({error!r})") from error
 
@@ -133,7 +133,7 @@ class LmEvalSamples:
         has_limit = isinstance(limit, (int, float)) and not isinstance(limit, bool)
         greedy = generation.get("do_sample") is False  # temperature 0, whatever else is written
         condition = _mapping(task.get("metadata")).get("condition")
-        made = datetime.fromtimestamp(results.date, timezone.utc) if results.date is not None else None
+        created = datetime.fromtimestamp(results.date, timezone.utc) if results.date is not None else None
         return LogHeader(
             tool="lm_eval",
             tool_version=results.lm_eval_version or "unknown",
@@ -148,7 +148,7 @@ class LmEvalSamples:
             max_tokens=int(limit) if has_limit and not likelihood else None,
             expected=results.n_samples.get(self._task, {}).get("effective"),
             condition=str(condition) if condition else None,
-            created=made.isoformat(timespec="milliseconds") if made is not None else self._date,
+            created=created.isoformat(timespec="milliseconds") if created is not None else self._date,
             commit=results.git_hash,
             reported=reported,
             lower_is_better=frozenset(
@@ -185,7 +185,7 @@ class LmEvalFormat:
 FORMAT = LmEvalFormat()
 
 
-def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
+def _imported(sample: Mapping[str, Any], filter_name: str) -> ImportedSample:
     raw = sample["arguments"]  # newer files have ``gen_args_0.arg_0``, older ones lists
     requests = [request.values() for request in raw.values()] if isinstance(raw, dict) else raw
     arguments = [list(request) for request in requests]
@@ -202,7 +202,7 @@ def _imported(sample: Mapping[str, Any], wanted: str) -> ImportedSample:
         best = max(range(len(values)), key=values.__getitem__) if len(values) > 1 else 0
         text, answer = "\n".join(lines), options[best] if options else None
     scores = {
-        f"{name},{wanted}": as_number(sample.get(name))
+        f"{name},{filter_name}": as_number(sample.get(name))
         for name in _metric_names(sample)
         if sample.get(name) is None or isinstance(sample[name], (bool, int, float))
     }

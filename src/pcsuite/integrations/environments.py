@@ -75,21 +75,23 @@ class Integration:
         """The command that installs it, for hints."""
         return f"pcsuite integrations install {self.name}"
 
+    def _pinned(self) -> dict[str, str]:
+        """By pinned version (``name==version``) its block of the pins file, hashes and all."""
+        folder = files("pcsuite.integrations") / "pins"
+        text = (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
+        return {block.split()[0]: block for block in _PIN.findall(text)}
+
     def hashed_pins(self) -> str:
         """Content of the pins file, as ``pip --require-hashes`` takes it, less what comes before the pins.
 
         Every block is a requirement with its hashes; pip refuses a file that has none of them.
         """
-        folder = files("pcsuite.integrations") / "pins"
-        text = (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
         before = {requirement for step in self.steps if step.unpinned for requirement in step.requirements}
-        return "".join(block for block in _PIN.findall(text) if block.split()[0] not in before)
+        return "".join(block for version, block in self._pinned().items() if version not in before)
 
     def pins_text(self) -> str:
         """The pinned versions, a line each, as ``pip --constraint`` takes them."""
-        folder = files("pcsuite.integrations") / "pins"
-        text = (folder / self.pins).read_text(encoding="utf-8") if self.pins else ""
-        return "".join(block.split()[0] + "\n" for block in _PIN.findall(text))
+        return "".join(f"{version}\n" for version in self._pinned())
 
 
 # Both tools read NLTK's data while they are imported (stopwords, the sentence splitter), and would fetch it.
@@ -174,14 +176,14 @@ def find_integration(name: str) -> Integration:
 
 
 Report = Callable[[str], None]
-"""Told in one line how an installation, a search or a run of another tool gets on."""
+"""Receives the progress of an installation, a search or a run of another tool, line by line."""
 
 _STAMP = "pcsuite-integration.txt"
 _HASHED = "hashed-pins.txt"
 
 
 def environment_dir(tool: Integration) -> Path:
-    """The folder of the tool's environment, one for all projects of a user, there or not.
+    """The folder of the tool's environment, one for all projects of a user, whether it exists or not.
 
     It lies in the user's cache folder, ``envs/<name>``, beside the models.
     """
@@ -226,8 +228,8 @@ def environment_variables(tool: Integration, folder: Path | None = None) -> dict
     ``folder`` is the environment while it is being made, by default the finished one.
     """
     place = str(folder or environment_dir(tool))
-    own = {name: value.replace("{env}", place) for name, value in tool.environment}
-    return child_environment(NETWORK, own)
+    tool_variables = {name: value.replace("{env}", place) for name, value in tool.environment}
+    return child_environment(NETWORK, tool_variables)
 
 
 def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
@@ -237,8 +239,8 @@ def install(tool: Integration, report: Report, *, force: bool = False) -> Path:
     :class:`~pcsuite.errors.IntegrationError` where this Python is too old or a step fails.
     """
     if sys.version_info < tool.minimum_python:
-        wanted, present = ("{}.{}".format(*version) for version in (tool.minimum_python, sys.version_info))
-        raise IntegrationError(f"{tool.title} needs Python {wanted} or later, this is {present}")
+        required, present = ("{}.{}".format(*version) for version in (tool.minimum_python, sys.version_info))
+        raise IntegrationError(f"{tool.title} needs Python {required} or later, this is {present}")
     folder = environment_dir(tool)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(folder.with_suffix(".lock")):
@@ -304,8 +306,8 @@ def _run(command: Sequence[str], tool: Integration, environment: dict[str, str] 
     chosen, silent = environment or child_environment(PACKAGES), subprocess.DEVNULL
     done = subprocess.run(command, stdin=silent, capture_output=True, text=True, env=chosen, check=False)
     if done.returncode != 0:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        reasons = [line for line in said if "ERROR" in line or "Error" in line] or said or ["no message"]
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        reasons = [line for line in lines if "ERROR" in line or "Error" in line] or lines or ["no message"]
         why = f"'{' '.join(command[1:4])} …' said: {reasons[-1].strip()}"
         hint = f"see that the package index can be reached, then {tool.command}"
         raise IntegrationError(f"{tool.title} cannot be installed: {why}", hint=hint)

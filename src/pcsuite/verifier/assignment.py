@@ -24,13 +24,13 @@ def unique_best(gains: Matrix) -> list[tuple[int, int]] | None:
         return []
     best_column = gains.argmax(axis=1)
     best = gains[np.arange(rows), best_column]
-    taken = best > 0
-    chosen = best_column[taken]
+    gains_something = best > 0
+    chosen = best_column[gains_something]
     if len(np.unique(chosen)) != len(chosen):
         return None
-    if ((gains == best[:, None]).sum(axis=1)[taken] > 1).any():
+    if ((gains == best[:, None]).sum(axis=1)[gains_something] > 1).any():
         return None
-    return [(int(row), int(best_column[row])) for row in np.flatnonzero(taken)]
+    return [(int(row), int(best_column[row])) for row in np.flatnonzero(gains_something)]
 
 
 def best_assignment(gains: Matrix) -> list[tuple[int, int]]:

@@ -43,28 +43,25 @@ def junit_xml(checked: Sequence[CheckedEval], problems: Sequence[str] = ()) -> b
                 cases.setdefault(section, [])
         for entry in document["discrepancies"]:
             cases.setdefault(item_of(entry["field_path"]), []).append(entry)
-        suite = _suite(root, document["eval_id"], len(cases), sum(bool(found) for found in cases.values()))
+        suite = _suite(root, document["eval_id"], len(cases), sum(bool(errors) for errors in cases.values()))
+        suite_name = suite.get("name", "")
         suite.set("timestamp", document["timestamp"].removesuffix("+00:00"))
         properties = ElementTree.SubElement(suite, "properties")
         for key in ("f1", "precision", "recall"):
             ElementTree.SubElement(properties, "property", name=key, value=f"{document['metrics'][key]:.6f}")
         for key in ("rules_hash", "truth_hash", "mapping_version", "instructions_version"):
             ElementTree.SubElement(properties, "property", name=key, value=str(document.get(key) or ""))
-        for path, found in cases.items():
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=_xml(document["eval_id"]), name=_xml(path)
-            )
-            if found:
-                lines = [_sentence(entry) for entry in found[:_MAX_LINES]]
-                lines += [f"… and {len(found) - _MAX_LINES} more"] if len(found) > _MAX_LINES else []
-                kinds = sorted({entry["error_type"] for entry in found})
-                message = f"{len(found)} of its fields not right: {', '.join(kinds)}"
+        for path, errors in cases.items():
+            case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=_xml(path))
+            if errors:
+                lines = [_sentence(entry) for entry in errors[:_MAX_LINES]]
+                lines += [f"… and {len(errors) - _MAX_LINES} more"] if len(errors) > _MAX_LINES else []
+                kinds = sorted({entry["error_type"] for entry in errors})
+                message = f"{len(errors)} of its fields not right: {', '.join(kinds)}"
                 failure = ElementTree.SubElement(case, "failure", message=message, type=kinds[0])
                 failure.text = _xml("\n".join(lines))
         if document.get("parse_error"):
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=_xml(document["eval_id"]), name="parsing"
-            )
+            case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name="parsing")
             ElementTree.SubElement(case, "error", message=_xml(document["parse_error"]))
             suite.set("tests", str(len(cases) + 1))
             suite.set("errors", "1")
@@ -127,13 +124,8 @@ def sarif_json(checked: Sequence[CheckedEval]) -> bytes:
     rules = [{"id": one.name, "shortDescription": {"text": one.explanation}} for one in ERROR_TYPES.values()]
     driver = {"name": "pcsuite verify", "version": __version__, "rules": rules}
     versions = [
-        {
-            "eval_id": one.document["eval_id"],
-            "f1": one.document["metrics"]["f1"],
-            "rules_hash": one.document["rules_hash"],
-            "mapping_version": one.document["mapping_version"],
-            "instructions_version": one.document["instructions_version"],
-        }
+        {"eval_id": one.document["eval_id"], "f1": one.document["metrics"]["f1"]}
+        | {key: one.document[key] for key in ("rules_hash", "mapping_version", "instructions_version")}
         for one in checked
     ]
     log = {
@@ -151,7 +143,7 @@ def _physical(uri: str, line: int) -> dict[str, Any]:
 def pointer_lines(data: bytes) -> dict[str, int]:
     """The line on which each value of a JSON text begins, by JSON pointer (RFC 6901).
 
-    Text that is no JSON gives what could be made out before it stops making sense.
+    Invalid JSON gives the values before the first syntax error.
 
     >>> pointer_lines(b'{"a": [1,\\n 2]}')["/a/1"]
     2
@@ -160,10 +152,10 @@ def pointer_lines(data: bytes) -> dict[str, int]:
     lines: dict[str, int] = {}
     holders: list[tuple[str, int | None]] = []  # pointer and, of a list, the index of its next element
     key: str | None = None
-    line, seen = 1, 0
+    line, position = 1, 0
     for token in _TOKEN.finditer(text):
-        line += text.count("\n", seen, token.start())
-        seen = token.start()
+        line += text.count("\n", position, token.start())
+        position = token.start()
         mark = token.group()
         if mark in ",:":
             continue

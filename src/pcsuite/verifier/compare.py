@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pcsuite.verifier.cells import label_key
@@ -23,28 +23,14 @@ _MAX_UNKNOWN = 200
 _FURTHER = "(further unknown fields)"
 
 
-@dataclass(frozen=True, slots=True)
-class Discrepancy:
-    """One field that is not right, as ``eval-results.json`` lists it."""
+class Discrepancy(NamedTuple):
+    """One field that is not right, as ``eval-results.json`` lists it; a side that has nothing is ``None``."""
 
     field_path: str
     expected: Any
     actual: Any
     error_type: str
     note: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The entry as ``eval-results.json`` has it.
-
-        ``expected`` or ``actual`` is ``None`` where that side has nothing.
-        """
-        return {
-            "field_path": self.field_path,
-            "expected": self.expected,
-            "actual": self.actual,
-            "error_type": self.error_type,
-            "note": self.note,
-        }
 
 
 class Location(NamedTuple):
@@ -79,7 +65,7 @@ class ComparedItem:
     truth_row: int | None = None
     pointer: str | None = None
     matches: int = 0
-    found: list[int] = field(default_factory=list)
+    errors: list[int] = field(default_factory=list)
     """Its discrepancies, as indices into those of the comparison."""
 
 
@@ -111,12 +97,7 @@ def compare_records(
     """
     comparer = _Comparer(source)
     comparer.compare_record(compile_mapping(mapping), truth, extracted)
-    result = RecordComparison(
-        discrepancies=comparer.discrepancies,
-        locations=comparer.locations,
-        items=comparer.items,
-        not_judged=comparer.not_judged,
-    )
+    result = comparer.result
     for (pattern, verdict), count in comparer.verdicts.items():
         section, weight = comparer.fields[pattern]
         result.counts.add(verdict, count)
@@ -155,18 +136,24 @@ class _Cursor(NamedTuple):
             None if self.pointer is None else f"{self.pointer}/{pointer_token(key)}",
         )
 
+    def element(self, path: str, *, truth: int | None = None, extracted: int | None = None) -> _Cursor:
+        """An element of the list at the cursor: its path, and its index on either side, ``None`` where it has none."""
+        return _Cursor(
+            path,
+            f"{self.pattern}[]",
+            None if self.steps is None or truth is None else (*self.steps, truth),
+            None if self.pointer is None or extracted is None else f"{self.pointer}/{extracted}",
+        )
+
 
 class _Comparer:
     """Walks truth and extraction along the mapping's tree and collects verdicts."""
 
     def __init__(self, source: Truth | None, *, keeps_right: bool = False) -> None:
+        self.result = RecordComparison()
         self.verdicts: Counter[tuple[str, str]] = Counter()
         self.fields: dict[str, tuple[str, float]] = {}
-        """Section and weight of each field seen."""
-        self.discrepancies: list[Discrepancy] = []
-        self.locations: list[Location] = []
-        self.not_judged: list[NotJudged] = []
-        self.items: list[ComparedItem] = []
+        """Section and weight of each field with a verdict."""
         self.right: list[tuple[str, Any, Any]] = []
         self._keeps_right = keeps_right
         self._source = source
@@ -185,12 +172,12 @@ class _Comparer:
                 continue
             cursor, self._item = top.child(key), plain
             if isinstance(child, ObjectNode):
-                given = right if isinstance(right, dict) else None
-                self._open(ComparedItem(key, key, child, left or {}, given), cursor)
+                actual = right if isinstance(right, dict) else None
+                self._open(ComparedItem(key, key, child, left or {}, actual), cursor)
             self.compare(child, left, right, cursor)
         unknown = [key for key in extracted if key not in root.children and not is_blank(extracted[key])]
         if any(isinstance(child, Leaf) for child in root.children.values()) or unknown:
-            self.items.insert(0, plain)
+            self.result.items.insert(0, plain)
         self._item = plain
         for key in unknown:
             self._record_unmapped(extracted[key], top.child(key))
@@ -198,7 +185,7 @@ class _Comparer:
     def _open(self, item: ComparedItem, cursor: _Cursor) -> None:
         item.truth_row = self._row(cursor.steps) if item.expected is not None else None
         item.pointer = cursor.pointer if item.actual is not None else None
-        self.items.append(item)
+        self.result.items.append(item)
         self._item = item
 
     def _row(self, steps: KeyPath | None) -> int | None:
@@ -214,11 +201,12 @@ class _Comparer:
             if self._keeps_right:
                 self.right.append((cursor.path, expected, actual))
             return
-        self._item.found.append(len(self.discrepancies))
+        self._item.errors.append(len(self.result.discrepancies))
         note = note or _note(leaf, verdict, expected, actual)
-        self.discrepancies.append(Discrepancy(cursor.path, expected, actual, verdict, note))
+        self.result.discrepancies.append(Discrepancy(cursor.path, expected, actual, verdict, note))
         row = self._row(cursor.steps) if expected is not None else None
-        self.locations.append(Location(row, None if ERROR_TYPES[verdict].is_missing else cursor.pointer))
+        pointer = None if ERROR_TYPES[verdict].is_missing else cursor.pointer
+        self.result.locations.append(Location(row, pointer))
 
     def compare(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, note: str = "") -> None:
         if isinstance(node, ListNode):
@@ -261,8 +249,8 @@ class _Comparer:
 
     def _compare_value(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         verdict = judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo)
-        if verdict == "hallucination" and (reason := self._why_unread(cursor, known=True)):
-            self.not_judged.append(NotJudged(cursor.path, actual, cursor.pointer, reason))
+        if verdict == "hallucination" and (reason := self._why_unread(cursor, is_mapped=True)):
+            self.result.not_judged.append(NotJudged(cursor.path, actual, cursor.pointer, reason))
         else:
             self._record(leaf, verdict, cursor, expected, actual, note)
 
@@ -275,53 +263,46 @@ class _Comparer:
                 self._open(ComparedItem(section, cursor.path, node.item, {}, None), cursor)
             self._wrong_shape(node, expected, actual, cursor, "a list")
             return
-        given = list(enumerate(actual or []))
-        items = [(index, item) for index, item in given if isinstance(item, dict)]
+        elements = list(enumerate(actual or []))
+        items = [(index, item) for index, item in elements if isinstance(item, dict)]
         partner = {pair.truth: pair for pair in pair_items(node, truth, [item for _, item in items])}
         names = Counter(item.get("name") for item in truth)
         for index, item in enumerate(truth):
             name = item.get("name")
             where = item_path(cursor.path, name if names[name] == 1 else None, index)
             pair = partner.get(index)
-            position, found = items[pair.extracted] if pair else (None, None)
-            here = _Cursor(
-                where,
-                node.pattern,
-                None if cursor.steps is None else (*cursor.steps, index),
-                None if position is None or cursor.pointer is None else f"{cursor.pointer}/{position}",
-            )
+            position, partner_item = items[pair.extracted] if pair else (None, None)
+            element = cursor.element(where, truth=index, extracted=position)
             if is_top:
-                self._open(ComparedItem(section, where, node.item, item, found, pair), here)
-            missing = "the whole item is missing" if found is None else ""
-            self.compare_object(node.item, item, found or {}, here, note or missing)
-        # Items that stand for nothing in the truth go by index where their name would mislead.
-        paired, taken = {pair.extracted for pair in partner.values()}, {str(name) for name in names}
+                self._open(ComparedItem(section, where, node.item, item, partner_item, pair), element)
+            missing = "the whole item is missing" if partner_item is None else ""
+            self.compare_object(node.item, item, partner_item or {}, element, note or missing)
+        # Items that stand for nothing in the truth are named by index where their name would mislead.
+        paired, truth_names = {pair.extracted for pair in partner.values()}, {str(name) for name in names}
         extra = [entry for position, entry in enumerate(items) if position not in paired]
         extra_names = Counter(str(item.get("name")) for _, item in extra)
         for index, item in extra:
             name = item.get("name")
-            misleading = extra_names[str(name)] > 1 or str(name) in taken
-            where = item_path(cursor.path, None if misleading else name, index)
-            pointer = None if cursor.pointer is None else f"{cursor.pointer}/{index}"
-            here = _Cursor(where, node.pattern, None, pointer)
+            misleading = extra_names[str(name)] > 1 or str(name) in truth_names
+            element = cursor.element(
+                item_path(cursor.path, None if misleading else name, index), extracted=index
+            )
             if is_top:
-                self._open(ComparedItem(section, where, node.item, None, item), here)
+                self._open(ComparedItem(section, element.path, node.item, None, item), element)
             invented = f"item {index + 1} of the extraction is not in the truth"
-            self.compare_object(node.item, {}, item, here, invented)
-        for index, item in given:
+            self.compare_object(node.item, {}, item, element, invented)
+        for index, item in elements:
             if not is_blank(item) and not isinstance(item, dict):
-                pointer = None if cursor.pointer is None else f"{cursor.pointer}/{index}"
-                here = _Cursor(f"{cursor.path}[{index}]", node.pattern, None, pointer)
+                element = cursor.element(f"{cursor.path}[{index}]", extracted=index)
                 if is_top:
-                    self._open(ComparedItem(section, here.path, node.item, None, {}), here)
-                self._record_invented(item, here)
+                    self._open(ComparedItem(section, element.path, node.item, None, {}), element)
+                self._record_invented(item, element)
 
     def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
         truth: list[str] = expected or []
 
         def at(index: int, pointer: str | None) -> _Cursor:
-            steps = None if cursor.steps is None else (*cursor.steps, index)
-            return _Cursor(f"{cursor.path}[{index}]", cursor.pattern, steps, pointer)
+            return cursor.element(f"{cursor.path}[{index}]", truth=index)._replace(pointer=pointer)
 
         if not is_blank(actual) and not isinstance(actual, list):
             if not truth:
@@ -330,14 +311,14 @@ class _Comparer:
                 self._record(leaf, "format_error", at(index, cursor.pointer), text, actual)
             return
         for verdict, index, left, right in pair_texts(truth, actual or []):
-            said = note if verdict != "format_error" else ""
             pointer = f"{cursor.pointer}/{index}" if verdict == "hallucination" else cursor.pointer
-            self._record(leaf, verdict, at(index, pointer), left, right, said)
+            text_note = note if verdict != "format_error" else ""
+            self._record(leaf, verdict, at(index, pointer), left, right, text_note)
 
-    def _wrong_shape(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, wanted: str) -> None:
+    def _wrong_shape(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, shape: str) -> None:
         """A value of the wrong shape stands for every truth field below it, each mistyped."""
         fields = list(_truth_fields(node, expected, cursor))
-        note = f"{type_in_words(actual)} where {wanted} belongs"
+        note = f"{type_in_words(actual)} where {shape} belongs"
         for leaf, where, value in fields:
             self._record(leaf, "format_error", where, value, actual, note)
         if not fields and actual is not False:
@@ -345,23 +326,23 @@ class _Comparer:
 
     def _record_unmapped(self, value: Any, cursor: _Cursor) -> None:
         """A part of the record that no field of the mapping asks for: not judged where the truth may have it."""
-        reason = self._why_unread(cursor, known=False)
+        reason = self._why_unread(cursor, is_mapped=False)
         if reason is None:
             self._record_invented(value, cursor)
             return
         for where, one in _values(value, cursor):
-            self.not_judged.append(NotJudged(where.path, one, where.pointer, reason))
+            self.result.not_judged.append(NotJudged(where.path, one, where.pointer, reason))
 
-    def _why_unread(self, cursor: _Cursor, *, known: bool) -> str | None:
+    def _why_unread(self, cursor: _Cursor, *, is_mapped: bool) -> str | None:
         """Why a value that the truth's record does not have may still be in the truth, ``None`` where it is not.
 
-        ``known`` is whether the mapping has the field. Then only a cell that could not be read, or a header that lacks
-        the field's column and has others instead, can hide it.
+        ``is_mapped`` is whether the mapping has the field. Then only a cell that could not be read, or a header that
+        lacks the field's column and has others instead, can hide it.
         """
         if self._source is None:
             return None
         unread, (holder, _, key) = self._source.unread, cursor.pattern.rpartition(".")
-        if known:
+        if is_mapped:
             if cursor.steps in unread.cells:
                 return "the cell of the truth could not be read"
             table = next((name for name, lacking in unread.absent.items() if cursor.pattern in lacking), None)
@@ -369,7 +350,7 @@ class _Comparer:
             table = next((name for name in unread.columns if f"{holder}.".startswith(f"{name}.")), None)
         if table is not None:
             return f"the truth has columns that the mapping does not know: {', '.join(unread.columns[table])}"
-        if known:
+        if is_mapped:
             return None
         for label in (*unread.ignored, *unread.tables, *(unread.labels if not holder.endswith("[]") else ())):
             if _same_meaning(key, label):
@@ -379,14 +360,14 @@ class _Comparer:
     def _record_invented(self, value: Any, cursor: _Cursor) -> None:
         """Every value below a part of the record that no field of the mapping asks for."""
         section = cursor.pattern.split(".")[0].removesuffix("[]")
+        is_section = section == cursor.pattern
         for where, one in _values(value, cursor):
-            pattern, own = where.pattern, section
-            if pattern not in self.fields:
+            leaf = Leaf(where.pattern, section, "text", 0.0, 0.0, None, 1.0)
+            if where.pattern not in self.fields:
                 self._unknown += 1
                 if self._unknown > _MAX_UNKNOWN:
-                    pattern, own = _FURTHER, _FURTHER if section == cursor.pattern else section
-                    pattern = pattern if own == _FURTHER else f"{own}.{_FURTHER}"
-            leaf = Leaf(pattern, own, "text", 0.0, 0.0, None, 1.0)
+                    pattern = _FURTHER if is_section else f"{section}.{_FURTHER}"
+                    leaf = replace(leaf, pattern=pattern, section=_FURTHER if is_section else section)
             self._record(leaf, "hallucination", where, None, one, "no such field in the mapping")
 
 
@@ -398,19 +379,19 @@ def _values(value: Any, cursor: _Cursor) -> Iterator[tuple[_Cursor, Any]]:
         if isinstance(current, dict):
             stack += [(child, where.child(key)) for key, child in current.items()][::-1]
         elif isinstance(current, list):
-            path, shape, pointer = where.path, f"{where.pattern}[]", where.pointer
-            inner = (
-                (v, _Cursor(f"{path}[{i}]", shape, None, f"{pointer}/{i}")) for i, v in enumerate(current)
-            )
-            stack += list(inner)[::-1]
+            elements = [
+                (child, where.element(f"{where.path}[{index}]", extracted=index))
+                for index, child in enumerate(current)
+            ]
+            stack += elements[::-1]
         elif not is_blank(current):
             yield where, current
 
 
 def _same_meaning(key: str, label: str) -> bool:
     """Whether a key of an extraction says the same as a label of the truth: ``interior_walls``, "Interior Walls:"."""
-    own, other = label_key(key.replace("_and_", "_")), label_key(label)
-    return own == other or (min(len(own), len(other)) >= 5 and (own in other or other in own))
+    words, other = label_key(key.replace("_and_", "_")), label_key(label)
+    return words == other or (min(len(words), len(other)) >= 5 and (words in other or other in words))
 
 
 def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Leaf, _Cursor, Any]]:
@@ -419,8 +400,8 @@ def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Lea
     if isinstance(node, Leaf):
         if node.type == "text_list":
             for index, text in enumerate(value):
-                steps = None if cursor.steps is None else (*cursor.steps, index)
-                yield node, cursor._replace(path=f"{cursor.path}[{index}]", steps=steps), text
+                element = cursor.element(f"{cursor.path}[{index}]", truth=index)
+                yield node, element._replace(pointer=cursor.pointer), text
         else:
             yield node, cursor, value
     elif isinstance(node, ObjectNode):
@@ -429,9 +410,8 @@ def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Lea
             yield from _truth_fields(child, value.get(key), inner)
     else:
         for index, item in enumerate(value):
-            steps = None if cursor.steps is None else (*cursor.steps, index)
-            where = item_path(cursor.path, item.get("name"), index)
-            yield from _truth_fields(node.item, item, cursor._replace(path=where, steps=steps))
+            element = cursor.element(item_path(cursor.path, item.get("name"), index), truth=index)
+            yield from _truth_fields(node.item, item, element._replace(pointer=cursor.pointer))
 
 
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:

@@ -10,7 +10,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
@@ -57,8 +56,7 @@ _MAX_COMBINED = 60
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """One likely cause: what it is, in words, the items it shows in, and how many errors it explains."""
 
     kind: Cause
@@ -67,10 +65,6 @@ class Diagnosis:
     fields: tuple[str, ...]
     errors: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """As ``eval-results.json`` has it."""
-        return {**asdict(self), "items": list(self.items), "fields": list(self.fields)}
-
 
 class _Wrong(NamedTuple):
     """A scalar field that has another value than it should, or one of another type."""
@@ -78,10 +72,13 @@ class _Wrong(NamedTuple):
     item: ComparedItem
     key: str
     """Path within the item."""
-    pattern: str
     leaf: Leaf
     expected: Any
     actual: Any
+
+    @property
+    def pattern(self) -> str:
+        return self.leaf.pattern
 
 
 def diagnose(comparison: RecordComparison) -> list[Diagnosis]:
@@ -95,17 +92,25 @@ def diagnose(comparison: RecordComparison) -> list[Diagnosis]:
         by_field[one.pattern].append(one)
     offsets = list(_offsets(by_field))
     shifted = {(path, pattern) for one in offsets for pattern in one.fields for path in one.items}
-    rest = [one for one in wrong if (one.item.path, one.pattern) not in shifted]
-    found = [
+    unshifted = [one for one in wrong if (one.item.path, one.pattern) not in shifted]
+    diagnoses = [
         *offsets,
-        *_factors(rest),
-        *_exchanged_items(rest),
-        *_exchanged_values(rest),
-        *_merged_and_split(comparison.items, rest),
-        *_abbreviations(rest),
+        *_factors(unshifted),
+        *_exchanged_items(unshifted),
+        *_exchanged_values(unshifted),
+        *_merged_and_split(comparison.items, unshifted),
+        *_abbreviations(unshifted),
         *_numbers_as_text(comparison),
     ]
-    return sorted(found, key=lambda one: -one.errors)
+    return sorted(diagnoses, key=lambda one: -one.errors)
+
+
+def _diagnosis(
+    kind: Cause, message: str, entries: Sequence[_Wrong], fields: tuple[str, ...] = ()
+) -> Diagnosis:
+    """A diagnosis that explains the errors ``entries``; ``fields`` are by default their patterns."""
+    patterns = fields or tuple(dict.fromkeys(one.pattern for one in entries))
+    return Diagnosis(kind, message, _paths(entries), patterns, len(entries))
 
 
 def _errors(
@@ -114,14 +119,13 @@ def _errors(
     """Errors of one type at scalar fields, item by item."""
     for item in comparison.items:
         leaves: dict[str, Leaf] | None = None
-        for index in item.found:
+        for index in item.errors:
             entry = comparison.discrepancies[index]
             if entry.error_type == error_type:
                 leaves = dict(_leaves(item.node)) if leaves is None else leaves
                 key = entry.field_path[len(item.path) :].removeprefix(".")
                 if key in leaves:
-                    leaf = leaves[key]
-                    yield _Wrong(item, key, leaf.pattern, leaf, entry.expected, entry.actual)
+                    yield _Wrong(item, key, leaves[key], entry.expected, entry.actual)
 
 
 def _leaves(node: ObjectNode, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
@@ -156,19 +160,14 @@ def _offsets(by_field: dict[str, list[_Wrong]]) -> Iterator[Diagnosis]:
         # Values that are all equal are off by the same amount however they came about.
         varied = len({one.expected for one in alike}) > 1 or leaf.modulo is not None
         if len(alike) >= max(_LEAST, 0.6 * len(entries)) and varied:
-            turn = " degrees" if leaf.modulo == 360 else ""
-            yield Diagnosis(
-                "constant offset",
-                f"{pattern}: {len(alike)} of {len(entries)} wrong values are off by {offset:+g}{turn}",
-                _paths(alike),
-                (pattern,),
-                len(alike),
-            )
+            off = f"{offset:+g}{' degrees' if leaf.modulo == 360 else ''}"
+            message = f"{pattern}: {len(alike)} of {len(entries)} wrong values are off by {off}"
+            yield _diagnosis("constant offset", message, alike)
 
 
 def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Values that are off by the factor between two units, or all by one other factor."""
-    known: dict[str, list[_Wrong]] = defaultdict(list)
+    by_unit: dict[str, list[_Wrong]] = defaultdict(list)
     others: dict[str, list[tuple[float, _Wrong]]] = defaultdict(list)
     for one in wrong:
         if one.leaf.type not in ("number", "integer") or one.leaf.modulo is not None:
@@ -185,20 +184,20 @@ def _factors(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             (name for f, name in _UNITS if abs(ratio / f - 1) <= max(_SAME, min(rounding, 0.03))), None
         )
         if unit is not None:
-            known[unit].append(one)
+            by_unit[unit].append(one)
         else:
             others[one.pattern].append((ratio, one))
-    for unit, entries in known.items():
+    for unit, entries in by_unit.items():
         if len(entries) >= 2 or not entries[0].item.pair:
             fields = tuple(dict.fromkeys(one.pattern for one in entries))
             message = f"{unit}: {counted(len(entries), 'value')} of {', '.join(fields[:4])}"
-            yield Diagnosis("unit factor", message, _paths(entries), fields, len(entries))
+            yield _diagnosis("unit factor", message, entries)
     for pattern, pairs in others.items():
         middle = sorted(ratio for ratio, _ in pairs)[len(pairs) // 2]
         alike = [one for ratio, one in pairs if abs(ratio / middle - 1) <= _SAME]
         if len(alike) >= max(_LEAST, 0.6 * len(pairs)) and len({one.expected for one in alike}) > 1:
             message = f"{pattern}: {len(alike)} of {len(pairs)} wrong values are {middle:.4g} times the truth"
-            yield Diagnosis("unit factor", message, _paths(alike), (pattern,), len(alike))
+            yield _diagnosis("unit factor", message, alike)
 
 
 def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
@@ -209,29 +208,27 @@ def _exchanged_items(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
             by_item[id(one.item)].append(one)
 
     def key(entries: Sequence[_Wrong], side: Literal["expected", "actual"]) -> Hashable:
-        given = ((one.key, getattr(one, side)) for one in entries)
+        fields = ((one.key, getattr(one, side)) for one in entries)
         values = [
             (name, round(as_float(value), 6) if is_number(value) else normalise_text(str(value)))
-            for name, value in given
+            for name, value in fields
         ]
         return entries[0].item.section, tuple(sorted(values, key=lambda entry: entry[0]))
 
-    given: dict[tuple[Hashable, Hashable], list[list[_Wrong]]] = defaultdict(list)
+    by_values: dict[tuple[Hashable, Hashable], list[list[_Wrong]]] = defaultdict(list)
     for entries in by_item.values():
-        given[key(entries, "actual"), key(entries, "expected")].append(entries)
-    seen: set[int] = set()
-    for (actual, expected), alike in given.items():
-        mutual = given.get((expected, actual), [])
+        by_values[key(entries, "actual"), key(entries, "expected")].append(entries)
+    diagnosed: set[int] = set()
+    for (actual, expected), alike in by_values.items():
+        mutual = by_values.get((expected, actual), [])
         # Several items with the same values on both sides say nothing about which changed places with which.
-        if len(alike) != 1 or len(mutual) != 1 or id(alike[0]) in seen or mutual is alike:
+        if len(alike) != 1 or len(mutual) != 1 or id(alike[0]) in diagnosed or mutual is alike:
             continue
-        entries = alike[0]
-        seen |= {id(entries), id(mutual[0])}
-        both = [*entries, *mutual[0]]
-        names = " and ".join(_paths(both))
-        fields = tuple(dict.fromkeys(one.key for one in entries))
-        message = f"{names} hold each other's {', '.join(fields)}"
-        yield Diagnosis("items exchanged", message, _paths(both), fields, len(both))
+        diagnosed |= {id(alike[0]), id(mutual[0])}
+        both = [*alike[0], *mutual[0]]
+        keys = tuple(dict.fromkeys(one.key for one in alike[0]))
+        message = f"{' and '.join(_paths(both))} hold each other's {', '.join(keys)}"
+        yield _diagnosis("items exchanged", message, both, keys)
 
 
 def _exchanged_values(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
@@ -239,7 +236,7 @@ def _exchanged_values(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     by_item: dict[int, list[_Wrong]] = defaultdict(list)
     for one in wrong:
         by_item[id(one.item)].append(one)
-    found: dict[tuple[str, str], list[_Wrong]] = defaultdict(list)
+    exchanged: dict[tuple[str, str], list[_Wrong]] = defaultdict(list)
     for entries in by_item.values():
         for first, second in combinations(entries, 2):
             if (
@@ -247,13 +244,12 @@ def _exchanged_values(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
                 and _matches(first.leaf, second.expected, first.actual)
                 and _matches(second.leaf, first.expected, second.actual)
             ):
-                found[first.pattern, second.pattern] += [first, second]
-    for (left, right), both in found.items():
+                exchanged[first.pattern, second.pattern] += [first, second]
+    for (left, right), both in exchanged.items():
         items = _paths(both)
         where = items[0] if len(items) == 1 else f"{len(items)} items"
         names = f"{left.rpartition('.')[2]} and {right.rpartition('.')[2]}"
-        message = f"{names} are exchanged in {where}"
-        yield Diagnosis("values exchanged", message, items, (left, right), len(both))
+        yield _diagnosis("values exchanged", f"{names} are exchanged in {where}", both)
 
 
 def _merged_and_split(compared: Sequence[ComparedItem], wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
@@ -288,7 +284,7 @@ def _merged_and_split(compared: Sequence[ComparedItem], wrong: Sequence[_Wrong])
                 message = (
                     f"{one.item.path} seems divided: with {joined} it adds up to {as_float(one.expected):g}"
                 )
-            yield Diagnosis(kind, message, items, (one.pattern,), 1 + sum(len(item.found) for item in parts))
+            yield Diagnosis(kind, message, items, (one.pattern,), 1 + sum(len(item.errors) for item in parts))
 
 
 def _completing(
@@ -298,8 +294,8 @@ def _completing(
 
     def value(item: ComparedItem) -> float:
         record = item.expected if from_truth else item.actual
-        found = (record or {}).get(one.key)
-        return as_float(found) if found is not None and is_number(found) else math.nan
+        amount = (record or {}).get(one.key)
+        return as_float(amount) if amount is not None and is_number(amount) else math.nan
 
     for count in (1, 2):
         for parts in combinations(candidates, count):
@@ -311,13 +307,13 @@ def _completing(
 
 def _abbreviations(wrong: Sequence[_Wrong]) -> Iterator[Diagnosis]:
     """Texts that shorten the truth's, by what was written for what."""
-    found: dict[tuple[str, str, str], list[_Wrong]] = defaultdict(list)
+    shortened: dict[tuple[str, str, str], list[_Wrong]] = defaultdict(list)
     for one in wrong:
         if one.leaf.type == "text" and isinstance(one.actual, str) and _abbreviates(one.actual, one.expected):
-            found[one.pattern, one.expected, one.actual].append(one)
-    for (pattern, expected, actual), entries in found.items():
+            shortened[one.pattern, one.expected, one.actual].append(one)
+    for (pattern, expected, actual), entries in shortened.items():
         message = f"{pattern}: '{actual}' for '{expected}' in {counted(len(entries), 'item')}"
-        yield Diagnosis("abbreviation", message, _paths(entries), (pattern,), len(entries))
+        yield _diagnosis("abbreviation", message, entries)
 
 
 def _abbreviates(short: str, long: str) -> bool:
@@ -326,36 +322,30 @@ def _abbreviates(short: str, long: str) -> bool:
     >>> _abbreviates("Insect Screen", "Insect Screen (default)"), _abbreviates("HP", "Heat Pump")
     (True, True)
     """
-    own, other = (_WORD.findall(normalise_text(text)) for text in (short, long))
-    if not own or not other or len("".join(own)) >= len("".join(other)):
+    words, full_words = (_WORD.findall(normalise_text(text)) for text in (short, long))
+    if not words or not full_words or len("".join(words)) >= len("".join(full_words)):
         return False
-    if own == ["".join(word[0] for word in other)] and len(other) > 1:
+    if words == ["".join(word[0] for word in full_words)] and len(full_words) > 1:
         return True
-    position = 0
-    for word in own:  # each word begins a word of the other, in order
-        while position < len(other) and not other[position].startswith(word):
-            position += 1
-        if position == len(other):
-            return False
-        position += 1
-    return True
+    later = iter(full_words)  # each word begins a word of the other, in order
+    return all(any(full.startswith(word) for full in later) for word in words)
 
 
 def _numbers_as_text(comparison: RecordComparison) -> Iterator[Diagnosis]:
     """Numbers that are right but for being written as text, with or without a unit."""
-    found: dict[str, list[_Wrong]] = defaultdict(list)
+    as_text: dict[str, list[_Wrong]] = defaultdict(list)
     for one in _errors(comparison, "format_error"):
         if not isinstance(one.actual, str) or not is_number(one.expected):
             continue
         written = re.match(r"\s*([+-]?[\d,]*\.?\d+)", one.actual)
         try:
             if written is not None and _matches(one.leaf, one.expected, parse_number(written.group(1))):
-                found[one.pattern].append(one)
+                as_text[one.pattern].append(one)
         except ValueError:
             continue
-    for pattern, entries in found.items():
+    for pattern, entries in as_text.items():
         message = f"{pattern}: {counted(len(entries), 'number')} written as text (“{entries[0].actual[:30]}”)"
-        yield Diagnosis("numbers as text", message, _paths(entries), (pattern,), len(entries))
+        yield _diagnosis("numbers as text", message, entries)
 
 
 def _paths(entries: Iterable[_Wrong]) -> tuple[str, ...]:

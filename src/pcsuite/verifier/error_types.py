@@ -28,7 +28,7 @@ class ErrorType:
     heading: str
     """As a column of a text table is headed."""
     explanation: str
-    """One line for who reads a page."""
+    """One line for readers of a page."""
     costs_precision: bool
     costs_recall: bool
     extraction: str
@@ -36,7 +36,7 @@ class ErrorType:
     metric: str
     """Name of the metric of ``buildingspec_json`` that counts it."""
     spec: MetricSpec
-    """How that metric is told."""
+    """Label, direction and description of that metric."""
     series: int
     """Its colour on pages: which of the palette's series; 0 and 1 look like an effect."""
 
@@ -64,13 +64,6 @@ class ErrorType:
         """Whether the truth has no value where the extraction has one."""
         return not self.costs_recall
 
-    @property
-    def counts_as(self) -> str:
-        """The side of the score that pays for it."""
-        if self.costs_precision and self.costs_recall:
-            return "both"
-        return "a false positive" if self.costs_precision else "a false negative"
-
     def sentence(self, expected: str, actual: str) -> str:
         """What is wrong, given both values as text.
 
@@ -82,10 +75,10 @@ class ErrorType:
         return f"{actual} is not in the truth" if self.is_invented else f"{actual}, the truth is {expected}"
 
 
-def _fewer(description: str, **others: object) -> MetricSpec:
-    return MetricSpec.model_validate(
-        {"higher_is_better": False, "range": (0, None), "description": description, **others}
-    )
+def _fewer(label: str, description: str, **others: object) -> MetricSpec:
+    """A count of errors: fewer are better."""
+    fixed = {"higher_is_better": False, "range": (0, None)}
+    return MetricSpec.model_validate({"label": label, "description": description, **fixed, **others})
 
 
 ERROR_TYPES: dict[str, ErrorType] = {
@@ -99,7 +92,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             costs_recall=True,
             extraction='null, absent, or text without a visible character (`""`, `" "`)',
             metric="omissions",
-            spec=_fewer("Fields of the truth that the record leaves out.", label="omissions"),
+            spec=_fewer("omissions", "Fields of the truth that the record leaves out."),
             series=5,
         ),
         ErrorType(
@@ -111,9 +104,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             extraction="a value",
             metric="hallucinations",
             spec=_fewer(
-                "Fields of the record that the truth does not have.",
-                label="hallucinations",
-                type="hallucination",
+                "hallucinations", "Fields of the record that the truth does not have.", type="hallucination"
             ),
             series=4,
         ),
@@ -125,7 +116,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             costs_recall=True,
             extraction="a value of the wrong type",
             metric="format_errors",
-            spec=_fewer("Fields whose value has the wrong type.", label="format errors", type="format"),
+            spec=_fewer("format errors", "Fields whose value has the wrong type.", type="format"),
             series=7,
         ),
         ErrorType(
@@ -136,7 +127,7 @@ ERROR_TYPES: dict[str, ErrorType] = {
             costs_recall=True,
             extraction="the right type, another value",
             metric="wrong_values",
-            spec=_fewer("Fields of the right type with another value.", label="wrong values"),
+            spec=_fewer("wrong values", "Fields of the right type with another value."),
             series=6,
         ),
     )
@@ -145,5 +136,5 @@ ERROR_TYPES: dict[str, ErrorType] = {
 
 
 def error_metrics() -> dict[str, MetricSpec]:
-    """How the metrics of ``buildingspec_json`` that count errors are told, by their names in the log."""
+    """Specifications of the metrics of ``buildingspec_json`` that count errors, by their names in the log."""
     return {one.metric: one.spec for one in ERROR_TYPES.values()}

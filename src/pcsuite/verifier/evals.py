@@ -40,14 +40,14 @@ def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()
     """
     if not root.is_dir():
         raise DataError(f"{root}: no such folder")
-    found = {folder.name: folder for folder in _folders(root) if _has_truth(folder) is True}
-    if not found:
+    folders = {folder.name: folder for folder in _folders(root) if _has_truth(folder) is True}
+    if not folders:
         raise DataError(f"{root}: no evals", hint=f"an eval is a folder with {TRUTH} and {EXTRACTED}")
     for name in (*only, *exclude):
-        if name not in found:
-            raise DataError(f"{root}: no eval '{name}'", hint=did_you_mean(name, found))
-    names = [name for name in found if (not only or name in only) and name not in exclude]
-    chosen = [Eval(name, found[name]) for name in names]
+        if name not in folders:
+            raise DataError(f"{root}: no eval '{name}'", hint=did_you_mean(name, folders))
+    names = [name for name in folders if (not only or name in only) and name not in exclude]
+    chosen = [Eval(name, folders[name]) for name in names]
     if not chosen:
         raise DataError(f"{root}: every eval is excluded")
     return chosen
@@ -76,7 +76,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _has_truth(folder: Path) -> bool | None:
-    """Whether a folder is an eval, ``None`` where nobody may look."""
+    """Whether a folder is an eval, ``None`` where it cannot be read."""
     try:
         return TRUTH in {path.name for path in folder.iterdir()}
     except OSError:

@@ -53,20 +53,20 @@ class BuildingSpecEvaluator(Evaluator):
         lenient = None
         if not any(name in record for name in truth) and answer.finish_reason != "length":
             # Mended JSON, or a record inside another object: right in substance, wrong in form.
-            found = loose_object(lenient_text(answer.text), tuple(truth))
-            if found is not None:
-                lenient = compare_records(truth, found[0], mapping).counts.f1
-                parsed.note_lenient("record", found[1])
+            loose = loose_object(lenient_text(answer.text), tuple(truth))
+            if loose is not None:
+                lenient = compare_records(truth, loose[0], mapping).counts.f1
+                parsed.note_lenient("record", loose[1])
         if readable:
             parsed.answer = digest(compared_record(record, mapping))[:16]
-        given = counts.matches + counts.false_positives
+        given_fields = counts.matches + counts.false_positives
         return conclude(
             parsed,
             answer,
             score=counts.f1,
             lenient=lenient,
             exact_match=counts.f1 == 1.0,
-            unsupported_rate=counts.invented / given if given else 0.0,
+            unsupported_rate=counts.invented / given_fields if given_fields else 0.0,
             extra={
                 "field_precision": counts.precision,
                 "field_recall": counts.recall,
@@ -95,13 +95,13 @@ class BuildingSpecEvaluator(Evaluator):
 def _scalars(value: Any) -> list[tuple[Any, Any]]:
     """Holder and key of every scalar of a record, except the names items are known by."""
     entries = value.items() if isinstance(value, dict) else enumerate(value)
-    found: list[tuple[Any, Any]] = []
+    scalars: list[tuple[Any, Any]] = []
     for key, child in entries:
         if isinstance(child, dict | list):
-            found += _scalars(child)
+            scalars += _scalars(child)
         elif key != "name":
-            found.append((value, key))
-    return found
+            scalars.append((value, key))
+    return scalars
 
 
 def _altered(value: Any) -> Any:

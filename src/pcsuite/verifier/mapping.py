@@ -76,26 +76,18 @@ class PartRule(Definition):
     columns: tuple[FieldRule, ...] = Field(min_length=1)
     """Columns; paths are relative to the object."""
     ignored: tuple[str, ...] = ()
-    """Labels of columns that are known and never scored."""
-    may_lack: tuple[str, ...] = ()
-    """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
-
-
-class TableRule(Definition):
-    """A table whose rows are items of a list."""
-
-    headers: tuple[str, ...] = ()
-    """Labels of the table's header row; none for lists that only a simple CSV gives."""
-    path: str
-    """Path of the list."""
-    rows_in: Literal["B", "C"] = "C"
-    """Column in which rows (and for B also the header's first column) start."""
-    columns: tuple[FieldRule, ...] = Field(min_length=1)
-    """Columns; the first is the item's name."""
-    ignored: tuple[str, ...] = ()
     """Labels of columns that are known and never scored; any other column gets a note."""
     may_lack: tuple[str, ...] = ()
     """Labels of columns that some rows leave out altogether, moving the later cells to the left."""
+
+
+class TableRule(PartRule):
+    """A table whose rows are items of a list; ``path`` is the list's, and the first column the item's name."""
+
+    headers: tuple[str, ...] = ()
+    """Labels of the table's header row; none for lists that only a simple CSV gives."""
+    rows_in: Literal["B", "C"] = "C"
+    """Column in which rows (and for B also the header's first column) start."""
     usually_lacks: bool = False
     """Whether a row that can be read both ways lacks them."""
     parts: tuple[PartRule, ...] = ()
@@ -145,8 +137,8 @@ class PairingRules(Pairing):
         What the list's own entry leaves out is as for all lists.
         """
         override = self.lists.get(pattern.removesuffix("[]"))
-        own = override.model_dump(exclude_none=True) if override else {}
-        return Pairing(**{**self.model_dump(exclude={"lists"}), **own})
+        overrides = override.model_dump(exclude_none=True) if override else {}
+        return Pairing(**{**self.model_dump(exclude={"lists"}), **overrides})
 
 
 class FieldMapping(Definition):
@@ -197,7 +189,7 @@ class FieldMapping(Definition):
 
 
 def bundled_mapping(name: str = "field_mapping.yaml") -> Path:
-    """A mapping file that comes with the package, there or not.
+    """Path of a mapping file that comes with the package, whether it exists or not.
 
     By default the one for BuildingSpec.
     """
@@ -233,36 +225,36 @@ def _load(path: Path, changed: int, size: int) -> FieldMapping:
         raise ConfigError(first + (f" (and {len(others)} more)" if others else "")) from error
     if "default" not in mapping.tolerances:
         raise ConfigError(source.problem(["tolerances"], "the class 'default' is missing"))
-    known = dict(record_paths(BuildingSpec)) if mapping.record == "buildingspec" else None
-    seen: set[str] = set()
+    model_paths = dict(record_paths(BuildingSpec)) if mapping.record == "buildingspec" else None
+    patterns: set[str] = set()
     for pattern, rule in mapping.patterns():
         if not _PATTERN.fullmatch(pattern):
             hint = "names joined by single dots, a list's name followed by []"
             raise ConfigError(f"{path}: '{pattern}' is no path", hint=hint)
-        if pattern in seen:
+        if pattern in patterns:
             raise ConfigError(f"{path}: path '{pattern}' is mapped twice")
-        seen.add(pattern)
+        patterns.add(pattern)
         if rule.tolerance not in mapping.tolerances:
             hint = did_you_mean(rule.tolerance, mapping.tolerances)
             raise ConfigError(f"{path}: '{pattern}': unknown tolerance class '{rule.tolerance}'", hint=hint)
-        if known is not None and pattern not in known:
-            raise ConfigError(f"{path}: unknown path '{pattern}'", hint=did_you_mean(pattern, known))
-        if known is not None and known[pattern] not in (rule.type, "any"):
-            declared = f"declared {rule.type}, but BuildingSpec says {known[pattern]}"
+        if model_paths is not None and pattern not in model_paths:
+            raise ConfigError(f"{path}: unknown path '{pattern}'", hint=did_you_mean(pattern, model_paths))
+        if model_paths is not None and model_paths[pattern] not in (rule.type, "any"):
+            declared = f"declared {rule.type}, but BuildingSpec says {model_paths[pattern]}"
             raise ConfigError(f"{path}: '{pattern}' is {declared}")
     for metadata in mapping.metadata:
         if not _PATTERN.fullmatch(metadata):
             raise ConfigError(f"{path}: metadata: '{metadata}' is no path")
     # Every list that a path leads through: a[].b[].c has a and a[].b.
-    lists = {pattern[: found.start()] for pattern in seen for found in re.finditer(r"\[\]", pattern)}
+    lists = {pattern[: bracket.start()] for pattern in patterns for bracket in re.finditer(r"\[\]", pattern)}
     for name in mapping.pairing.lists:
         if name not in lists:
             raise ConfigError(f"{path}: pairing: no list '{name}'", hint=did_you_mean(name, lists))
-    if known is not None:
-        sections = {pattern.split(".")[0].removesuffix("[]") for pattern in known}
+    if model_paths is not None:
+        sections = {pattern.split(".")[0].removesuffix("[]") for pattern in model_paths}
         for metadata in mapping.metadata:
-            if metadata not in known and metadata not in sections:
-                hint = did_you_mean(metadata, known)
+            if metadata not in model_paths and metadata not in sections:
+                hint = did_you_mean(metadata, model_paths)
                 raise ConfigError(f"{path}: unknown metadata path '{metadata}'", hint=hint)
         for table in mapping.tables:
             if table.columns[0].path != "name":

@@ -1,7 +1,7 @@
 """BuildingSpec: what an extraction team reads out of a building's compliance documents.
 
 Every value may be missing (``null`` or absent); a list item needs only its ``name``. Text and lists are
-bounded, so that decoding constrained to the emitted schema cannot run on for ever.
+bounded, so that decoding constrained to the emitted schema always ends.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pcsuite.verifier.assignment import best_assignment, unique_best
 from pcsuite.verifier.error_types import FieldVerdict
 from pcsuite.verifier.similarity import Record, Similarity, dice
 from pcsuite.verifier.tree import ListNode
-from pcsuite.verifier.values import is_blank, normalise_text
+from pcsuite.verifier.values import is_blank, is_number, normalise_text
 
 Stage = Literal["identical", "name", "similar name", "content", "position"]
 
@@ -70,18 +70,17 @@ class _Pairing:
         self._items = (truth, extracted)
         self._similarity = Similarity(node, truth, extracted)
         # Text, or a number, which still says which item is meant.
-        given = [[item.get("name") for item in side] for side in self._items]
         self._names = [
             [
                 normalise_text(str(name))
-                if isinstance(name, str | int | float) and not isinstance(name, bool)
+                if isinstance(name := item.get("name"), str) or is_number(name)
                 else ""
-                for name in side
+                for item in side
             ]
-            for side in given
+            for side in self._items
         ]
         self._free = (dict.fromkeys(range(len(truth))), dict.fromkeys(range(len(extracted))))
-        self._found: list[tuple[int, int, Stage, float, str]] = []
+        self._pairs: list[tuple[int, int, Stage, float, str]] = []
 
     def run(self) -> list[ItemPair]:
         if self._rules.name_weight > 0:
@@ -89,13 +88,13 @@ class _Pairing:
             self._pair_equal_names(_letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
             self._pair_parts_of_names()
         # Equal content first: no other assignment has a larger total, and long lists become short ones.
-        content = [{i: self._similarity.keys(s, i) for i in side} for s, side in enumerate(self._free)]
-        for side in content:
-            for index in [i for i, key in side.items() if not any(value is not None for value in key)]:
-                del side[index]
-        for pair in _equal(*content) if all(content) else ():
+        content = [
+            {i: key for i in side if set(key := self._similarity.keys(s, i)) - {None}}
+            for s, side in enumerate(self._free)
+        ]
+        for pair in _equal(*content):
             self._take(*pair, "content", 0.0, "")
-        for pair in self._assigned(*(list(side) for side in self._free), needs_content=True):
+        for pair in self._assigned(*map(list, self._free), needs_content=True):
             self._take(*pair, "content", 0.0, "")
         if self._rules.position and len(self._free[0]) == len(self._free[1]):
             for left, right in zip(*(sorted(free) for free in self._free), strict=True):
@@ -104,10 +103,10 @@ class _Pairing:
 
     def _take(self, left: int, right: int, stage: Stage, credit: float, reason: str) -> None:
         del self._free[0][left], self._free[1][right]
-        self._found.append((left, right, stage, credit, reason))
+        self._pairs.append((left, right, stage, credit, reason))
 
     def _pair_equal_names(self, key: Callable[[str], str], stage: Stage, credit: float, reason: str) -> None:
-        """Pair items whose names are equal under ``key``; several of one name are told apart by content."""
+        """Pair items whose names are equal under ``key``; several of one name are distinguished by content."""
         groups: list[dict[str, list[int]]] = [{}, {}]
         for side in (0, 1):
             for index in self._free[side]:
@@ -133,13 +132,13 @@ class _Pairing:
         edges: dict[tuple[int, int], str] = {}
         for side in (0, 1):
             holders: dict[str, list[int]] = {}
-            for index, own in words[1 - side].items():
-                for word in own:
+            for index, own_words in words[1 - side].items():
+                for word in own_words:
                     holders.setdefault(word, []).append(index)
-            for index, own in words[side].items():
-                rarest = min((holders.get(word, []) for word in own), key=len, default=[])
+            for index, own_words in words[side].items():
+                rarest = min((holders.get(word, []) for word in own_words), key=len, default=[])
                 for other in rarest if len(rarest) <= _MAX_CANDIDATES else ():
-                    if own < words[1 - side][other]:
+                    if own_words < words[1 - side][other]:
                         edges[(index, other) if side == 0 else (other, index)] = "is in"
         for pair in self._unique_beginnings():
             edges.setdefault(pair, "begins")
@@ -161,9 +160,9 @@ class _Pairing:
             for index, text in letters[side].items():
                 start = bisect_left(ordered, (text,)) if len(text) > 1 else len(ordered)
                 for longer, other in ordered[start : start + 2]:
-                    rest = longer[len(text) :]
+                    ending = longer[len(text) :]
                     # "W1" does not begin "W10": the number goes on.
-                    if longer.startswith(text) and not (text[-1].isdigit() and rest[:1].isdigit()):
+                    if longer.startswith(text) and not (text[-1].isdigit() and ending[:1].isdigit()):
                         begins.add((index, other) if side == 0 else (other, index))
         used = [Counter(pair[side] for pair in begins) for side in (0, 1)]
         yield from sorted(pair for pair in begins if used[0][pair[0]] == used[1][pair[1]] == 1)
@@ -231,22 +230,18 @@ class _Pairing:
             yield from zip(keys[0], keys[1], strict=False)
 
     def _scored(self) -> list[ItemPair]:
-        if not self._found:
+        if not self._pairs:
             return []
-        left, right = (np.array([entry[side] for entry in self._found]) for side in (0, 1))
+        left, right = (np.array([entry[side] for entry in self._pairs]) for side in (0, 1))
         agreement = self._similarity.pairs(left, right)
         weight = self._rules.name_weight
         pairs = []
-        for (a, b, stage, credit, reason), agreeing, shared, given, share in zip(
-            self._found,
-            agreement.agreeing.tolist(),
-            agreement.shared.tolist(),
-            agreement.given.tolist(),
-            agreement.share.tolist(),
-            strict=True,
+        columns = (agreement.agreeing, agreement.shared, agreement.either, agreement.share)
+        for (a, b, stage, credit, reason), agreeing, shared, either, share in zip(
+            self._pairs, *(column.tolist() for column in columns), strict=True
         ):
             named = bool(self._names[0][a] and self._names[1][b])
-            if agreeing == given and (credit == 1.0 or not named):
+            if agreeing == either and (credit == 1.0 or not named):
                 pairs.append(ItemPair(a, b, "identical", 1.0, "every field agrees"))
                 continue
             content = f"{agreeing:.3g} of {shared:g} shared fields agree" if shared else "no field in common"
@@ -271,13 +266,13 @@ def _components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int
     for a, b in edges:
         near.setdefault((0, a), []).append((1, b))
         near.setdefault((1, b), []).append((0, a))
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     for start in sorted(near):
         stack, members = [start], []
         while stack:
             node = stack.pop()
-            if node not in seen:
-                seen.add(node)
+            if node not in visited:
+                visited.add(node)
                 members.append(node)
                 stack += near[node]
         if members:
@@ -292,7 +287,9 @@ _GATE = 0.5
 """Texts that share fewer than half their words are not one text misread."""
 
 
-def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[FieldVerdict, int, Any, Any]]:
+def pair_texts(
+    truth: Sequence[str], extracted: Sequence[Any]
+) -> Iterator[tuple[FieldVerdict, int, Any, Any]]:
     """Verdicts on two lists of texts (construction layers, say), whatever their order.
 
     Yields ``(verdict, index, expected, actual)``, by the truth's index where it has one. Equal texts pair first, then
@@ -304,7 +301,7 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Fie
         waiting.setdefault(normalise_text(text), []).append(index)
     texts: list[tuple[int, str]] = []
     others: list[tuple[int, Any]] = []
-    values = ((index, value) for index, value in enumerate(given) if not is_blank(value))
+    values = ((index, value) for index, value in enumerate(extracted) if not is_blank(value))
     # By content, so that the order of the list cannot matter.
     for index, value in sorted(values, key=lambda entry: canonical_json(entry[1])):
         if not isinstance(value, str):
@@ -313,21 +310,21 @@ def pair_texts(truth: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[Fie
             equal.pop(0)
         else:
             texts.append((index, value))
-    left = sorted(index for indices in waiting.values() for index in indices)
-    missed = set(left)
-    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in missed)
-    if left and texts:
-        rows = [frozenset(normalise_text(truth[index]).split()) for index in left]
+    missed = sorted(index for indices in waiting.values() for index in indices)
+    unmatched = set(missed)
+    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in unmatched)
+    if missed and texts:
+        rows = [frozenset(normalise_text(truth[index]).split()) for index in missed]
         columns = [frozenset(normalise_text(text).split()) for _, text in texts]
         overlap = dice(rows, columns)
         pairs = best_assignment(np.where(overlap >= _GATE, overlap, 0.0))
         for row, column in pairs:
-            yield "wrong_value", left[row], truth[left[row]], texts[column][1]
-        left = [index for row, index in enumerate(left) if row not in dict(pairs)]
+            yield "wrong_value", missed[row], truth[missed[row]], texts[column][1]
+        missed = [index for row, index in enumerate(missed) if row not in dict(pairs)]
         paired = {column for _, column in pairs}
         texts = [entry for column, entry in enumerate(texts) if column not in paired]
-    for index, (_, value) in zip(left, others, strict=False):
+    for index, (_, value) in zip(missed, others, strict=False):
         yield "format_error", index, truth[index], value
-    mistyped = min(len(left), len(others))
-    yield from (("omission", index, truth[index], None) for index in left[mistyped:])
+    mistyped = min(len(missed), len(others))
+    yield from (("omission", index, truth[index], None) for index in missed[mistyped:])
     yield from (("hallucination", index, None, value) for index, value in (*texts, *others[mistyped:]))

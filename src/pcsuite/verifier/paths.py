@@ -22,7 +22,7 @@ _NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
-    """Split a path into steps; ``ValueError`` says where it stops making sense.
+    """Split a path into steps; raises ``ValueError`` with the character where parsing fails.
 
     >>> parse_path("windows[name=101].u_factor"), parse_path("zones.0.name")
     (('windows', ('name', '101'), 'u_factor'), ('zones', 0, 'name'))
@@ -31,14 +31,14 @@ def parse_path(path: str) -> tuple[Step, ...]:
     position = 0
     while position < len(path):
         if path[position] == "[" and steps:
-            if found := _INDEX.match(path, position):
-                steps.append(int(found.group(1)))
-            elif found := _NAMED.match(path, position):
-                key, quoted, bare = found.groups()
+            if match := _INDEX.match(path, position):
+                steps.append(int(match.group(1)))
+            elif match := _NAMED.match(path, position):
+                key, quoted, bare = match.groups()
                 steps.append((key, json.loads(quoted) if quoted else bare))
             else:
                 raise ValueError(f"'{path}': expected [number] or [name=…] at character {position + 1}")
-            position = found.end()
+            position = match.end()
             continue
         if steps:
             if path[position] != ".":
@@ -99,12 +99,12 @@ def item_of(path: str) -> str:
     >>> item_of("windows[name=101].u_factor"), item_of("project.city")
     ('windows[name=101]', 'project')
     """
-    found = _ITEM.match(path)
-    return found.group() if found else path
+    item = _ITEM.match(path)
+    return item.group() if item else path
 
 
 def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, ...]:
-    """Put a value at a path, making the objects, lists and items on the way; return the steps that lead to it.
+    """Put a value at a path, creating missing objects, lists and items; return the steps that lead to it.
 
     Steps by name are returned as the index of the item. Raises ``ValueError`` for a malformed path, a list index
     beyond 9999, or a path that ends in a named item.
@@ -122,10 +122,10 @@ def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, 
             walked.append(step)
             holder = holder[step]
         else:
-            key, wanted = step
-            index = next((n for n, item in enumerate(holder) if item.get(key) == wanted), len(holder))
+            key, name = step
+            index = next((n for n, item in enumerate(holder) if item.get(key) == name), len(holder))
             if index == len(holder):
-                holder.append({key: wanted})
+                holder.append({key: name})
             walked.append(index)
             holder = holder[index]
     last = steps[-1]

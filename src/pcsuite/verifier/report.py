@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pcsuite.pages.render import render_page
@@ -15,74 +13,6 @@ from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.paths import item_of
 from pcsuite.verifier.results import ResultsDifference
 from pcsuite.verifier.scores import Counts, PooledScores
-
-WIDTH, HEIGHT = 720, 236
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 18, 36
-_INSET = 20
-"""Room between the axis and the first and last point."""
-_MAX_LABELS = 12
-
-
-class Point(NamedTuple):
-    """One iteration in the plot."""
-
-    x: float
-    y: float
-    iteration: int
-    f1: float
-    is_current: bool
-    is_best: bool
-    comparable: bool
-    labelled: bool
-
-
-class Plot(NamedTuple):
-    """What the template draws."""
-
-    width: int
-    height: int
-    left: int
-    right: int
-    bottom: int
-    line: str
-    points: tuple[Point, ...]
-    grid: tuple[tuple[float, str], ...]
-
-
-def f1_plot(iterations: Sequence[dict[str, Any]], current: int | None, best: int | None) -> Plot:
-    """Geometry of F1 over the iterations of an aggregate, as an inline SVG that the template draws.
-
-    The axis starts at the tenth below the lowest score; the line joins comparable iterations only. ``current`` and
-    ``best`` are numbers of iterations to mark.
-    """
-    scored = [entry for entry in iterations if entry["f1"] is not None]
-    floor = max(0.0, math.floor(min((entry["f1"] for entry in scored), default=0.0) * 10 - 0.5) / 10)
-    span = 1.0 - floor or 1.0
-    inner_width, inner_height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
-
-    def height_of(f1: float) -> float:
-        return round(_TOP + inner_height * (1 - (f1 - floor) / span), 1)
-
-    step = (inner_width - 2 * _INSET) / max(1, len(scored) - 1)
-    every = max(1, math.ceil(len(scored) / _MAX_LABELS))
-    points = tuple(
-        Point(
-            x=round(_LEFT + (_INSET + index * step if len(scored) > 1 else inner_width / 2), 1),
-            y=height_of(entry["f1"]),
-            iteration=entry["iteration"],
-            f1=entry["f1"],
-            is_current=entry["iteration"] == current,
-            is_best=entry["iteration"] == best,
-            comparable=entry["comparable"],
-            labelled=index % every == 0,
-        )
-        for index, entry in enumerate(scored)
-    )
-    line = " ".join(f"{point.x},{point.y}" for point in points if point.comparable)
-    ticks = [floor + span * part / 4 for part in range(5)]
-    grid = tuple((height_of(tick), f"{tick:.3f}".rstrip("0").rstrip(".") or "0") for tick in ticks)
-    return Plot(WIDTH, HEIGHT, _LEFT, WIDTH - _RIGHT, HEIGHT - _BOTTOM, line, points, grid)
-
 
 MAX_CARDS = 400
 MAX_ROWS_PER_CARD = 60
@@ -104,9 +34,8 @@ def render_report(
     """
     sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    cards = error_cards(document, comparison, changes)
-    drawn = cards[:MAX_CARDS]
-    shown_errors = sum(len(card["rows"]) for card in drawn)
+    drawn = error_cards(document, comparison, changes)[:MAX_CARDS]
+    iterations = aggregate["iterations"]
     return render_page(
         "verifier/templates/eval-report.html.j2",
         doc=document,
@@ -115,7 +44,7 @@ def render_report(
         sections=sections,
         fields=fields,
         cards=drawn,
-        hidden_errors=len(document["discrepancies"]) - shown_errors,
+        hidden_errors=len(document["discrepancies"]) - sum(len(card["rows"]) for card in drawn),
         diagnoses=document["diagnoses"][:_MAX_DIAGNOSES],
         changes=changes,
         stages=Counter(pair["stage"] for pair in document["pairs"]).most_common(),
@@ -124,8 +53,12 @@ def render_report(
         most_rows=MAX_ROWS,
         kinds=list(ERROR_TYPES.values()),
         item_of=item_of,
-        plot=f1_plot(aggregate["iterations"], document["iteration"], aggregate["best_iteration"]),
-        latest=next((e for e in aggregate["iterations"] if e["iteration"] == document["iteration"]), None),
+        points=[
+            (entry["iteration"], entry["f1"], entry["comparable"])
+            for entry in iterations
+            if entry["f1"] is not None
+        ],
+        latest=next((entry for entry in iterations if entry["iteration"] == document["iteration"]), None),
     )
 
 
@@ -175,7 +108,7 @@ def error_cards(
         row = {**entry, **place, **html, "key": key, "kind": ERROR_TYPES[entry["error_type"]]}
         card["rows"].append({**row, "change": became.get(entry["field_path"], "")})
     for path, card in cards.items():
-        given = items.get(path)
+        item = items.get(path)
         kinds = [ERROR_TYPES[name] for name in card["counts"]]
         is_item = "[" in path and card["pair"] is None
         missing, invented = (
@@ -184,8 +117,8 @@ def error_cards(
         card["state"] = "" if not is_item else "missing" if missing else "invented" if invented else ""
         # A card has the colour of the errors that it has most of.
         card["css"] = ERROR_TYPES[card["counts"].most_common(1)[0][0]].css
-        if given is not None and given.matches:
-            card["right"] = [(key, expected) for key, expected, _ in right_fields(given)[:MAX_ROWS_PER_CARD]]
+        if item is not None and item.matches:
+            card["right"] = [(key, expected) for key, expected, _ in right_fields(item)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
 
 
@@ -200,60 +133,69 @@ _MAX_COLUMNS = 40
 
 
 class EvalRow(NamedTuple):
-    """One eval of the page: its results, the counts by field, its best score before, and its own page."""
+    """One eval of a page: its results, the counts by field, its best score before, and the address of its own page."""
 
     document: Mapping[str, Any]
     by_field: Mapping[str, Counts]
-    best_before: float | None
-    report: Path | None
+    best_before: float | None = None
+    address: str | None = None
 
 
-class HeatCell(NamedTuple):
-    """One field of one eval: F1, errors and values of the truth."""
+def heat_map(rows: Sequence[EvalRow]) -> dict[str, Any]:
+    """F1 of evals on their worst fields, as the component ``heat_map`` draws it; the lowest F1 comes first.
 
-    f1: float
-    errors: int
-    fields: int
-
-
-def render_overview(root: Path, rows: Sequence[EvalRow], pooled: PooledScores) -> str:
-    """The page over all evals: macro- and micro-F1 with their intervals, and F1 of every eval on its worst fields.
-
-    Evals and fields of the lowest F1 come first. ``root`` is the folder that the page will lie in, which the links to
-    the pages of the evals start from.
+    ``rows`` are the evals in that order, ``heat`` and ``columns`` what is drawn; ``fields`` has the counts over all
+    evals of every field with an error, and ``right`` is the number of fields without one.
     """
+    rows = sorted(rows, key=lambda row: (row.document["metrics"]["f1"], row.document["eval_id"]))
     totals: dict[str, Counts] = {}
     for row in rows:
         for name, counts in row.by_field.items():
             totals.setdefault(name, Counts()).include(counts)
-    worst = sorted(totals, key=lambda name: (totals[name].f1, -_error_count(totals[name]), name))
-    wrong = [name for name in worst if _error_count(totals[name])]
+    wrong = [name for name in totals if totals[name].error_count]
+    wrong.sort(key=lambda name: (totals[name].f1, -totals[name].error_count, name))
     columns = wrong[:_MAX_COLUMNS]
-    entries = []
-    for row in sorted(rows, key=lambda row: (row.document["metrics"]["f1"], row.document["eval_id"])):
-        counted = [row.by_field.get(name) for name in columns]
-        cells = [
-            None
-            if one is None
-            else HeatCell(one.f1, _error_count(one), int(one.matches + one.false_negatives))
-            for one in counted
-        ]
-        link = row.report.resolve().relative_to(root.resolve()).as_posix() if row.report else None
-        entries.append({"row": row, "cells": cells, "link": link, "metrics": row.document["metrics"]})
+
+    def cell(counts: Counts | None) -> tuple[float, str] | None:
+        if counts is None:
+            return None
+        in_truth = int(counts.matches + counts.false_negatives)
+        return counts.f1, f"{counts.error_count} errors, {in_truth} values in the truth"
+
+    heat = [
+        (
+            row.document["eval_id"],
+            row.address,
+            row.document["metrics"]["f1"],
+            [cell(row.by_field.get(name)) for name in columns],
+        )
+        for row in rows
+    ]
+    fields = {name: totals[name] for name in wrong}
+    return {
+        "rows": rows,
+        "columns": columns,
+        "heat": heat,
+        "fields": fields,
+        "right": len(totals) - len(wrong),
+    }
+
+
+def render_overview(name: str, rows: Sequence[EvalRow], pooled: PooledScores) -> str:
+    """The page over all evals: macro- and micro-F1 with their intervals, and F1 of every eval on its worst fields.
+
+    Evals and fields of the lowest F1 come first.
+    """
+    drawn = heat_map(rows)
+    fields = drawn.pop("fields")
     return render_page(
         "verifier/templates/verify-all.html.j2",
-        name=root.resolve().name,
-        entries=entries[:MAX_ROWS],
-        hidden_evals=max(0, len(entries) - MAX_ROWS),
-        columns=columns,
-        hidden_columns=len(wrong) - len(columns),
-        fields=[(name, totals[name].as_dict()) for name in wrong[:MAX_ROWS]],
-        right=len(totals) - len(wrong),
+        name=name,
+        **drawn,
+        hidden_columns=len(fields) - len(drawn["columns"]),
+        fields=[(field, counts.as_dict()) for field, counts in fields.items()][:MAX_ROWS],
+        most_rows=MAX_ROWS,
         pooled=pooled,
         first=rows[0].document,
         kinds=list(ERROR_TYPES.values()),
     )
-
-
-def _error_count(counts: Counts) -> int:
-    return sum(counts.errors_by_type().values())

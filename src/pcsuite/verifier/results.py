@@ -47,10 +47,10 @@ def parse_extraction(
     repeated: Counter[str] = Counter()
 
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(members)
-        if len(made) < len(members):
+        record = dict(members)
+        if len(record) < len(members):
             repeated.update(key for key, count in Counter(key for key, _ in members).items() if count > 1)
-        return made
+        return record
 
     try:
         text = data.decode("utf-8-sig")
@@ -213,7 +213,6 @@ def results_document(
     """
     comparison = scored.comparison
     weighted = precision_recall_f1(*comparison.weighted.triple)
-    pairs = [(card, card.pair) for card in comparison.items if card.pair is not None]
     document: dict[str, Any] = {
         "eval_id": eval_id,
         "iteration": iteration,
@@ -227,21 +226,14 @@ def results_document(
         "ceiling": rules.ceiling,
         "by_section": {name: counts.as_dict() for name, counts in comparison.by_section.items()},
         "by_field": {name: counts.as_dict() for name, counts in sorted(comparison.by_field.items())},
-        "diagnoses": [one.as_dict() for one in diagnose(comparison)],
-        "discrepancies": [discrepancy.as_dict() for discrepancy in comparison.discrepancies],
-        "locations": [
-            {"truth_row": location.truth_row, "pointer": location.pointer}
-            for location in comparison.locations
-        ],
+        "diagnoses": [one._asdict() for one in diagnose(comparison)],
+        "discrepancies": [discrepancy._asdict() for discrepancy in comparison.discrepancies],
+        "locations": [location._asdict() for location in comparison.locations],
         "pairs": [
-            {
-                "path": card.path,
-                "pointer": card.pointer,
-                "stage": pair.stage,
-                "score": pair.score,
-                "reason": pair.reason,
-            }
-            for card, pair in pairs
+            {"path": item.path, "pointer": item.pointer}
+            | {key: getattr(item.pair, key) for key in ("stage", "score", "reason")}
+            for item in comparison.items
+            if item.pair is not None
         ],
         "not_judged": [one._asdict() for one in comparison.not_judged],
     }
@@ -282,29 +274,29 @@ def compare_results(before: Document, after: Document) -> ResultsDifference:
     Other evals, rules or truths on the two sides are no error, but ``warnings`` name them.
     """
     old, new = _keyed(before), _keyed(after)
-    found: dict[str, list[FieldChange]] = {"fixed": [], "broken": [], "changed": [], "unchanged": []}
+    changes: dict[str, list[FieldChange]] = {"fixed": [], "broken": [], "changed": [], "unchanged": []}
     for key in dict.fromkeys([*old, *new]):
         was, now = old.get(key), new.get(key)
         became = "fixed" if now is None else "broken" if was is None else "unchanged"
         if was and now and any(was[part] != now[part] for part in ("error_type", "expected", "actual")):
             became = "changed"
-        found[became].append(FieldChange(key[0], was, now))
+        changes[became].append(FieldChange(key[0], was, now))
     warnings = [
         f"different {what}: {str(before.get(key))[:16]} and {str(after.get(key))[:16]}; differences may come from that"
         for key, what in (("eval_id", "evals"), ("rules_hash", "rules"), ("truth_hash", "truths"))
         if before.get(key) != after.get(key)
     ]
+    fixed, broken, changed, unchanged = map(tuple, changes.values())
     f1_before, f1_after = before["metrics"]["f1"], after["metrics"]["f1"]
-    fixed, broken, changed, unchanged = (tuple(changes) for changes in found.values())
     return ResultsDifference(fixed, broken, changed, len(unchanged), f1_before, f1_after, tuple(warnings))
 
 
 def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:
     """Discrepancies by path; what is invented is apart, for its path is one of the extraction."""
-    seen: Counter[tuple[str, bool]] = Counter()
+    repeats: Counter[tuple[str, bool]] = Counter()
     keyed: dict[tuple[str, bool, int], Document] = {}
     for entry in document["discrepancies"]:
         path, invented = entry["field_path"], ERROR_TYPES[entry["error_type"]].is_invented
-        keyed[path, invented, seen[path, invented]] = entry
-        seen[path, invented] += 1
+        keyed[path, invented, repeats[path, invented]] = entry
+        repeats[path, invented] += 1
     return keyed

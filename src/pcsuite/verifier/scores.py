@@ -84,6 +84,11 @@ class Counts:
         """
         return f1_score(*self.triple)
 
+    @property
+    def error_count(self) -> int:
+        """Number of errors of every type together."""
+        return int(sum(self.errors.values()))
+
     def errors_by_type(self) -> dict[str, int]:
         """Number of errors of each type, in the order of :data:`ERROR_TYPES`."""
         return {name: int(amount) for name, amount in self.errors.items()}

@@ -25,7 +25,7 @@ class FieldAgreement(NamedTuple):
 
     agreeing: Matrix
     shared: Matrix
-    given: Matrix
+    either: Matrix
     richer: Matrix
     """Fields that the item with more of them gives."""
 
@@ -104,24 +104,24 @@ class _Column:
         values = [[nested_value(item, keys) for item in side] for side in (truth, extracted)]
         self.present = [np.array([not is_blank(value) for value in side], dtype=bool) for side in values]
         if self._is_number:
-            whole = leaf.type == "integer"
+            is_integer = leaf.type == "integer"
             self._values: list[NDArray[Any]] = []
             for side in values:  # NaN, unequal to everything, for what is no such number
                 numbers = [as_float(value) if is_number(value) else math.nan for value in side]
-                usable = [math.isfinite(one) and (not whole or one == round(one)) for one in numbers]
+                usable = [math.isfinite(one) and (not is_integer or one == round(one)) for one in numbers]
                 self._values.append(np.where(usable, numbers, math.nan))
             return
         codes: dict[Any, int] = {}
         self._values = []
         # Two marks for "no value", so that what is missing on both sides never agrees.
         for nothing, side in zip((-1, -2), values, strict=True):
-            known = [
+            comparable = [
                 as_boolean(value)
                 if leaf.type == "boolean"
                 else (normalise_text(value) if isinstance(value, str) else None)
                 for value in side
             ]
-            coded = [nothing if key is None else codes.setdefault(key, len(codes)) for key in known]
+            coded = [nothing if key is None else codes.setdefault(key, len(codes)) for key in comparable]
             self._values.append(np.array(coded, dtype=np.int64))
 
     def agrees(self, truth: Indices, extracted: Indices) -> NDArray[np.bool_]:
@@ -151,9 +151,9 @@ class _Texts:
         self._sets: list[list[frozenset[str]]] = [[], []]
         for side, items in enumerate((truth, extracted)):
             for item in items:
-                found = nested_value(item, keys)
-                held = found if isinstance(found, list) else []
-                names = [entry.get("name") if isinstance(entry, dict) else entry for entry in held]
+                value = nested_value(item, keys)
+                elements = value if isinstance(value, list) else []
+                names = [entry.get("name") if isinstance(entry, dict) else entry for entry in elements]
                 texts = frozenset(
                     normalise_text(name) for name in names if isinstance(name, str) and name.strip()
                 )

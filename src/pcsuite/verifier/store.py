@@ -1,8 +1,8 @@
 """Iterations on disk, the aggregate over them, and what changed between two.
 
 Several evals are saved together or not at all. Everything is staged in ``.partial-*`` folders first; a journal in the
-folder of the evals then names the renames that make the staged folders iterations, and whoever finds a journal whose
-writer is gone carries it out. A kill before the journal leaves nothing, a kill after it everything.
+folder of the evals then names the renames that make the staged folders iterations, and the next command that finds a
+journal whose writer has ended carries it out. A kill before the journal leaves nothing, a kill after it everything.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from pcsuite._util.files import (
     write_durably,
 )
 from pcsuite.errors import DataError, RunLockedError
-from pcsuite.stats.f1 import precision_recall_f1
-from pcsuite.verifier.evals import TRUTH
+from pcsuite.verifier.evals import TRUTH, Eval, ScoredEval
 from pcsuite.verifier.mapping import FieldMapping, bundled_mapping, load_mapping
 from pcsuite.verifier.results import (
     Document,
@@ -62,16 +61,6 @@ class SavedIteration(NamedTuple):
         return self.folder / REPORT
 
 
-class PendingIteration(NamedTuple):
-    """A scored record that is to become the next iteration of an eval."""
-
-    eval_dir: Path
-    scored: Scored
-    rules: Rules
-    eval_id: str
-    instructions_version: str | None = None
-
-
 def save_iteration(
     eval_dir: Path, scored: Scored, rules: Rules, eval_id: str, instructions_version: str | None = None
 ) -> SavedIteration:
@@ -82,23 +71,25 @@ def save_iteration(
     another eval's iterations or cannot be written, and ``RunLockedError`` where it stays locked.
     """
     finish_interrupted(_results_folder(eval_dir).parent.parent)
-    return _save([PendingIteration(eval_dir, scored, rules, eval_id, instructions_version)], None)[0]
+    return _save([ScoredEval(Eval(eval_id, eval_dir), rules, scored)], instructions_version, None)[0]
 
 
-def save_together(root: Path, entries: Sequence[PendingIteration]) -> list[SavedIteration]:
+def save_together(
+    root: Path, entries: Sequence[ScoredEval], instructions_version: str | None = None
+) -> list[SavedIteration]:
     """Save the next iterations of several evals below ``root``, all of them or none, also after a kill.
 
     Raises as :func:`save_iteration` does, and then nothing was written.
     """
     for entry in entries:  # before a lock file is made anywhere
-        _check_owner(_results_folder(entry.eval_dir), entry.eval_id)
+        _check_owner(_results_folder(entry.eval.folder), entry.eval.eval_id)
     finish_interrupted(root)
     busy = f"{root}: another verify-all has been saving for a minute"
     lock = root / _JOURNAL_LOCK
     was_there = lock.exists()
     try:
         with _write_errors(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
-            return _save(entries, root / JOURNAL)
+            return _save(entries, instructions_version, root / JOURNAL)
     except BaseException:
         if not was_there and not (root / JOURNAL).exists():
             lock.unlink(missing_ok=True)
@@ -108,7 +99,7 @@ def save_together(root: Path, entries: Sequence[PendingIteration]) -> list[Saved
 def finish_interrupted(root: Path) -> None:
     """Carry out the journal that a killed :func:`save_together` left in ``root``, if there is one.
 
-    A journal whose writer is still at work is left to it.
+    A journal whose writer still runs is left to it.
     """
     journal = root / JOURNAL
     if not journal.exists():
@@ -130,21 +121,18 @@ def finish_interrupted(root: Path) -> None:
         return
 
 
-class _Staged(NamedTuple):
-    partial: Path
-    saved: SavedIteration
-
-
-def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[SavedIteration]:
-    folders = [_results_folder(entry.eval_dir) for entry in entries]
-    staged: list[_Staged] = []
+def _save(
+    entries: Sequence[ScoredEval], instructions_version: str | None, journal: Path | None
+) -> list[SavedIteration]:
+    folders = [_results_folder(entry.eval.folder) for entry in entries]
+    staged: list[tuple[Path, SavedIteration]] = []
     with ExitStack() as stack:
         # Locks are taken in one order everywhere, so that two savers never wait for each other.
         for results in sorted(set(folders)):
             stack.enter_context(_removing_new_folders(results))
             stack.enter_context(_write_errors(results))
             stack.enter_context(folder_lock(results))
-            # What killed savers left behind; the lock says that none is at work.
+            # What killed savers left behind; the lock says that no other one runs.
             for path in results.glob(f"{_PARTIAL}*"):
                 shutil.rmtree(path, ignore_errors=True)
             for path in results.glob(f".{AGGREGATE}.*.tmp"):
@@ -152,48 +140,47 @@ def _save(entries: Sequence[PendingIteration], journal: Path | None) -> list[Sav
         try:
             for entry, results in zip(entries, folders, strict=True):
                 with _write_errors(results):
-                    staged.append(_stage(entry, results))
+                    staged.append(_stage(entry, results, instructions_version))
             if journal is not None:
-                root = journal.parent
-                moves = [(one.partial, one.saved.folder) for one in staged]
-                relative = [[os.path.relpath(path, root) for path in move] for move in moves]
+                moves = [(partial, saved.folder) for partial, saved in staged]
+                relative = [[os.path.relpath(path, journal.parent) for path in move] for move in moves]
                 replace_atomically(journal, json.dumps(relative))
-            for one in staged:
-                one.partial.rename(one.saved.folder)
-                sync_folder(one.saved.folder.parent)
+            for partial, saved in staged:
+                partial.rename(saved.folder)
+                sync_folder(saved.folder.parent)
         except BaseException:
             # Before the journal is written nothing has happened; after it the next command goes on.
             if journal is None or not journal.exists():
                 for results in folders:
                     shutil.rmtree(results / f"{_PARTIAL}{os.getpid()}", ignore_errors=True)
             raise
-        for one in staged:
-            replace_atomically(one.saved.folder.parent / AGGREGATE, to_json(one.saved.aggregate))
+        for _, saved in staged:
+            replace_atomically(saved.folder.parent / AGGREGATE, to_json(saved.aggregate))
         if journal is not None:
             journal.unlink()
-    return [one.saved for one in staged]
+    return [saved for _, saved in staged]
 
 
-def _stage(entry: PendingIteration, results: Path) -> _Staged:
-    """Write everything of an iteration into a folder that does not count yet."""
+def _stage(entry: ScoredEval, results: Path, instructions_version: str | None) -> tuple[Path, SavedIteration]:
+    """Write everything of an iteration into a folder that does not count yet; that folder, and the iteration."""
     from pcsuite.verifier.report import render_report
 
-    rules = entry.rules
-    _check_owner(results, entry.eval_id)
+    (eval_id, _), rules, scored = entry
+    _check_owner(results, eval_id)
     earlier = _iteration_folders(results)
     number = earlier[-1][0] + 1 if earlier else 1
-    document = results_document(entry.scored, rules, entry.eval_id, number, entry.instructions_version)
-    aggregate = summarise(entry.eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
+    document = results_document(scored, rules, eval_id, number, instructions_version)
+    aggregate = summarise(eval_id, [*_entries(earlier, rules), _entry(document)], rules.rules_hash)
     previous = _scored_under(earlier[-1][1], rules) if earlier else None
     changes = compare_results(previous, document) if previous is not None else None
-    report = render_report(document, aggregate, entry.scored.comparison, changes)
+    report = render_report(document, aggregate, scored.comparison, changes)
     partial = results / f"{_PARTIAL}{os.getpid()}"
     partial.mkdir()
     write_durably(partial / RESULTS, to_json(document))
-    write_durably(partial / EXTRACTION, entry.scored.extraction)
+    write_durably(partial / EXTRACTION, scored.extraction)
     write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
     sync_folder(partial)
-    return _Staged(partial, SavedIteration(results / f"iteration-{number:03d}", document, aggregate))
+    return partial, SavedIteration(results / f"iteration-{number:03d}", document, aggregate)
 
 
 def _check_owner(results: Path, eval_id: str) -> None:
@@ -257,9 +244,7 @@ def best_f1(eval_dir: Path, rules: Rules) -> float | None:
     """
     results = _results_folder(eval_dir)
     finish_interrupted(results.parent.parent)
-    if not _iteration_folders(results):
-        return None
-    best: float | None = rebuild_aggregate(eval_dir, rules)["best_f1"]
+    best: float | None = _aggregate(results, rules)["best_f1"] if _iteration_folders(results) else None
     return best
 
 
@@ -318,10 +303,10 @@ def to_json(document: Document) -> bytes:
     parts = []
     for key, value in document.items():
         if isinstance(value, list) and value:
-            shown = "[\n  " + ",\n  ".join(map(dumped, value)) + "\n ]"
+            formatted = "[\n  " + ",\n  ".join(map(dumped, value)) + "\n ]"
         else:
-            shown = dumped(value, 1).replace("\n", "\n ")
-        parts.append(f" {dumped(key)}: {shown}")
+            formatted = dumped(value, 1).replace("\n", "\n ")
+        parts.append(f" {dumped(key)}: {formatted}")
     return ("{\n" + ",\n".join(parts) + "\n}\n").encode("utf-8", "backslashreplace")
 
 
@@ -332,8 +317,8 @@ def _results_folder(eval_dir: Path) -> Path:
 def _iteration_folders(results: Path) -> list[tuple[int, Path]]:
     if not results.is_dir():
         return []
-    found = ((_ITERATION.fullmatch(path.name), path) for path in results.iterdir() if path.is_dir())
-    return sorted((int(match.group(1)), path) for match, path in found if match)
+    named = ((_ITERATION.fullmatch(path.name), path) for path in results.iterdir() if path.is_dir())
+    return sorted((int(match.group(1)), path) for match, path in named if match)
 
 
 def _eval_id(folders: list[tuple[int, Path]]) -> str | None:
@@ -354,37 +339,32 @@ def _entries(folders: list[tuple[int, Path]], rules: Rules | None) -> Iterator[D
             yield {"iteration": number, "f1": None, "rules_hash": None, "note": str(error)}
             continue
         entry = _entry({**document, "iteration": number})
-        recorded = (entry["rules_hash"], entry["truth_hash"])
-        if rules is None or recorded == (rules.rules_hash, rules.truth.content_hash):
+        if rules is None or _is_under(document, rules):
             yield entry
-            continue
-        try:
-            data = (folder / EXTRACTION).read_bytes()
-        except OSError:
+        elif (again := _scored_under(folder, rules)) is None:
             yield {**entry, "note": "scored under other rules, and its extraction is gone"}
-            continue
-        counts = score_bytes(data, rules, str(folder / EXTRACTION), strict=False).comparison.counts
-        yield {
-            **entry,
-            **precision_recall_f1(*counts.triple)._asdict(),
-            "error_counts": counts.errors_by_type(),
-            "rules_hash": rules.rules_hash,
-            "truth_hash": rules.truth.content_hash,
-            "rescored": {"recorded_f1": entry["f1"], "recorded_rules_hash": entry["rules_hash"]},
-        }
+        else:
+            rescored = {"recorded_f1": entry["f1"], "recorded_rules_hash": entry["rules_hash"]}
+            scores = {
+                key: _entry(again)[key] for key in (*_SCORES, "error_counts", "rules_hash", "truth_hash")
+            }
+            yield {**entry, **scores, "rescored": rescored}
 
 
+_SCORES = ("f1", "precision", "recall")
 _VERSIONS = ("rules_hash", "truth_hash", "mapping_version", "instructions_version")
+
+
+def _is_under(document: Document, rules: Rules) -> bool:
+    recorded = (document.get("rules_hash"), document.get("truth_hash"))
+    return recorded == (rules.rules_hash, rules.truth.content_hash)
 
 
 def _scored_under(folder: Path, rules: Rules) -> Document | None:
     """The results of an iteration under ``rules``, scored again if need be; ``None`` where that cannot be done."""
     try:
         document = read_results(folder)
-        if (document.get("rules_hash"), document.get("truth_hash")) == (
-            rules.rules_hash,
-            rules.truth.content_hash,
-        ):
+        if _is_under(document, rules):
             return document
         scored = score_bytes((folder / EXTRACTION).read_bytes(), rules, str(folder), strict=False)
     except (DataError, OSError):
@@ -397,7 +377,7 @@ def _entry(document: Document) -> Document:
     metrics = document["metrics"]
     return {
         "iteration": document["iteration"],
-        **{key: metrics[key] for key in ("f1", "precision", "recall")},
+        **{key: metrics[key] for key in _SCORES},
         "timestamp": document.get("timestamp"),
         "error_counts": metrics["errors_by_type"],
         **{key: document.get(key) for key in _VERSIONS},
@@ -430,8 +410,13 @@ def summarise(
         previous = f1
         if not best or f1 > best["f1"]:
             best = entry
-    found = {"best_f1": best.get("f1"), "best_iteration": best.get("iteration")}
-    return {"eval_id": eval_id, "rules_hash": rules_hash, "iterations": iterations, **found}
+    return {
+        "eval_id": eval_id,
+        "rules_hash": rules_hash,
+        "iterations": iterations,
+        "best_f1": best.get("f1"),
+        "best_iteration": best.get("iteration"),
+    }
 
 
 class FieldTrend(NamedTuple):
@@ -460,13 +445,9 @@ def field_trends(eval_dir: Path, aggregate: Document, rules: Rules | None = None
     for number, folder in _iteration_folders(_results_folder(eval_dir)):
         if number not in usable:
             continue
-        if usable[number] and rules is not None:
-            again = score_bytes((folder / EXTRACTION).read_bytes(), rules, str(folder), strict=False)
-            by_field = {name: counts.f1 for name, counts in again.comparison.by_field.items()}
-        else:
-            by_field = {name: part["f1"] for name, part in read_results(folder).get("by_field", {}).items()}
-        for name, f1 in by_field.items():
-            scores.setdefault(name, []).append(f1)
+        again = _scored_under(folder, rules) if usable[number] and rules is not None else None
+        for name, metrics in (again or read_results(folder)).get("by_field", {}).items():
+            scores.setdefault(name, []).append(metrics["f1"])
     trends = [FieldTrend(name, tuple(values)) for name, values in scores.items()]
     return sorted(trends, key=lambda trend: (-abs(trend.change), trend.scores[-1], trend.field))
 
@@ -510,5 +491,5 @@ def difference_between(before: Path, after: Path, mapping_file: Path | None = No
     which = "different rules" if left.get("rules_hash") != right.get("rules_hash") else "different truths"
     which = which if not same else "the rules asked for"
     note = f"{which}: both extractions were scored again under {rules.rules_hash[:12]}"
-    found = compare_results(*again)
-    return replace(found, warnings=(*found.warnings, note))
+    difference = compare_results(*again)
+    return replace(difference, warnings=(*difference.warnings, note))

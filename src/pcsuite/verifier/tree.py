@@ -63,9 +63,9 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
     It is built once per mapping object. Raises ``ConfigError`` where one path makes an object or list of what another
     path makes a value.
     """
-    known = _COMPILED.get(id(mapping))
-    if known is not None:
-        return known[1]
+    compiled = _COMPILED.get(id(mapping))
+    if compiled is not None:
+        return compiled[1]
     root = ObjectNode()
     for pattern, rule in mapping.patterns():
         leaf: Node = Ignored()
@@ -93,9 +93,13 @@ def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: PairingRules) -
         key = holder.removesuffix("[]")
         child = node.children.get(key)
         if child is None:
-            here = ".".join(walked)
-            is_list = here.endswith("[]")
-            child = ListNode(here, ObjectNode(), pairing.of_list(here)) if is_list else ObjectNode()
+            list_pattern = ".".join(walked)
+            is_list = list_pattern.endswith("[]")
+            child = (
+                ListNode(list_pattern, ObjectNode(), pairing.of_list(list_pattern))
+                if is_list
+                else ObjectNode()
+            )
             node.children[key] = child
         if isinstance(child, ListNode) == holder.endswith("[]") and isinstance(child, ListNode | ObjectNode):
             node = child.item if isinstance(child, ListNode) else child
@@ -137,7 +141,7 @@ def compared_record(record: Mapping[str, Any], mapping: FieldMapping) -> dict[st
 
 
 def _compared(node: ObjectNode, value: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+    compared: dict[str, Any] = {}
     for key, child in node.children.items():
         part = value.get(key)
         if isinstance(child, ObjectNode) and isinstance(part, dict):
@@ -147,5 +151,5 @@ def _compared(node: ObjectNode, value: Mapping[str, Any]) -> dict[str, Any]:
         elif not isinstance(child, Leaf):
             continue
         if part is not None and part != {} and part != []:
-            kept[key] = part
-    return kept
+            compared[key] = part
+    return compared

@@ -59,7 +59,7 @@ class Unread:
     labels: list[str] = field(default_factory=list)
     """Unknown labels of key/value rows that have a value."""
     cells: set[KeyPath] = field(default_factory=set)
-    """Known fields whose cell could not be read, and was let pass."""
+    """Known fields whose cell could not be read, where the mapping makes that a note."""
 
     @property
     def values(self) -> int:
@@ -109,20 +109,20 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
     different values, or the record does not fit BuildingSpec (for a mapping of it).
     """
     lines = parse_rows(data, source)
-    given = [row for row in lines if row.cells]
+    filled = [row for row in lines if row.cells]
     warnings: list[str] = []
     reader = CellReader(mapping, source, find_delimiter(decode_text(data, source)))
     if reader.delimiter != ",":
         warnings.append(f"read as a {DELIMITERS[reader.delimiter]}-separated file")
     rows: dict[KeyPath, int] = {}
     unread = Unread()
-    is_long = tuple(cell.casefold() for cell in given[0].cells[:2]) == ("field", "value")
+    is_long = tuple(cell.casefold() for cell in filled[0].cells[:2]) == ("field", "value")
     # A Detailed Report leaves column A of labels empty, so a filled one heads a row of values.
-    is_wide = len(given) == 2 and bool(given[0].cells[0])
+    is_wide = len(filled) == 2 and bool(filled[0].cells[0])
     if is_long:
-        record = _read_plain([(row, row.cell(0), row.cell(1)) for row in given[1:]], reader, mapping, rows)
+        record = _read_plain([(row, row.cell(0), row.cell(1)) for row in filled[1:]], reader, mapping, rows)
     elif is_wide:
-        names, values = given
+        names, values = filled
         cells = [(values, name, values.cell(index)) for index, name in enumerate(names.cells)]
         record = _read_plain(cells, reader, mapping, rows)
     else:
@@ -188,26 +188,16 @@ def _read_plain(
 
 @dataclass(slots=True)
 class _OpenTable:
-    """The table whose rows are being read; ``rule`` is ``None`` for a table the mapping does not know."""
-
-    rule: TableRule | None
-    label: str
-    start: int = _C
-    columns: tuple[TableColumn, ...] = ()
-    unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
-    """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
-
-
-@dataclass(slots=True)
-class _OpenPart:
-    """The sub-table being read, and the items its rows belong to, in order."""
+    """The table or sub-table whose rows are being read; ``rule`` is ``None`` for one the mapping does not know."""
 
     rule: PartRule | None
     label: str
+    start: int = _C
     columns: tuple[TableColumn, ...] = ()
     owners: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """Index and item."""
+    """Of a sub-table the items that its rows belong to, in order: index and item."""
     rows: int = 0
+    """Of a sub-table the rows that were read."""
     unknown: dict[int, list[tuple[int, str, bool]]] = field(default_factory=dict)
     """Columns that the mapping does not know (index, label, whether it has one), by the number of columns of a row."""
 
@@ -229,9 +219,9 @@ class _DetailedReport:
         in_blocks = ((block, rule) for block in mapping.blocks for rule in block.fields)
         self._blocks = {label_key(label): (block, rule) for block, rule in in_blocks for label in rule.labels}
         self._headers = {label_key(header): table for table in mapping.tables for header in table.headers}
-        self._given: dict[str, tuple[int, Any]] = {}
+        self._first_values: dict[str, tuple[int, Any]] = {}
         self._table: _OpenTable | None = None
-        self._part: _OpenPart | None = None
+        self._part: _OpenTable | None = None
         self._systems: TableRule | None = None
         self._system_columns: tuple[TableColumn, ...] = ()
         self._group: list[tuple[int, dict[str, Any]]] = []
@@ -253,11 +243,11 @@ class _DetailedReport:
             elif row.cell(_C).endswith(":") and self._systems is not None and self._systems.parts:
                 self._open_part(row, row.cell(_C))
             elif self._part is not None:
-                self._part_row(row)
+                self._part_row(row, self._part)
             elif self._table is None:
                 self.warnings.append(f"row {row.number}: belongs to no table")
             else:
-                self._item_row(row)
+                self._item_row(row, self._table)
         if not self.recognised:
             hint = "it must be a Detailed Report, a field,value CSV, or a header row and one value row"
             raise DataError(f"{self._source}: row 1: no label of the mapping occurs in this file", hint=hint)
@@ -268,12 +258,10 @@ class _DetailedReport:
         if _BANNER in headings and not headings.intersection(_CLOSING):
             cut = "the report has no closing rows (Compliance Manager Version); it may have been cut off"
             self.warnings.append(f"row {last.number}: {cut}")
-        elif ends_within and (table := self._part if self._part is not None else self._table) is not None:
-            start = table.start if isinstance(table, _OpenTable) else _C
-            if 0 < len(last.cells) - start < len(table.columns):  # fewer cells than the header announces
-                self.warnings.append(
-                    f"row {last.number}: the file ends within a row; it may have been cut off"
-                )
+        elif ends_within and (table := self._part or self._table) is not None:
+            is_short = 0 < len(last.cells) - table.start < len(table.columns)
+            cut = f"row {last.number}: the file ends within a row; it may have been cut off"
+            self.warnings += [cut] if is_short else []
         return self.record
 
     def _pass_over(self, row: CsvRow, where: str, label: str, count: int) -> None:
@@ -295,7 +283,8 @@ class _DetailedReport:
         label = row.cell(_B)
         key = label_key(label)
         rule = self._headers.get(key)
-        if rule is not None and (label.endswith(":") or not self._open_in_b()):
+        open_in_b = self._table if self._table and self._table.rule and self._table.start == _B else None
+        if rule is not None and (label.endswith(":") or open_in_b is None):
             self._close()
             self.recognised += 1
             start = _B if rule.rows_in == "B" else _C
@@ -303,8 +292,8 @@ class _DetailedReport:
             self._table = _OpenTable(rule, label, start, columns)
             if start == _B:
                 self._systems, self._system_columns = rule, self._table.columns
-        elif self._open_in_b():
-            self._item_row(row)
+        elif open_in_b is not None:
+            self._item_row(row, open_in_b)
         elif label.endswith(":"):
             self._close()
             self._table = _OpenTable(None, label)
@@ -315,7 +304,7 @@ class _DetailedReport:
         elif key in self._fields:
             field = self._fields[key]
             value = self._labelled_value(row, field, field.path)
-            first_row, first = self._given.setdefault(field.path, (row.number, value))
+            first_row, first = self._first_values.setdefault(field.path, (row.number, value))
             if first != value:
                 again = f"'{field.label}' is given again with another value than in row {first_row}"
                 raise self._cells.error(row, again, "one file describes one run")
@@ -327,14 +316,11 @@ class _DetailedReport:
             # A further system after a blank row: its status and type are words, where a key/value row has a number.
             self._table = _OpenTable(self._systems, self._systems.headers[0], _B, self._system_columns)
             self._part = None
-            self._item_row(row)
+            self._item_row(row, self._table)
         else:
-            given = self._cells.is_given(row.cell(_C))
-            self.unread.labels += [label] if given else []
-            self._pass_over(row, "label ", f"'{label}'", int(given))
-
-    def _open_in_b(self) -> bool:
-        return self._table is not None and self._table.rule is not None and self._table.start == _B
+            has_value = self._cells.is_given(row.cell(_C))
+            self.unread.labels += [label] if has_value else []
+            self._pass_over(row, "label ", f"'{label}'", int(has_value))
 
     def _block_row(self, row: CsvRow, block: BlockRule, rule: FieldRule) -> None:
         value = self._labelled_value(row, rule, f"{block.path}[].{rule.path}")
@@ -359,23 +345,20 @@ class _DetailedReport:
         self._cells.check_unit(row, row.cell(_D), rule, path)
         return self._cells.checked(row, row.cell(_C), rule, path)
 
-    def _item_row(self, row: CsvRow) -> None:
-        table = self._table
-        if table is None:
-            return
-        if table.rule is None:
+    def _item_row(self, row: CsvRow, table: _OpenTable) -> None:
+        if not isinstance(table.rule, TableRule):
             self._pass_over_row(row, "table ", table.label)
             return
         lacking = (table.rule.may_lack, table.rule.usually_lacks)
         columns = self._cells.align(row, table.start, table.columns, *lacking)
-        values, unreadable = self._values(row, table.start, columns, table)
+        values, unreadable = self._values(row, columns, table)
         name = next((value for rule, value in values if rule.path == "name"), None)
         if name is not None:
             items: list[dict[str, Any]] = self.record.setdefault(table.rule.path, [])
             # A system comes again for each unit it has.
             again = table.rule.rows_in == "B" and not table.rule.parts
-            known = ((n, item) for n, item in enumerate(items) if item.get("name") == str(name))
-            self._item = next(known, None) if again else None
+            same_name = ((n, item) for n, item in enumerate(items) if item.get("name") == str(name))
+            self._item = next(same_name, None) if again else None
             if self._item is None:
                 self._item = (len(items), {})
                 items.append(self._item[1])
@@ -388,22 +371,21 @@ class _DetailedReport:
         self.unread.cells.update((table.rule.path, index, *rule.path.split(".")) for rule in unreadable)
 
     def _values(
-        self, row: CsvRow, start: int, columns: tuple[TableColumn, ...], table: _OpenTable | _OpenPart
+        self, row: CsvRow, columns: tuple[TableColumn, ...], table: _OpenTable
     ) -> tuple[list[tuple[FieldRule, Any]], list[FieldRule]]:
         """The values of a row with their fields, and the fields whose cell cannot be read and may be passed over."""
-        rule_of_table = table.rule
-        assert rule_of_table is not None, "rows of unknown tables are not read"
-        path = rule_of_table.path
+        assert table.rule is not None, "rows of unknown tables are not read"
         values: list[tuple[FieldRule, Any]] = []
         unreadable: list[FieldRule] = []
         last = columns[-1].rule if columns else None
-        self._note_columns(row, start, columns, table)
-        for index, text in enumerate(row.cells[start:]):
+        self._note_columns(row, columns, table, table.rule)
+        for index, text in enumerate(row.cells[table.start :]):
             rule = columns[index].rule if index < len(columns) else last
             if rule is None or (index >= len(columns) and rule.type != "text_list"):
                 continue
             try:
-                values.append((rule, self._cells.checked(row, text, rule, f"{path}[].{rule.path}")))
+                path = f"{table.rule.path}[].{rule.path}"
+                values.append((rule, self._cells.checked(row, text, rule, path)))
             except DataError as error:
                 if rule.if_unreadable == "error":
                     raise
@@ -412,11 +394,13 @@ class _DetailedReport:
         return values, unreadable
 
     def _note_columns(
-        self, row: CsvRow, start: int, columns: tuple[TableColumn, ...], table: _OpenTable | _OpenPart
+        self,
+        row: CsvRow,
+        columns: tuple[TableColumn, ...],
+        table: _OpenTable,
+        rule: PartRule,
     ) -> None:
         """Keep for a note the columns of a table with rows that the mapping does not know, and cells beyond them."""
-        rule = table.rule
-        assert rule is not None, "rows of unknown tables are not read"
         # Rows of one table have their columns whole, or lack the same ones.
         if len(columns) not in table.unknown:
             ignored = {label_key(label) for label in (*rule.ignored, table.label)}
@@ -428,22 +412,22 @@ class _DetailedReport:
             ]
         unknown: dict[str, int] = {}
         for index, label, is_named in table.unknown[len(columns)]:
-            given = self._cells.is_given(row.cell(start + index))
-            if is_named or given:
-                unknown[label] = int(given)
-        if len(row.cells) > start + len(columns):
+            has_value = self._cells.is_given(row.cell(table.start + index))
+            if is_named or has_value:
+                unknown[label] = int(has_value)
+        if further := row.cells[table.start + len(columns) :]:
             is_list = bool(columns and columns[-1].rule and columns[-1].rule.type == "text_list")
-            beyond = sum(map(self._cells.is_given, row.cells[start + len(columns) :]))
+            beyond = sum(map(self._cells.is_given, further))
             unknown |= {"beyond the header": beyond} if beyond and not is_list else {}
         if not unknown:
             return
         pattern = f"{rule.path}[]"
-        if isinstance(table, _OpenPart) and self._systems is not None:
+        if not isinstance(rule, TableRule) and self._systems is not None:
             pattern = f"{self._systems.path}[].{rule.path}"
         for label, count in unknown.items():
             self._pass_over(row, f"column '{label}' of ", f"'{table.label}'", count)
-            known = self.unread.columns.setdefault(pattern, {})
-            known[label] = known.get(label, 0) + count
+            counts = self.unread.columns.setdefault(pattern, {})
+            counts[label] = counts.get(label, 0) + count
         announced = {column.rule.path for column in columns if column.rule is not None}
         lacking = (one.path for one in rule.columns if one.path not in announced)
         self.unread.absent[pattern] = frozenset(f"{pattern}.{path}" for path in lacking)
@@ -455,18 +439,16 @@ class _DetailedReport:
         rule = next(matching, None)
         self._table = None
         if rule is None:
-            self._part = _OpenPart(None, label)
+            self._part = _OpenTable(None, label)
             self.unread.tables.setdefault(label, 0)
             self._pass_over(row, "sub-table ", f"'{label}'", 0)
             return
         # Its rows belong to the systems that still wait for it: those listed since the last one that has it.
         waiting = list(takewhile(lambda entry: rule.path not in entry[1], reversed(self._group)))[::-1]
-        self._part = _OpenPart(rule, label, self._cells.columns(row, _C, rule.columns), waiting)
+        columns = self._cells.columns(row, _C, rule.columns)
+        self._part = _OpenTable(rule, label, _C, columns, waiting)
 
-    def _part_row(self, row: CsvRow) -> None:
-        part = self._part
-        if part is None:
-            return
+    def _part_row(self, row: CsvRow, part: _OpenTable) -> None:
         if part.rule is None:
             self._pass_over_row(row, "sub-table ", part.label)
             return
@@ -478,7 +460,7 @@ class _DetailedReport:
         index, owner_item = part.owners[part.rows]
         part.rows += 1
         columns = self._cells.align(row, _C, part.columns, part.rule.may_lack)
-        values, unreadable = self._values(row, _C, columns, part)
+        values, unreadable = self._values(row, columns, part)
         content: dict[str, Any] = {}
         assert self._systems is not None, "a sub-table belongs to a table of systems"
         steps = (self._systems.path, index, part.rule.path)
@@ -505,8 +487,8 @@ class _DetailedReport:
                 nested.setdefault(list_path, {})[leaf] = value
             elif rule.type == "text_list":
                 texts = item.setdefault(rule.path, [])
-                here = (*steps, rule.path, len(texts))
-                self.rows[here] = row.number
+                text_steps = (*steps, rule.path, len(texts))
+                self.rows[text_steps] = row.number
                 texts.append(value)
             elif continues and item.get(rule.path, value) != value:
                 raise self._cells.error(
@@ -517,8 +499,8 @@ class _DetailedReport:
         for list_path, content in nested.items():
             if "name" in content:
                 nested_items = item.setdefault(list_path, [])
-                here = (*steps, list_path, len(nested_items))
-                self.rows[here] = row.number
+                item_steps = (*steps, list_path, len(nested_items))
+                self.rows[item_steps] = row.number
                 nested_items.append(content)
             elif item.get(list_path):
                 item[list_path][-1].update(content)

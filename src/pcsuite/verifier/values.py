@@ -53,7 +53,7 @@ def parse_number(text: str) -> float:
 
 
 def _shortened(text: str) -> str:
-    """A text as an error shows it: a number of 5,000 digits is told by its first few."""
+    """A text as an error shows it: of a number of 5,000 digits the first few."""
     return text if len(text) <= 60 else f"{text[:40]}… ({len(text):,} characters)"
 
 
@@ -65,10 +65,10 @@ def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
     if field_type in ("text", "text_list"):
         return text.strip()
     if field_type == "boolean":
-        known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-        if text.strip().lower() not in known:
+        booleans = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+        if text.strip().lower() not in booleans:
             raise ValueError(f"'{_shortened(text)}' is not Yes or No")
-        return known[text.strip().lower()]
+        return booleans[text.strip().lower()]
     value = parse_number(text)
     if field_type == "integer":
         if value != int(value):
@@ -154,8 +154,8 @@ def judge_value(
     elif field_type not in ("text", "boolean") and is_number(actual):
         number = as_float(actual)
         # 12.05 is near 12, but no count of anything.
-        whole = field_type != "integer" or (math.isfinite(number) and number == round(number))
-        matched = whole and numbers_match(as_float(expected), number, relative, absolute, modulo)
+        is_whole = field_type != "integer" or (math.isfinite(number) and number == round(number))
+        matched = is_whole and numbers_match(as_float(expected), number, relative, absolute, modulo)
     else:
         return "format_error"
     return "match" if matched else "wrong_value"

@@ -6,13 +6,14 @@ They are about a folder of extraction records, not about a run: nothing of a log
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pcsuite.errors import ConfigError
 from pcsuite.verifier.error_types import ERROR_TYPES
-from pcsuite.verifier.evals import find_evals, score_evals
+from pcsuite.verifier.evals import ScoredEval, find_evals, score_evals
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.report import error_cards
-from pcsuite.verifier.results import results_document
+from pcsuite.verifier.report import EvalRow, error_cards, heat_map
+from pcsuite.verifier.results import Document, results_document
 from pcsuite.verifier.scores import pool_evals
 from pcsuite.view.viewer import Viewer
 
@@ -22,43 +23,41 @@ if TYPE_CHECKING:
 
 def evals_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """Evals by field, the worst first."""
-    return "evals.html.j2", {"found": _scored_evals(viewer), "folder": str(viewer.evals)}
+    scored, documents = _scored_evals(viewer)
+    rows = [
+        EvalRow(document, one.scored.comparison.by_field, address=f"/evals/{quote(one.eval.eval_id)}")
+        for one, document in zip(scored, documents, strict=True)
+    ]
+    drawn = heat_map(rows)
+    pooled = pool_evals([one.scored.comparison.counts for one in scored])
+    return "evals.html.j2", {
+        "columns": drawn["columns"],
+        "heat": drawn["heat"],
+        "pooled": pooled,
+        "folder": str(viewer.evals),
+    }
 
 
 def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """The items of one eval that are wrong."""
     name = request.path_params["name"]
-    scored = _scored_evals(viewer)
-    found = next((one for one in scored["documents"] if one["eval_id"] == name), None)
-    if found is None:
+    evals = {one.eval.eval_id: (one, document) for one, document in zip(*_scored_evals(viewer), strict=True)}
+    if name not in evals:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
+    one, document = evals[name]
     section = request.query_params.get("section", "")
-    every = error_cards(found, scored["comparisons"][name])
-    cards = [card for card in every if section in ("", card["section"])]
+    cards = error_cards(document, one.scored.comparison)
     return "eval.html.j2", {
-        "one": found,
-        "cards": cards,
+        "one": document,
+        "cards": [card for card in cards if section in ("", card["section"])],
         "kinds": list(ERROR_TYPES.values()),
         "section": section,
     }
 
 
-def _scored_evals(viewer: Viewer) -> dict[str, Any]:
-    """The evals of the folder, scored as they lie there: documents, worst first, and F1 of the worst fields."""
+def _scored_evals(viewer: Viewer) -> tuple[list[ScoredEval], list[Document]]:
+    """The evals of the folder, scored as they lie there, and their results."""
     if viewer.evals is None:
         raise ConfigError("no evals were named", hint="pcsuite view --evals DIR")
     scored = score_evals(find_evals(viewer.evals), load_mapping(None))
-    documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, None) for one in scored]
-    documents.sort(key=lambda document: (document["metrics"]["f1"], document["eval_id"]))
-    wrong: dict[str, float] = {}
-    for document in documents:
-        for name, figures in document["by_field"].items():
-            if figures["f1"] < 1:
-                wrong[name] = min(figures["f1"], wrong.get(name, 1.0))
-    pooled = pool_evals([one.scored.comparison.counts for one in scored])
-    return {
-        "documents": documents,
-        "comparisons": {one.eval.eval_id: one.scored.comparison for one in scored},
-        "fields": sorted(wrong, key=lambda name: (wrong[name], name))[:30],
-        "pooled": pooled,
-    }
+    return scored, [results_document(one.scored, one.rules, one.eval.eval_id, None, None) for one in scored]

@@ -79,7 +79,7 @@ def external_evidence(folders: Sequence[Path], analysis: Analysis) -> tuple[Sect
 
 
 def evidence_files(folders: Sequence[Path]) -> list[Path]:
-    """The files that evidence is read from, there or not; a report is stale where one of them changed.
+    """The files that evidence is read from, whether they exist or not; a report is stale where one of them changed.
 
     Only the first folder with an import counts, but an import into any of them may become the first.
     """
@@ -133,8 +133,8 @@ def beside_ours(evidence: HelmEvidence, summary: Table) -> Table:
         helm = {f"helm_{name}": figure[name] for name in _HELMS} | {"helm_instances": figure["n_instances"]}
         cells = ours.get((figure["task"], figure["model"]), []) if figure["task"] else []
         for cell in cells or [{}]:
-            own = {name: cell.get(name) for name in _OURS}
-            rows.append({"task": figure["task"], "model": figure["model"], **own, **helm})
+            our_figures = {name: cell.get(name) for name in _OURS}
+            rows.append({"task": figure["task"], "model": figure["model"], **our_figures, **helm})
     return Table.of(BESIDE_OURS, rows)
 
 

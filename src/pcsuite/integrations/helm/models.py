@@ -12,9 +12,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
+from aiohttp import web
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
@@ -24,16 +25,7 @@ from pcsuite.config.load import Suite
 from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Request
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, Session
-from pcsuite.errors import (
-    EngineError,
-    IntegrationError,
-    PcsuiteError,
-    did_you_mean,
-    require,
-)
-
-if TYPE_CHECKING:
-    from aiohttp import web
+from pcsuite.errors import EngineError, IntegrationError, PcsuiteError, did_you_mean
 
 BUILT_IN = "simple/model1"
 """HELM's own toy model, which repeats the prompt's last word: it shows that the pipeline works, nothing else."""
@@ -46,7 +38,6 @@ WIDEST_WINDOW = 1_000_000
 """Characters, where the model's window is not known: the server then refuses what is too long."""
 
 HOST = "127.0.0.1"
-EXTRA = "helm"
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "presence_penalty": (None, 0),
     "frequency_penalty": (None, 0),
@@ -116,7 +107,7 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
     metadata, deployments = [], []
     tags = [f"{tag}_MODEL_TAG" for tag in ("TEXT", "FULL_FUNCTIONALITY_TEXT", "INSTRUCTION_FOLLOWING")]
     for model in models:
-        known = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
+        size = {} if model.params_b is None else {"num_parameters": round(model.params_b * 1e9)}
         metadata.append(
             {
                 "name": model.name,
@@ -126,14 +117,14 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
                 "access": "open",
                 "release_date": None,
                 "tags": list(tags),
-                **known,
+                **size,
             }
         )
         tokens = model.context_tokens
-        asked = {"base_url": model.base_url, "vllm_model_name": model.remote_name}
+        address = {"base_url": model.base_url, "vllm_model_name": model.remote_name}
         client = {
             "class_name": "helm.clients.vllm_client.VLLMChatClient",
-            "args": {**asked, "timeout": model.timeout_s, "max_retries": 0},
+            "args": {**address, "timeout": model.timeout_s, "max_retries": 0},
         }
         deployments.append(
             {
@@ -159,11 +150,11 @@ def write_model_files(models: Iterable[HelmModel], folder: Path) -> None:
         ):
             try:
                 earlier = yaml.safe_load((folder / name).read_text(encoding="utf-8"))[key]
-                found = {one["name"]: one for one in earlier if isinstance(one, dict) and "name" in one}
+                by_name = {one["name"]: one for one in earlier if isinstance(one, dict) and "name" in one}
             except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
-                found = {}  # not there, or not a file of ours
-            found |= {entry["name"]: entry for entry in entries}
-            text = yaml.safe_dump({key: list(found.values())}, sort_keys=False)
+                by_name = {}  # not there, or not a file of ours
+            by_name |= {entry["name"]: entry for entry in entries}
+            text = yaml.safe_dump({key: list(by_name.values())}, sort_keys=False)
             replace_atomically(folder / name, text)
     except OSError as error:
         why = error.strerror or error
@@ -177,8 +168,6 @@ async def _for_our_child_only(
 
     The token in the path keeps other users of the machine out; this keeps names out that were rebound to loopback.
     """
-    from aiohttp import web
-
     host = request.headers.get("Host", "").rpartition(":")[0]
     refused: str | None = None
     if host not in (HOST, "localhost"):
@@ -208,7 +197,7 @@ class ModelServer:
         on_stop: Callable[[], None] = lambda: None,
         policy: RetryPolicy | None = None,
     ) -> None:
-        """``on_answer`` is told the model of each answer, ``on_stop`` that there will be no more: see ``stopped``."""
+        """``on_answer`` is called with the model of each answer, ``on_stop`` when no more come: see ``stopped``."""
         self.stopped: PcsuiteError | None = None
         """What ended the answers for good: a used-up budget, too many errors, a server that is down."""
         self._on_stop = on_stop
@@ -220,9 +209,6 @@ class ModelServer:
         self.base_url = ""
 
     def __enter__(self) -> ModelServer:
-        require("aiohttp.web", EXTRA)
-        from aiohttp import web
-
         async def list_models(request: web.Request) -> web.Response:
             listed = [{"id": name, "object": "model"} for name in self._clients]
             return web.json_response({"object": "list", "data": listed})
@@ -267,8 +253,6 @@ class ModelServer:
             self._loop.__exit__(*raised)
 
     async def _complete(self, request: web.Request) -> web.Response:
-        from aiohttp import web
-
         try:
             body = read_json(await request.text())
             if not isinstance(body, dict):
@@ -338,8 +322,8 @@ def cut_at_stop(text: str, stops: list[str]) -> tuple[str, bool]:
 
     cut_at_stop("a. b! c", ["!", "."]) == ("a", True)
     """
-    found = [index for index in (text.find(stop) for stop in stops) if index >= 0]
-    return (text[: min(found)], True) if found else (text, False)
+    places = [index for index in (text.find(stop) for stop in stops) if index >= 0]
+    return (text[: min(places)], True) if places else (text, False)
 
 
 def _completion(name: str, replies: list[Generation], stops: list[str]) -> dict[str, Any]:

@@ -56,8 +56,10 @@ class Scenario:
 
         The deployment is left out where it is called as the model is, as HELM's own are.
         """
-        more = f"model={model}" + ("" if deployment == model else f",model_deployment={deployment}")
-        return f"{self.entry},{more}" if self.arguments else f"{self.name}:{more}"
+        model_arguments = f"model={model}" + (
+            "" if deployment == model else f",model_deployment={deployment}"
+        )
+        return f"{self.entry}{',' if self.arguments else ':'}{model_arguments}"
 
 
 def parse_scenarios(text: str | Iterable[str]) -> list[Scenario]:
@@ -73,11 +75,11 @@ def parse_scenarios(text: str | Iterable[str]) -> list[Scenario]:
             entries[-1] += ("," if ":" in entries[-1] else ":") + piece
         elif piece:
             entries.append(piece)
-    found = []
+    scenarios = []
     for entry in dict.fromkeys(entries):
-        name, _, rest = entry.partition(":")
+        name, _, listed = entry.partition(":")
         arguments: dict[str, str] = {}
-        for part in filter(None, rest.split(",")):
+        for part in filter(None, listed.split(",")):
             key, _, value = part.partition("=")
             if not key or not value:
                 raise ConfigError(f"scenario '{entry}': '{part}' is not KEY=VALUE")
@@ -88,8 +90,8 @@ def parse_scenarios(text: str | Iterable[str]) -> list[Scenario]:
             arguments.setdefault("task", "mc_single")
         if name == "mmlu" and "subject" not in arguments:
             raise ConfigError("scenario 'mmlu' needs a subject", hint="for example mmlu:subject=econometrics")
-        found.append(Scenario(name, arguments))
-    return found
+        scenarios.append(Scenario(name, arguments))
+    return scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,9 @@ def copy_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Path
     """
     digest = hashlib.sha256()
     for scenario in scenarios:
-        for wanted in data_files(scenario):
-            target = output / SCENARIOS_FOLDER / wanted.target
-            for source in [data_dir / place for place in wanted.places] if data_dir is not None else []:
+        for file in data_files(scenario):
+            target = output / SCENARIOS_FOLDER / file.target
+            for source in [data_dir / place for place in file.places] if data_dir is not None else []:
                 if source.is_file():
                     try:
                         target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,14 +143,14 @@ def copy_data(scenarios: Iterable[Scenario], data_dir: Path | None, output: Path
                         raise DataError(f"{source} cannot be placed for HELM at {target}: {why}") from error
                     break
             if not target.is_file():
-                name = Path(wanted.places[-1]).name
+                name = Path(file.places[-1]).name
                 if data_dir is None:
                     why = f"needs {name}, and no folder with published files was named"
                     hint = "give --data DIR, or integrations.helm.data_dir"
                     raise DataError(f"scenario '{scenario.entry}' {why}", hint=hint)
-                looked = "looked for " + ", ".join(wanted.places)
+                looked = "looked for " + ", ".join(file.places)
                 raise DataError(f"scenario '{scenario.entry}': {data_dir} has no {name}", hint=looked)
-            digest.update(wanted.target.encode())
+            digest.update(file.target.encode())
             digest.update(bytes.fromhex(sha256_file(target)))
     return digest.hexdigest()
 
@@ -168,10 +170,10 @@ class HelmProgress:
     """Reason of every run that failed."""
     last_exception: str = ""
     _failing: str = ""
-    _told: float = field(default_factory=time.monotonic)
+    _reported_at: float = field(default_factory=time.monotonic)
 
     def feed(self, line: str) -> None:
-        """Take one line of the log, without its line end; what it means is told to ``report``.
+        """Take one line of the log, without its line end; its meaning goes to ``report``.
 
         Lines that HELM did not log itself are looked through for the exception that ended a run.
         """
@@ -179,17 +181,17 @@ class HelmProgress:
         text = (logged["text"] if logged else line).strip()
         if logged:
             self._failing = ""
-        if logged and (found := _COUNT.match(text)):
-            self.total = int(found[1])
-        elif logged and (found := _BEGIN.match(text)):
-            self.started.append(found["name"])
+        if logged and (match := _COUNT.match(text)):
+            self.total = int(match[1])
+        elif logged and (match := _BEGIN.match(text)):
+            self.started.append(match["name"])
             self.requests = self.answered = 0
-            self.report(f"{len(self.started)}/{self.total} {found['name']}")
-        elif logged and self.started and (found := _REQUESTS.match(text)):
-            self.requests = int(found[1])
+            self.report(f"{len(self.started)}/{self.total} {match['name']}")
+        elif logged and self.started and (match := _REQUESTS.match(text)):
+            self.requests = int(match[1])
             self.report(f"  {self.requests} requests")
-        elif logged and (found := _FAILED.match(text)):
-            self._failing = found["name"]
+        elif logged and (match := _FAILED.match(text)):
+            self._failing = match["name"]
             self.failures[self._failing] = "HELM gave no reason"
         elif not logged and line[:1].strip() and _EXCEPTION.match(text):
             self.last_exception = reason_of(text)
@@ -200,8 +202,8 @@ class HelmProgress:
     def count_answer(self, model_id: str) -> None:
         """Count an answer of a served model, and tell the number every ten seconds."""
         self.answered += 1
-        if time.monotonic() - self._told > _ANSWERS_EVERY_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported_at > _ANSWERS_EVERY_S:
+            self._reported_at = time.monotonic()
             self.report(f"  {self.answered}/{self.requests} answered by {model_id}")
 
     @property
@@ -216,8 +218,8 @@ def reason_of(text: str) -> str:
     At most 300 characters.
     """
     kind, sep, message = text.partition(" Request: Request(")[0].partition(":")
-    shown = kind.rsplit(".", 1)[-1] + sep + message
-    return shown if len(shown) <= _LONGEST_REASON else shown[: _LONGEST_REASON - 1] + "…"
+    reason = kind.rsplit(".", 1)[-1] + sep + message
+    return reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
 
 
 def run_tool(
@@ -241,7 +243,7 @@ def run_tool(
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with (
-            log.open("a", encoding="utf-8") as kept,
+            log.open("a", encoding="utf-8") as log_file,
             _ended_by_signal(),
             _ended_with_its_group(
                 subprocess.Popen(
@@ -261,7 +263,7 @@ def run_tool(
             if stop is not None:
                 threading.Thread(target=_end_when, args=(stop, process), daemon=True).start()
             for line in process.stdout:
-                kept.write(line)
+                log_file.write(line)
                 feed(line.rstrip("\n"))
             return process.wait()
     except OSError as error:

@@ -161,13 +161,13 @@ def read_helm_runs(folder: Path) -> list[HelmRun]:
     if any((folder / name).exists() for name in FILES):
         folders = [folder]
     else:
-        whole = (folder / "runs").is_dir()
-        suites = sorted((folder / "runs").iterdir()) if whole else [folder]
+        has_suites = (folder / "runs").is_dir()
+        suites = sorted((folder / "runs").iterdir()) if has_suites else [folder]
         folders = [
             path
             for suite in suites
             # HELM links its newest suite, whose runs would be read twice.
-            if suite.is_dir() and not (whole and suite.is_symlink())
+            if suite.is_dir() and not (has_suites and suite.is_symlink())
             for path in sorted(suite.iterdir())
             if path.is_dir() and path.name not in NOT_RUNS and "model=" in path.name
         ]
@@ -179,14 +179,14 @@ def read_helm_runs(folder: Path) -> list[HelmRun]:
         key = (run.scenario, run.model)
         if run.status == "complete" and (key not in newest or run.finished > newest[key].finished):
             newest[key] = run
-    kept = []
+    current = []
     for run in runs:
         winner = newest.get((run.scenario, run.model))
         if run.status == "complete" and run is not winner:
             run.status, run.reason = "superseded", "a newer run of the same scenario and model counts"
         if run.status != "unfinished" or winner is None or run.finished >= winner.finished:
-            kept.append(run)
-    return sorted(kept, key=lambda run: (run.scenario, run.model, run.suite))
+            current.append(run)
+    return sorted(current, key=lambda run: (run.scenario, run.model, run.suite))
 
 
 def _read_run(folder: Path) -> HelmRun:
@@ -224,11 +224,13 @@ def _read_run(folder: Path) -> HelmRun:
 
 def _name_parts(name: str) -> tuple[str, str, str]:
     """Scenario, model and deployment from a run's name; HELM writes slashes of model names as underscores."""
-    head, _, rest = name.partition(":")
-    arguments = [part for part in rest.split(",") if part]
+    head, _, listed = name.partition(":")
+    arguments = [part for part in listed.split(",") if part]
     values = dict(part.partition("=")[::2] for part in arguments)
-    kept = [part for part in arguments if part.partition("=")[0] not in ("model", "model_deployment")]
-    scenario = head + (":" + ",".join(kept) if kept else "")
+    own_arguments = [
+        part for part in arguments if part.partition("=")[0] not in ("model", "model_deployment")
+    ]
+    scenario = head + (":" + ",".join(own_arguments) if own_arguments else "")
     model = values.get("model", "").replace("_", "/", 1)
     return scenario, model, values.get("model_deployment", "").replace("_", "/", 1) or model
 
@@ -239,8 +241,8 @@ def failure_reasons(suite_folder: Path) -> dict[str, str]:
     Empty where no such file was kept, or it cannot be read: then the folders alone say which runs have no results.
     """
     try:
-        kept = json.loads((suite_folder / FAILURES).read_text(encoding="utf-8"))
-        return {str(name): str(reason) for name, reason in kept.items()}
+        reasons = json.loads((suite_folder / FAILURES).read_text(encoding="utf-8"))
+        return {str(name): str(reason) for name, reason in reasons.items()}
     except (OSError, ValueError, AttributeError):
         return {}
 
@@ -284,11 +286,11 @@ def _instances(requests: Any, per_instance: Any) -> list[HelmInstance]:
             metric = stat["name"]["name"]
             if metric not in BOOKKEEPING and _is_clean(stat) and math.isfinite(value := float(stat["mean"])):
                 values.setdefault((key, metric), []).append(value)
-    for (key, metric), found in values.items():
-        instances[key].scores[metric] = sum(found) / len(found)
-    for key, seen in trials.items():
+    for (key, metric), trial_scores in values.items():
+        instances[key].scores[metric] = sum(trial_scores) / len(trial_scores)
+    for key, indices in trials.items():
         if key in instances:
-            instances[key].trials = len(seen)
+            instances[key].trials = len(indices)
     return [instance for instance in instances.values() if instance.scores]
 
 
@@ -306,9 +308,9 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
         instance_of = {"suite": run.suite, "scenario": run.scenario, "model": names.get(run.model, run.model)}
         identity = instance_of | {"task": task_of(run.scenario)}
         truncated = sum(instance.prompt_truncated for instance in run.instances)
-        told = {"status": run.status, "reason": run.reason, "deployment": run.deployment}
+        outcome = {"status": run.status, "reason": run.reason, "deployment": run.deployment}
         counts = {"instances": len(run.instances), "prompts_truncated": truncated}
-        run_records.append(identity | told | counts)
+        run_records.append(identity | outcome | counts)
         if run.status != "complete":
             continue
         first = main_score(run)
@@ -328,9 +330,9 @@ def helm_tables(runs: Sequence[HelmRun], names: Mapping[str, str]) -> list[Table
             }
             metric_records.append(identity | figures)
         for instance in run.instances:
-            said = asdict(instance)
-            scored = said.pop("scores")
-            instance_records.append(instance_of | said | scored)
+            fields = asdict(instance)
+            scored = fields.pop("scores")
+            instance_records.append(instance_of | fields | scored)
     return [
         Table.of(RUNS, run_records),
         Table.of(METRICS, metric_records),
@@ -357,6 +359,6 @@ def main_score(run: HelmRun) -> MetricKey | None:
     splits = list(dict.fromkeys(split for _, split in run.metrics))
     split = "test" if "test" in splits else next(iter(splits), "")
     present = [metric for metric, on in run.metrics if on == split]
-    wanted = TASKS.get(run.scenario.partition(":")[0], ("", ""))[1]
-    first = next((metric for metric in (wanted, *FIRST_METRICS, *present) if metric in present), None)
+    helms_metric = TASKS.get(run.scenario.partition(":")[0], ("", ""))[1]
+    first = next((metric for metric in (helms_metric, *FIRST_METRICS, *present) if metric in present), None)
     return None if first is None else (first, split)

@@ -112,6 +112,12 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
     stop = threading.Event()
     tables = Path(plan.suite.profile.run.output_dir) / "tables"
     folders = ["--output-path", str(plan.output), "--local-path", str(plan.local_path)]
+
+    def import_finished(ended: str) -> None:
+        _keep_reasons(plan, progress, ended)
+        with suppress(AnalysisError):  # where it came too early to leave anything
+            import_helm(plan.suite, plan.output, tables)
+
     try:
         with ExitStack() as stack:
             for scenario in plan.scenarios:
@@ -127,14 +133,10 @@ def run_helm(plan: HelmPlan, report: Report) -> HelmImport:
             arguments += ["--num-threads", str(threads)]
             status = run_tool("helm-run", arguments, plan.log, progress.feed, stop)
     except (KeyboardInterrupt, SystemExit):
-        _keep_reasons(plan, progress, "interrupted")
-        with suppress(AnalysisError):  # where it came too early to leave anything
-            import_helm(plan.suite, plan.output, tables)
+        import_finished("interrupted")
         raise
     if server is not None and server.stopped is not None:
-        _keep_reasons(plan, progress, server.stopped.message)
-        with suppress(AnalysisError):
-            import_helm(plan.suite, plan.output, tables)
+        import_finished(server.stopped.message)
         raise server.stopped
     if status != 0:
         _keep_reasons(plan, progress, f"helm-run ended with status {status}")
@@ -158,8 +160,8 @@ def import_helm(suite: Suite | None, folder: Path, tables_folder: Path) -> HelmI
     folder holds no run.
     """
     runs = read_helm_runs(folder)
-    known = () if suite is None else (*suite.models, *suite.profile.selection.models)
-    names = {helm_name(model_id): model_id for model_id in known}
+    model_ids = () if suite is None else (*suite.models, *suite.profile.selection.models)
+    names = {helm_name(model_id): model_id for model_id in model_ids}
     tables = helm_tables(runs, names)
     written = [table.write_csv(tables_folder / f"{table.name}.csv") for table in tables]
     return HelmImport(runs, tables, written)
@@ -195,10 +197,10 @@ def _serve_models(
             # HELM asks by itself where its client sends what ours would: nothing that is ours alone, and no key, which
             # would have to be written into HELM's files.
             options = adapter.options
-            own = options.api_key_env or options.extra_body or options.system_prompt is not None
+            is_ours_alone = options.api_key_env or options.extra_body or options.system_prompt is not None
             limits = plan.suite.profile.limits  # a budget holds only for calls that are ours
             budgeted = limits.max_tokens_overall is not None or limits.max_cost_usd is not None
-            if not own and not budgeted and options.max_tokens_field == "max_tokens":
+            if not is_ours_alone and not budgeted and options.max_tokens_field == "max_tokens":
                 offered.append(reached(adapter, options.base_url, options.model or model_id))
                 del served[model_id]
     server = None
@@ -215,5 +217,5 @@ def _keep_reasons(plan: HelmPlan, progress: HelmProgress, ended: str) -> None:
         reasons[progress.unfinished] = ended
     folder = plan.output / "runs" / plan.name
     if reasons and folder.is_dir():
-        kept = failure_reasons(folder) | reasons
-        replace_atomically(folder / FAILURES, json.dumps(kept, indent=1) + "\n")
+        all_reasons = failure_reasons(folder) | reasons
+        replace_atomically(folder / FAILURES, json.dumps(all_reasons, indent=1) + "\n")

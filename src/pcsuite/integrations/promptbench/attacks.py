@@ -76,8 +76,11 @@ def keeps_literals(original: str, changed: str, protected: Sequence[str]) -> boo
 
     ``protected`` are the words of :func:`protected_words`, of which those in the original must stay.
     """
-    words, kept = set(_WORD.findall(original)), set(_WORD.findall(changed))
-    return all(text in changed for text in _LITERAL.findall(original)) and words & set(protected) <= kept
+    words, changed_words = set(_WORD.findall(original)), set(_WORD.findall(changed))
+    return (
+        all(text in changed for text in _LITERAL.findall(original))
+        and words & set(protected) <= changed_words
+    )
 
 
 def _attackable(tree: PromptTree, ctx: PromptContext) -> list[int]:
@@ -88,7 +91,7 @@ def _attackable(tree: PromptTree, ctx: PromptContext) -> list[int]:
     ]
 
 
-class AttackRecord(msgspec.Struct, frozen=True):
+class AttackRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One attacked prompt and how it was found."""
 
     attack: str
@@ -99,15 +102,15 @@ class AttackRecord(msgspec.Struct, frozen=True):
     """The attacked parts of the prompt."""
     original: list[str]
     """The same parts before."""
-    original_score: float | None
-    attacked_score: float | None
+    original_score: float | None = None
+    attacked_score: float | None = None
     """Scores on the items of the search (never the scored ones); ``None`` where nothing was searched."""
     queries: int
     budget: int
     seed: int
-    ranking: str
+    ranking: str = "none"
     """How deepwordbug ranked the words: ``unk`` by asking, ``random`` where the budget was too small."""
-    search_items: list[str]
+    search_items: list[str] = []
     version: str
     """Of PromptBench, or the model that wrote a paraphrase."""
     perturbation: PerturbationRef

@@ -89,27 +89,27 @@ def plan_promptbench(suite: Suite, regimes: Sequence[str] = ()) -> tuple[Plan, l
     regimes = [regime_id(name) for name in regimes]
     writer = settings.paraphrase_model
     kinds = [*PERTURBATIONS, *(f"{PREFIX}{attack}" for attack in ATTACKS)]
-    for key, names, known, what in (
+    for key, names, choices, what in (
         ("attack_types", settings.attack_types, kinds, "kind of perturbation"),
         ("tasks", settings.tasks or (), suite.tasks, "task"),
         ("conditions_subset", [name.partition(":")[0] for name in conditions], suite.conditions, "condition"),
         ("--regimes", regimes, suite.regimes, "regime"),
         ("paraphrase_model", [writer] if writer else [], suite.models, "model"),
     ):
-        unknown = next((name for name in names if name not in known), None)
+        unknown = next((name for name in names if name not in choices), None)
         if unknown is not None:
-            raise _problem(suite, key, f"unknown {what} '{unknown}' ({did_you_mean(unknown, known)})")
+            raise _problem(suite, key, f"unknown {what} '{unknown}' ({did_you_mean(unknown, choices)})")
     tasks = tuple(name for name in settings.tasks or selection.tasks if name in selection.tasks)
     if not tasks:
         named = f"none of {', '.join(settings.tasks or ())} is selected"
         raise _problem(suite, "tasks", f"{named} (selection.tasks: {', '.join(selection.tasks)})")
-    own = [name for name in settings.attack_types if not name.startswith(PREFIX)]
+    registered = [name for name in settings.attack_types if not name.startswith(PREFIX)]
     attacks = [name.removeprefix(PREFIX) for name in settings.attack_types if name.startswith(PREFIX)]
     # Sampling adds chance of its own to what a perturbation does.
     greedy = tuple(name for name in selection.decoding_regimes if suite.regimes[name].greedy)
     chosen = tuple(regimes) or greedy or selection.decoding_regimes
     scope = Scope(tasks, selection.models, conditions, chosen, settings.max_items, BLOCK)
-    plan = build_plan(suite, perturbation_refs(own, settings.variants), scope)
+    plan = build_plan(suite, perturbation_refs(registered, settings.variants), scope)
     used = {name: task for name, task in plan.tasks.items() if any(cell.task is task for cell in plan.cells)}
     return replace(plan, tasks=used), attacks
 
@@ -139,11 +139,11 @@ def attacked_parts(suite: Suite, *, only_selected: bool) -> tuple[list[str], lis
     )
 
 
-def _problem(suite: Suite, key: str, said: str) -> ConfigError:
+def _problem(suite: Suite, key: str, message: str) -> ConfigError:
     """The error for a key of the profile's block, or for a flag."""
     if key.startswith("--"):
-        return ConfigError(f"{key}: {said}")
-    return ConfigError(suite.sources["profile"].problem(["integrations", BLOCK, key], said))
+        return ConfigError(f"{key}: {message}")
+    return ConfigError(suite.sources["profile"].problem(["integrations", BLOCK, key], message))
 
 
 def find_paraphrases(
@@ -162,7 +162,7 @@ def find_paraphrases(
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
 
     async def write_all(progress: Progress) -> list[AttackRecord]:
-        found: list[AttackRecord] = []
+        records: list[AttackRecord] = []
         unwritten: list[EngineError] = []
         async with open_models(suite, [writer], use_cache=use_cache) as session:
             session.watch = progress.count_call
@@ -173,13 +173,13 @@ def find_paraphrases(
                     except EngineError as error:
                         unwritten.append(error)
                     else:
-                        found += [record] if record is not None else []
+                        records += [record] if record is not None else []
         if unwritten:
             raise UnansweredError(
                 f"{len(unwritten)} paraphrases were not written, the last one because: {unwritten[-1].message}",
                 hint="the others are kept; the same command asks for these again",
             )
-        return found
+        return records
 
     with Progress(None, unit="calls", quiet=quiet) as progress:
         return run_blocking(write_all(progress))
@@ -203,15 +203,15 @@ async def _write(
             return error
 
     replies = await gather_or_cancel(map(reworded, parts))
-    kept = []
+    reworded_parts = []
     for old, reply in zip(parts, replies, strict=True):
         if isinstance(reply, EngineError):
             raise reply
-        whole = reply["finish_reason"] == "stop"
-        new = reply["text"].strip().strip("-").strip() if whole else old
+        is_complete = reply["finish_reason"] == "stop"
+        new = reply["text"].strip().strip("-").strip() if is_complete else old
         fits = len(old) / _LONGER <= len(new) <= len(old) * _LONGER
-        kept.append(new if new and fits and keeps_literals(old, new, protected) else old)
-    changed = sum(new != old for old, new in zip(parts, kept, strict=True))
+        reworded_parts.append(new if new and fits and keeps_literals(old, new, protected) else old)
+    changed = sum(new != old for old, new in zip(parts, reworded_parts, strict=True))
     where = f"{kind} {number} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
     if not changed:
         report(f"{where}: not applicable: no rewording kept every label and format")
@@ -219,17 +219,13 @@ async def _write(
     record = AttackRecord(
         attack=kind,
         **target_of(cell)._asdict(),
-        parts=kept,
+        parts=reworded_parts,
         original=parts,
-        original_score=None,
-        attacked_score=None,
         queries=len(parts),
         budget=len(parts),
         seed=number,
-        ranking="none",
-        search_items=[],
         version=client.model_id,
-        perturbation=PerturbationRef(kind, f"{kind}-{digest(kept)[:12]}"),
+        perturbation=PerturbationRef(kind, f"{kind}-{digest(reworded_parts)[:12]}"),
     )
     store.put(key, record)
     report(f"{where}: {changed} of {len(parts)} parts reworded")

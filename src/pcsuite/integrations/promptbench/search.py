@@ -62,7 +62,7 @@ def find_attacks(
     """
     if not attacks:
         return []
-    environment_python(PROMPTBENCH)  # a missing install is told before anything else starts
+    environment_python(PROMPTBENCH)  # raises for a missing install before anything else starts
     run = plan.suite.profile.run
     store = AttackStore.of(RunPaths.of(run.output_dir, run.name))
     cells = {target_of(cell): cell for cell in reversed(plan.cells)}
@@ -70,22 +70,22 @@ def find_attacks(
     refuse_judges(plan, "attacks that are searched for")
 
     async def search_all(progress: Progress) -> list[AttackRecord]:
-        found: list[AttackRecord] = []
+        records: list[AttackRecord] = []
         worker = PromptBenchWorker()
         try:
             # One model after the other: a local one may need the whole machine.
             for model_id in plan.scope.models:
-                own = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
+                model_cells = [cell for target, cell in sorted(cells.items()) if target.model == model_id]
                 async with open_models(plan.suite, [model_id], use_cache=use_cache) as session:
                     session.watch = progress.count_call
                     search = ModelSearch(plan.suite, session.clients[model_id], store, worker)
-                    for cell in own:
+                    for cell in model_cells:
                         for attack in attacks:
                             record = await search.find(cell, attack, report)
-                            found += [record] if record is not None else []
+                            records += [record] if record is not None else []
         finally:
             await worker.aclose()
-        return found
+        return records
 
     with Progress(None, unit="calls", quiet=quiet) as progress:
         return run_blocking(search_all(progress))
@@ -96,12 +96,15 @@ def with_attacks(plan: Plan, records: Sequence[AttackRecord]) -> Plan:
 
     Run it with :func:`attacked_perturber` of the same records.
     """
-    found: dict[Target, list[PerturbationRef]] = {}
+    by_target: dict[Target, list[PerturbationRef]] = {}
     for one in records:
-        found.setdefault(Target(one.task, one.model, one.condition), []).append(one.perturbation)
-    refs = (dict.fromkeys((*cell.perturbations, *found.get(target_of(cell), ()))) for cell in plan.cells)
-    cells = (replace(cell, perturbations=tuple(own)) for cell, own in zip(plan.cells, refs, strict=True))
-    return replace(plan, cells=tuple(cells))
+        by_target.setdefault(Target(one.task, one.model, one.condition), []).append(one.perturbation)
+
+    def attacked(cell: Cell) -> Cell:
+        refs = dict.fromkeys((*cell.perturbations, *by_target.get(target_of(cell), ())))
+        return replace(cell, perturbations=tuple(refs))
+
+    return replace(plan, cells=tuple(map(attacked, plan.cells)))
 
 
 def attacked_perturber(records: Sequence[AttackRecord]) -> Perturber:
@@ -136,8 +139,8 @@ def search_items(suite: Suite, cell: Cell) -> list[Item]:
     if not spec.dev_split:
         raise DataError(f"task '{cell.task.id}' has no dev_split to search attacks on")
     loaded = task_items(spec, spec.dev_split, Path(suite.profile.run.cache_dir))
-    wanted = suite.profile.integrations.promptbench.search_items
-    return sample_items(loaded.items, wanted, repro.global_seed, cell.task.id, repro.deterministic_hash_seed)
+    limit = suite.profile.integrations.promptbench.search_items
+    return sample_items(loaded.items, limit, repro.global_seed, cell.task.id, repro.deterministic_hash_seed)
 
 
 class ModelSearch:
@@ -151,7 +154,7 @@ class ModelSearch:
     async def find(self, cell: Cell, attack: str, report: Report) -> AttackRecord | None:
         """One attacked prompt of a cell, stored or searched; ``None`` where the attack does not apply.
 
-        The outcome is told to ``report`` in one line, and a new one added to the store.
+        ``report`` gets the outcome in one line; a new record is added to the store.
         """
         where = f"{attack} × {cell.condition.id} × {cell.task.id} × {cell.model_id}"
         reason = await self._why_not(cell)
@@ -181,8 +184,10 @@ class ModelSearch:
             split = text.split(SEPARATOR)
             # A text that lost a part would not be the same prompt: no gain for the attack.
             tried = split if len(split) == len(parts) else parts
-            asked = await gather_or_cancel(self._item_score(cell, attack, tried, item) for item in items)
-            scores = [score for score in asked if score is not None]
+            item_scores = await gather_or_cancel(
+                self._item_score(cell, attack, tried, item) for item in items
+            )
+            scores = [score for score in item_scores if score is not None]
             if not scores:
                 # A guess would be kept with the record, and the search not made again.
                 raise UnansweredError(
@@ -221,8 +226,8 @@ class ModelSearch:
         """Why a cell's prompts cannot be attacked, or ``None``."""
         if cell.program is not PROGRAMS.get("single"):
             return "a search asks once a prompt, and the condition runs a loop"
-        wanted = cell.constraint
-        return None if wanted is None else await self._client.why_unenforced(wanted)
+        constraint = cell.constraint
+        return None if constraint is None else await self._client.why_unenforced(constraint)
 
     async def _item_score(self, cell: Cell, attack: str, parts: Sequence[str], item: Item) -> float | None:
         ctx = cell.task.prompting.context(item.input_text)

@@ -64,13 +64,13 @@ def run_attack(request: dict[str, Any], ask: Callable[[str], float]) -> dict[str
         ranking = _search(request, scores)
     same = text.strip()
     changed = {
-        found: score for found, score in scores.tried.items() if found.strip() != same and MASK not in found
+        tried: score for tried, score in scores.tried.items() if tried.strip() != same and MASK not in tried
     }
     if not changed:
         raise NothingToAttackError(f"{request['attack']} changed nothing within {request['budget']} queries")
     # The last of the worst: a greedy search adds to what it found before.
     worst = min(changed.values())
-    attacked = [found for found, score in changed.items() if score == worst][-1]
+    attacked = [tried for tried, score in changed.items() if score == worst][-1]
     return {
         "attacked": attacked,
         "attacked_score": worst,
@@ -107,8 +107,8 @@ def _try_canned(request: dict[str, Any], scores: Scores) -> None:
 
     dataset = request.get("dataset", "")
     if dataset not in SEMANTIC_ADV_PROMPT_SET:
-        known = ", ".join(sorted(SEMANTIC_ADV_PROMPT_SET))
-        why = f"semantic has no canned prompts for dataset '{dataset}'; it has them for {known}"
+        datasets = ", ".join(sorted(SEMANTIC_ADV_PROMPT_SET))
+        why = f"semantic has no canned prompts for dataset '{dataset}'; it has them for {datasets}"
         raise NothingToAttackError(why)
     groups = SEMANTIC_ADV_PROMPT_SET[dataset].values()
     canned = [prompt.strip() for group in groups for prompt in group if "{" not in prompt]

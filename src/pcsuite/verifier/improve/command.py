@@ -29,12 +29,12 @@ def document_of(one: Eval) -> tuple[str, str]:
 
     Raises ``DataError`` where there is none or more than one.
     """
-    found = sorted(path for path in one.folder.glob("document.*") if path.is_file())
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
+    files = sorted(path for path in one.folder.glob("document.*") if path.is_file())
+    if len(files) != 1:
+        names = ", ".join(path.name for path in files) or "none"
         hint = "an eval has one file document.pdf, document.txt or the like"
         raise DataError(f"{one.folder}: document files: {names}", hint=hint)
-    return str(found[0]), sha256_file(found[0])
+    return str(files[0]), sha256_file(files[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,11 @@ class CommandExtractor:
         name = source.parent.name
         with tempfile.TemporaryDirectory(prefix="pcsuite-extract-") as folder:
             # A copy, so that the folder of the truth is not the next thing an extractor finds.
-            given = {"{prompt}": Path(folder) / "prompt.txt", "{document}": Path(folder) / source.name}
-            given["{prompt}"].write_bytes(prompt.text.encode("utf-8", "backslashreplace"))
-            shutil.copyfile(source, given["{document}"])
+            files = {"{prompt}": Path(folder) / "prompt.txt", "{document}": Path(folder) / source.name}
+            files["{prompt}"].write_bytes(prompt.text.encode("utf-8", "backslashreplace"))
+            shutil.copyfile(source, files["{document}"])
             words = shlex.split(self.command)
-            for place, path in given.items():
+            for place, path in files.items():
                 words = [word.replace(place, str(path)) for word in words]
             try:
                 done = subprocess.run(
@@ -94,6 +94,6 @@ class CommandExtractor:
             except OSError as error:
                 raise DataError(f"--extractor: {words[0]}: {error.strerror or error}") from None
         if done.returncode != 0:
-            said = " ".join(done.stderr.decode("utf-8", "replace").split())[-_SHOWN:] or "it said nothing"
-            raise DataError(f"--extractor: {name}: exit status {done.returncode}: {said}")
+            message = " ".join(done.stderr.decode("utf-8", "replace").split())[-_SHOWN:] or "it said nothing"
+            raise DataError(f"--extractor: {name}: exit status {done.returncode}: {message}")
         return done.stdout.decode("utf-8", "replace")

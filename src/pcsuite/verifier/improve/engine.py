@@ -102,80 +102,76 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
             f"task '{task.id}' is scored by '{task.spec.evaluator}', not field by field",
             hint="choose a task whose evaluator is 'buildingspec'",
         )
-    own = options.mapping if isinstance(options, BuildingSpecOptions) else None
-    mapping = load_mapping(settings.mapping or (Path(own) if own else None))
+    task_mapping = options.mapping if isinstance(options, BuildingSpecOptions) else None
+    mapping = load_mapping(settings.mapping or (Path(task_mapping) if task_mapping else None))
     names, seed = [one.eval_id for one in evals], suite.profile.repro.deterministic_hash_seed
     held_out = settings.held_out or loop.choose_held_out(names, seed)
     folder = settings.folder or settings.evals_dir / "improve"
+
+    def tried() -> list[str]:
+        return state.stored_prompts(folder)
+
+    def build_loop(
+        engine: str, extract: loop.Extract, propose: loop.Propose, **options: Any
+    ) -> loop.ImprovementLoop:
+        config = loop.ImproveConfig(
+            held_out=held_out,
+            max_iterations=settings.iterations,
+            patience=settings.patience,
+            margin=settings.margin,
+            min_gain=settings.min_gain,
+            engine=engine,
+        )
+        return loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, **options)
+
     first = settings.instruction or task.spec.instruction
-    if settings.extractor is not None:
-        result = _run_command(settings, evals, held_out, mapping, folder, first)
-        outcome = ImproveOutcome(result, folder, held_out, 0, 0.0)
-        _write_summary(outcome, settings)
-        return outcome
-    items: dict[str, Item] = {}
-    for one in evals:
-        document = read_text(one.folder / DOCUMENT)
-        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
-        items.setdefault(document, Item(one.eval_id, document, {"record": record}))
-    setup = _setup(suite, settings, task, items)
-    config = _loop_config(settings, held_out, setup.fingerprint)
     limits = suite.profile.limits
     budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-    opened = open_models(suite, [settings.model], use_cache=settings.use_cache, budget=budget)
-    with LoopThread() as thread, thread.entered(opened) as session:
-        client = session.clients[settings.model]
-        constraint = setup.cell.constraint
-        reason = None if constraint is None else thread.call(client.why_unenforced(constraint))
-        if reason is not None:
-            raise ConstraintUnavailableError(
-                f"condition {setup.cell.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
-            )
-        propose: loop.Propose = state.RuleProposer(setup.catalogue, lambda: state.stored_prompts(folder))
+    if settings.extractor is not None:
         if settings.method == "model":
-            propose = ModelProposer(setup, client, thread, propose, lambda: state.stored_prompts(folder))
-        extract = RecordExtractor(setup, session, thread)
-        workers = client.concurrency
-        improvement = loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, workers)
-        with Progress(None, unit="calls", quiet=quiet) as progress:
-            session.watch = progress.count_call
-            result = improvement.run(first, propose_only=settings.propose_only)
+            raise ConfigError("--method model needs a model, and --extractor has none", hint="--method rules")
+        command = CommandExtractor(settings.extractor, settings.extractor_timeout)
+        command.check()
+        rules = state.RuleProposer(state.load_rules(settings.rules), tried)
+        engine = digest({"extractor": settings.extractor})
+        improvement = build_loop(engine, command, rules, documents=document_of)
+        result = improvement.run(first, propose_only=settings.propose_only)
+    else:
+        setup = _setup(suite, settings, task, _eval_items(evals, mapping))
+        opened = open_models(suite, [settings.model], use_cache=settings.use_cache, budget=budget)
+        with LoopThread() as thread, thread.entered(opened) as session:
+            client = session.clients[settings.model]
+            _check_constraint(setup.cell, client, thread)
+            propose: loop.Propose = state.RuleProposer(setup.catalogue, tried)
+            if settings.method == "model":
+                propose = ModelProposer(setup, client, thread, propose, tried)
+            extract = RecordExtractor(setup, session, thread)
+            improvement = build_loop(setup.fingerprint, extract, propose, workers=client.concurrency)
+            with Progress(None, unit="calls", quiet=quiet) as progress:
+                session.watch = progress.count_call
+                result = improvement.run(first, propose_only=settings.propose_only)
     outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
     _write_summary(outcome, settings)
     return outcome
 
 
-def _loop_config(settings: ImproveSettings, held_out: tuple[str, ...], engine: str) -> loop.ImproveConfig:
-    return loop.ImproveConfig(
-        held_out=held_out,
-        max_iterations=settings.iterations,
-        patience=settings.patience,
-        margin=settings.margin,
-        min_gain=settings.min_gain,
-        engine=engine,
-    )
+def _eval_items(evals: Sequence[Eval], mapping: FieldMapping) -> dict[str, Item]:
+    """Evals as items, by document; of two with the same document the first."""
+    items: dict[str, Item] = {}
+    for one in evals:
+        document = read_text(one.folder / DOCUMENT)
+        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
+        items.setdefault(document, Item(one.eval_id, document, {"record": record}))
+    return items
 
 
-def _run_command(
-    settings: ImproveSettings,
-    evals: Sequence[Eval],
-    held_out: tuple[str, ...],
-    mapping: FieldMapping,
-    folder: Path,
-    first: str,
-) -> loop.ImproveResult:
-    """The loop with a command of the user's for the extraction; drafts come from the catalogue of rules."""
-    assert settings.extractor is not None, "called for a command alone"
-    if settings.method == "model":
-        raise ConfigError("--method model needs a model, and --extractor has none", hint="--method rules")
-    extract = CommandExtractor(settings.extractor, settings.extractor_timeout)
-    extract.check()
-    config = _loop_config(settings, held_out, digest({"extractor": settings.extractor}))
-    propose = state.RuleProposer(state.load_rules(settings.rules), lambda: state.stored_prompts(folder))
-    improvement = loop.ImprovementLoop(
-        evals, folder, mapping, config, extract, propose, documents=document_of
-    )
-    return improvement.run(first, propose_only=settings.propose_only)
+def _check_constraint(cell: Cell, client: ModelClient, thread: LoopThread) -> None:
+    """Raise ``ConstraintUnavailableError`` where the model cannot enforce the condition's constraint."""
+    reason = None if cell.constraint is None else thread.call(client.why_unenforced(cell.constraint))
+    if reason is not None:
+        raise ConstraintUnavailableError(
+            f"condition {cell.condition.id} cannot be enforced on model '{client.model_id}': {reason}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +261,9 @@ def _setup(
     name = _checked_name(settings.condition.partition(":")[0], suite.conditions, "condition")
     members = {member.id: member for member in expand_conditions([name], suite.conditions, suite.operators)}
     condition = members[_checked_name(settings.condition, members, "condition")]
-    shown = {document.strip() for document in items}
+    documents = {document.strip() for document in items}
     # An exemplar must not be one of the evals: it would show the answer.
-    exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in shown)
+    exemplars = tuple(one for one in planned.prompting.exemplars if one.input_text.strip() not in documents)
     prompting = replace(planned.prompting, exemplars=exemplars, lmql_query=None)
     task = replace(planned, prompting=prompting)
     adapter, options = check_model(model_id, suite.models[model_id])

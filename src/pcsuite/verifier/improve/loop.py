@@ -39,7 +39,7 @@ Decision = Literal["baseline", "kept", "rolled back"]
 
 
 class ImproveConfig(Definition):
-    """What the loop is told."""
+    """Settings of the loop."""
 
     held_out: tuple[str, ...]
     """Evals the optimiser never sees; they decide whether a change is kept."""

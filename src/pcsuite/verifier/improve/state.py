@@ -41,15 +41,19 @@ def summarise_failures(scored: Iterable[tuple[str, Scored]]) -> list[Failure]:
 
     Most frequent first, each with a few examples.
     """
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    entries_by_kind: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for eval_id, one in scored:
         for entry in one.comparison.discrepancies:
             try:
                 pattern = pattern_of(parse_path(entry.field_path))
             except ValueError:  # a key the model made up can hold any character
                 pattern = entry.field_path
-            found.setdefault((pattern, entry.error_type), []).append({"eval_id": eval_id, **asdict(entry)})
-    failures = [Failure(*key, len(entries), tuple(entries[:_EXAMPLES])) for key, entries in found.items()]
+            entries_by_kind.setdefault((pattern, entry.error_type), []).append(
+                {"eval_id": eval_id, **entry._asdict()}
+            )
+    failures = [
+        Failure(*key, len(entries), tuple(entries[:_EXAMPLES])) for key, entries in entries_by_kind.items()
+    ]
     return sorted(failures, key=lambda failure: (-failure.count, failure.field, failure.error_type))
 
 
@@ -125,8 +129,8 @@ class ImproveState:
             document = json.loads(path.read_text(encoding="utf-8"))
             # Keys that a later version wrote are passed over.
             names = {field.name for field in fields(StepRecord)}
-            known = [{key: step[key] for key in step if key in names} for step in document["steps"]]
-            self._steps = [StepRecord(**step) for step in known]
+            readable = [{key: step[key] for key in step if key in names} for step in document["steps"]]
+            self._steps = [StepRecord(**step) for step in readable]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not the state of an improvement loop ({error})") from None
         for key, value in self._made_under.items():
@@ -183,9 +187,9 @@ class ImproveState:
         return path.read_bytes() if path.exists() else None
 
     def save_extraction(self, prompt: PromptVersion, eval_id: str, answer: Mapping[str, Any] | str) -> bytes:
-        """Store an answer, a record as JSON and anything else as it came, and return the bytes stored.
+        """Store an answer, a record as JSON and anything else unchanged, and return the bytes stored.
 
-        An answer that is no record is kept too: it is scored as it came, and not asked for again.
+        An answer that is no record is stored too: it is scored unchanged, and not requested again.
         """
         data = (
             answer.encode("utf-8", "backslashreplace") if isinstance(answer, str) else to_json(dict(answer))
@@ -282,12 +286,12 @@ class RuleProposer:
 
     def __call__(self, failures: Sequence[Failure], prompt: str) -> str:
         """The prompt with one more rule, or as it is where none is left."""
-        seen = "\n".join([prompt, *self._tried()])
+        tried = "\n".join([prompt, *self._tried()])
         weights: dict[str, int] = {}
         for rule in self._catalogue.rules:
             for failure in failures:
                 sentence = rule.sentence(failure.field)
-                if rule.meets(failure) and sentence not in seen:
+                if rule.meets(failure) and sentence not in tried:
                     weights[sentence] = weights.get(sentence, 0) + failure.count
         if not weights:
             return prompt
