@@ -304,10 +304,10 @@ class Run:
         A metric that a scorer of yours returned is a column of its own.
         """
         scores = self.scores
-        known = [column.name for column in ITEMS.columns]
-        own = [name for name in self.manifest.metrics if name not in known]
-        own += [name for name in scores.metrics if name not in {*known, *own, *self.metrics}]
-        spec = ITEMS.extended(Column(name, self.metrics.label(name)) for name in dict.fromkeys(own))
+        standard = [column.name for column in ITEMS.columns]
+        extra = [name for name in self.manifest.metrics if name not in standard]
+        extra += [name for name in scores.metrics if name not in {*standard, *extra, *self.metrics}]
+        spec = ITEMS.extended(Column(name, self.metrics.label(name)) for name in dict.fromkeys(extra))
         records = []
         for key in scores.cell_keys():
             cell, names = scores.cells[key], scores.item_names[key.task]
@@ -349,13 +349,13 @@ class Run:
 
         truths = truth_texts(self.suite) if self.suite is not None else None
         with self._tables() as tables:
-            found = analyse(
+            analysis = analyse(
                 tables,
                 truths.labels if truths is not None else None,
                 references=truths.answers if truths is not None else None,
                 metrics=None if self.suite is None else self.suite.metrics,
             )
-        return found.tables
+        return analysis.tables
 
     def report(self, **options: Any) -> ReportFiles:
         """Write tables, figures and the page of the run; ``options`` are those of :func:`report`.
@@ -385,14 +385,14 @@ class Run:
             serving.open()
         return serving
 
-    def answers(self, wanted: Sequence[tuple[CellKey, str]]) -> dict[tuple[CellKey, str], str]:
+    def answers(self, requested: Sequence[tuple[CellKey, str]]) -> dict[tuple[CellKey, str], str]:
         """The text answered to items of cells; of several replicates the one that scores lowest.
 
         A cell whose condition or model the run does not have is taken by its task, where that is the only cell of it.
         """
-        if not wanted:
+        if not requested:
             return {}
-        ids = sorted({item for _, item in wanted})
+        ids = sorted({item for _, item in requested})
         marks = ", ".join("?" * len(ids))
         score = f"{METRIC_PREFIX}task_score"
         with self._tables() as tables:
@@ -403,15 +403,15 @@ class Run:
                 ids,
             )
         # Of rows with the same key the last stays, which is the one that scores lowest.
-        found = {(CellKey(*key), item): str(text) for *key, item, text in rows if text is not None}
-        alone = {key.task: key for key, _ in found}
-        several = {task for task in alone if len({key for key, _ in found if key.task == task}) > 1}
-        given: dict[tuple[CellKey, str], str] = {}
-        for key, item in wanted:
-            own = key if (key, item) in found or key.task in several else alone.get(key.task, key)
-            if (own, item) in found:
-                given[key, item] = found[own, item]
-        return given
+        texts = {(CellKey(*key), item): str(text) for *key, item, text in rows if text is not None}
+        alone = {key.task: key for key, _ in texts}
+        several = {task for task in alone if len({key for key, _ in texts if key.task == task}) > 1}
+        answers: dict[tuple[CellKey, str], str] = {}
+        for key, item in requested:
+            cell = key if (key, item) in texts or key.task in several else alone.get(key.task, key)
+            if (cell, item) in texts:
+                answers[key, item] = texts[cell, item]
+        return answers
 
     def baseline(self) -> Baseline:
         """The run's item scores as a baseline to commit: ``run.baseline().write(path, run.metrics)``.
@@ -445,14 +445,14 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Sentence, alarms and cells, for notebooks."""
-        found = self.result
+        result = self.result
         names = ["task", "model", "decoding", "condition", "n_items", "score"]
         names += ["effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens"]
         spec = TableSpec("result", "", "", tuple(Column(name, "") for name in names))
-        cells = Table(spec, [tuple(row.get(name) for name in names) for row in found.rows])
-        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in found.alarms)
-        shown = f"<p><b>{escape(self.name)}</b>: {escape(found.sentence)}</p>"
-        return f"{shown}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
+        cells = Table(spec, [tuple(row.get(name) for name in names) for row in result.rows])
+        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in result.alarms)
+        heading = f"<p><b>{escape(self.name)}</b>: {escape(result.sentence)}</p>"
+        return f"{heading}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
 
 
 def report(
@@ -481,8 +481,8 @@ def report(
     logs = [entry.log if isinstance(entry, Run) else find_log(entry, output_dir) for entry in listed]
     if not logs:
         raise ConfigError("nothing to report on", hint="give a run, its name or its log")
-    known = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
-    suite = load(profile) if profile is not None else known[0] if known else None
+    suites = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
+    suite = load(profile) if profile is not None else suites[0] if suites else None
     truths = truth_texts(suite) if suite is not None else None
     items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
     folder = logs[0].parent
@@ -523,8 +523,8 @@ def compare(
     if isinstance(first, (str, Path)) and is_baseline(Path(first)):
         first = Baseline.read(Path(first))
     if isinstance(first, Baseline):
-        kept, _ = first.without_changed(later.digests())
-        scores, side = kept.scores, None
+        unchanged, _ = first.without_changed(later.digests())
+        scores, side = unchanged.scores, None
     else:
         earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
         scores = earlier.scores
@@ -541,10 +541,9 @@ def changed_answers(
 
     ``first`` is ``None`` where it is a baseline, which keeps no texts.
     """
-    wanted = list(changes)
-    now = second.answers([(change.key, change.item_id) for change in wanted])
-    before = first.answers([(change.key, change.item_id) for change in wanted]) if first is not None else {}
+    keys = [(change.key, change.item_id) for change in changes]
+    now = second.answers(keys)
+    before = first.answers(keys) if first is not None else {}
     return {
-        change: (before.get((change.key, change.item_id), ""), now.get((change.key, change.item_id), ""))
-        for change in wanted
+        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
     }

@@ -104,20 +104,22 @@ def measure(
     (0.5, 0.5)
     """
     ready = [_Aligned.of(arms, contrast) for contrast in contrasts]
-    tests = [one.test(rng, student_from) for one in ready]
-    estimates = [one.estimate(rng, resamples, student_from) if limits else one.value_alone() for one in ready]
+    tests = [paired.test(rng, student_from) for paired in ready]
+    estimates = [
+        paired.estimate(rng, resamples, student_from) if limits else paired.value_alone() for paired in ready
+    ]
     return [
         Measurement(
-            one.contrast,
-            one.levels(),
-            one.differences,
+            paired.contrast,
+            paired.levels(),
+            paired.differences,
             estimate,
             test,
-            one.bounds,
-            one.counted,
-            bound_missing(arms, one.contrast, rng=rng),
+            paired.bounds,
+            paired.counted,
+            bound_missing(arms, paired.contrast, rng=rng),
         )
-        for one, estimate, test in zip(ready, estimates, tests, strict=True)
+        for paired, estimate, test in zip(ready, estimates, tests, strict=True)
     ]
 
 
@@ -229,7 +231,11 @@ def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng
     if any(arm.failed is None for arm in taking_part):
         return None
     rows = common_rows(taking_part)
-    shares = [arm.failed[own] for arm, own in zip(taking_part, rows, strict=True) if arm.failed is not None]
+    shares = [
+        arm.failed[arm_rows]
+        for arm, arm_rows in zip(taking_part, rows, strict=True)
+        if arm.failed is not None
+    ]
     if len(rows[0]) < 2 or not any(share.any() for share in shares):
         return None
     weights = list(contrast.weights.values())
@@ -253,33 +259,33 @@ def _filled(
 ) -> tuple[list[float], list[float]]:
     """Each arm's level with its failed calls at their worst, and at their best."""
     values = [
-        arm.values[own] if arm.counted else arm.values[own][:, None]
-        for arm, own in zip(arms, rows, strict=True)
+        arm.values[arm_rows] if arm.counted else arm.values[arm_rows][:, None]
+        for arm, arm_rows in zip(arms, rows, strict=True)
     ]
     answered = [np.asarray(np.isfinite(value).all(axis=1)) for value in values]
     # An item counts where each arm has a value for it or has failed on it altogether; of micro-F1, what there was to
     # find must be known from an arm that answered.
-    kept = np.logical_and.reduce(
-        [known | (share == 1) for known, share in zip(answered, shares, strict=True)]
+    usable = np.logical_and.reduce(
+        [has_value | (share == 1) for has_value, share in zip(answered, shares, strict=True)]
     )
     counted = arms[0].counted
     if counted:
-        kept &= np.logical_or.reduce(answered)
-        gold = np.zeros(len(kept))
-        for value, known in zip(reversed(values), reversed(answered), strict=True):
-            gold = np.where(known, value[:, 0] + value[:, 2], gold)
+        usable &= np.logical_or.reduce(answered)
+        gold = np.zeros(len(usable))
+        for value, has_value in zip(reversed(values), reversed(answered), strict=True):
+            gold = np.where(has_value, value[:, 0] + value[:, 2], gold)
         nothing = np.zeros(len(gold))
         bad, good = np.column_stack([nothing, nothing, gold]), np.column_stack([gold, nothing, nothing])
     else:
         low, high = arms[0].bounds or (0.0, 1.0)
-        bad, good = np.full((len(kept), 1), low), np.full((len(kept), 1), high)
+        bad, good = np.full((len(usable), 1), low), np.full((len(usable), 1), high)
 
-    if not kept.any():
+    if not usable.any():
         return [float("nan")] * len(arms), [float("nan")] * len(arms)
 
     def level(value: FloatArray, share: FloatArray, fill: FloatArray) -> float:
-        part = share[kept, None]
-        filled = np.where(part == 1, fill[kept], (1 - part) * value[kept] + part * fill[kept])
+        part = share[usable, None]
+        filled = np.where(part == 1, fill[usable], (1 - part) * value[usable] + part * fill[usable])
         return float(micro_f1(filled.sum(axis=0)[None, :])[0]) if counted else float(filled.mean())
 
     worst = [level(value, share, bad) for value, share in zip(values, shares, strict=True)]

@@ -105,16 +105,18 @@ def judge(measurements: Sequence[Measurement], family: Family) -> list[ContrastR
     ('better', 0.00049)
     """
     adjusted = iter(
-        family.corrected([one.test.p_value for one in measurements if one.contrast.tested]).tolist()
+        family.corrected(
+            [measurement.test.p_value for measurement in measurements if measurement.contrast.tested]
+        ).tolist()
     )
     results = []
-    for one in measurements:
-        p_value = next(adjusted) if one.contrast.tested else float("nan")
-        no_worse = _no_worse(one, family)
+    for measurement in measurements:
+        p_value = next(adjusted) if measurement.contrast.tested else float("nan")
+        no_worse = _no_worse(measurement, family)
         verdict = verdict_of_change(
-            one.estimate.value,
+            measurement.estimate.value,
             p_value,
-            better=one.contrast.better,
+            better=measurement.contrast.better,
             alpha=family.alpha,
             smallest=family.smallest,
         )
@@ -123,7 +125,7 @@ def judge(measurements: Sequence[Measurement], family: Family) -> list[ContrastR
         verdict = above_floor(verdict, at_floor=family.at_floor)
         if family.at_floor and verdict != "better":
             no_worse = None
-        results.append(ContrastResult(one, p_value, verdict, no_worse))
+        results.append(ContrastResult(measurement, p_value, verdict, no_worse))
     return results
 
 
@@ -192,17 +194,17 @@ def shown_no_worse(
     return NoWorse(shown, shown and test.high < margin, test.p_value, limits)
 
 
-def _no_worse(one: Measurement, family: Family) -> NoWorse | None:
-    better, margin = one.contrast.better, family.margin
-    if margin is None or better is None or not one.comparable:
+def _no_worse(measurement: Measurement, family: Family) -> NoWorse | None:
+    better, margin = measurement.contrast.better, family.margin
+    if margin is None or better is None or not measurement.comparable:
         return None
-    if one.counted or one.by_labels:
+    if measurement.counted or measurement.by_labels:
         # Shares of micro-F1 are not bounded as scores are, and labels are few: the limits of the estimate decide.
-        gain = one.estimate if better > 0 else negated(one.estimate)
+        gain = measurement.estimate if better > 0 else negated(measurement.estimate)
         shown = rules_out_loss(gain, margin)
         return NoWorse(shown, shown and rules_out_loss(negated(gain), margin), None, gain)
-    bounds = one.bounds if np.isfinite(one.bounds).all() else None
-    return shown_no_worse(better * one.differences, margin=margin, alpha=family.alpha, bounds=bounds)
+    bounds = measurement.bounds if np.isfinite(measurement.bounds).all() else None
+    return shown_no_worse(better * measurement.differences, margin=margin, alpha=family.alpha, bounds=bounds)
 
 
 def rules_out_loss(gain: Estimate, margin: float) -> bool:
@@ -258,6 +260,6 @@ def standing(results: Sequence[ContrastResult]) -> Standing:
     ``worse`` where one of them is (the others cannot make up for a reliable loss), ``no worse`` where all are shown to
     be no worse by the margin or more, else ``undecided``.
     """
-    if any(one.verdict == "worse" for one in results):
+    if any(result.verdict == "worse" for result in results):
         return "worse"
-    return "no worse" if results and all(one.shown_no_worse for one in results) else "undecided"
+    return "no worse" if results and all(result.shown_no_worse for result in results) else "undecided"

@@ -147,11 +147,15 @@ def as_condition(
     used: list[Any] = []
     defined: dict[str, Any] = {}
     for block in prompt.blocks:
-        known = operators.get(block.name)
+        suite_spec = operators.get(block.name)
         label = block.name
-        own = {"k": block.spec.k, "mode": block.spec.mode}
-        options = {key: value for key, value in own.items() if value not in (None, getattr(known, key, None))}
-        if known is None or known.template != block.spec.template:
+        settings = {"k": block.spec.k, "mode": block.spec.mode}
+        options = {
+            key: value
+            for key, value in settings.items()
+            if value not in (None, getattr(suite_spec, key, None))
+        }
+        if suite_spec is None or suite_spec.template != block.spec.template:
             label = f"{block.name}_W{block.wording}"
             defined[label] = block.spec.model_dump(mode="json", exclude_none=True, exclude=set(options))
         used.append({label: options} if options else label)
@@ -250,10 +254,10 @@ class _Search:
         has = [{block.name for block in score.candidate.prompt.blocks} for score in listed]
         design = np.array([[1.0, *(float(name in held) for name in self.names)] for held in has])
         effects = (np.linalg.pinv(design) @ np.array([score.value for score in listed]))[1:]
-        wanted = {name for name, effect in zip(self.names, effects, strict=True) if effect > 0}
+        helpful = {name for name, effect in zip(self.names, effects, strict=True) if effect > 0}
         genome, score = self._best
         for name in self.names:
-            if (name in wanted) != (name in genome.names):
+            if (name in helpful) != (name in genome.names):
                 genome = genome.toggled(name, self.names)
         self._try(genome, "operators that help on average so far", (score.candidate.id,))
 
@@ -276,8 +280,8 @@ class _Search:
         for gene in genome.genes:
             spec = self._problem.operators[gene.name]
             choices = {spec.k, spec.mode, *options_of(spec, len(self._problem.train))} - {None}
-            own = gene.option if gene.option is not None else spec.k if spec.k is not None else spec.mode
-            for option in sorted(choices - {own}, key=str):
+            current = gene.option if gene.option is not None else spec.k if spec.k is not None else spec.mode
+            for option in sorted(choices - {current}, key=str):
                 yield genome.with_gene(Gene(gene.name, gene.wording, option)), f"{gene.name} with {option}"
             for wording in range(wordings_of(gene.name, spec) + 1):
                 if wording != gene.wording:

@@ -73,8 +73,10 @@ class Trials:
         template, demos = signature_template(predictor.signature, predictor.demos, self.ctx)
         origin = f"program {len(self._known)}" + (f", {len(demos)} examples" if demos else "")
         parents = (self.basis,)
-        made = Candidate.of_text(template, method=self._method, demos=demos, origin=origin, parents=parents)
-        return self._known.get(made.id, made)
+        candidate = Candidate.of_text(
+            template, method=self._method, demos=demos, origin=origin, parents=parents
+        )
+        return self._known.get(candidate.id, candidate)
 
     def measure(self, candidate: Candidate, items: Sequence[Item]) -> None:
         """Have a candidate measured on the items it was not measured on yet.
@@ -89,9 +91,9 @@ class Trials:
             if self.full:
                 raise SearchEnded
             self._known[candidate.id] = candidate
-        whole = len(items) == self._examples  # items of equal text are one example, but all are measured
+        all_items = len(items) == self._examples  # items of equal text are one example, but all are measured
         try:
-            self._note(self.problem.evaluate(candidate, None if whole else missing))
+            self._note(self.problem.evaluate(candidate, None if all_items else missing))
         except Exception as error:  # budget spent or model gone, which DSPy would score 0 and go on
             raise SearchEnded(error) from error
 
@@ -185,13 +187,13 @@ class Examples:
             raise SearchEnded(error) from error
 
     def _examples(self, items: Sequence[Item]) -> list[dspy.Example]:
-        made = []
+        examples = []
         for item in items:
             if item.input_text not in self._items:  # equal texts are one example
                 self._items[item.input_text] = item
                 answer = self.problem.evaluator.gold_answer(item)
-                made.append(dspy.Example({INPUT: item.input_text, ANSWER: answer}).with_inputs(INPUT))
-        return made
+                examples.append(dspy.Example({INPUT: item.input_text, ANSWER: answer}).with_inputs(INPUT))
+        return examples
 
 
 class MeasureBatches(BaseCallback):  # type: ignore[misc]

@@ -87,8 +87,8 @@ def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[E
     label = f"{ctx.input_label}:"
     parts = [instruction.strip().replace(INPUT_SLOT, "the input")]
     if demos:
-        shown = [f"{label}\n{demo.input_text}\nAnswer:\n{demo.output_text}" for demo in demos]
-        parts.append("Examples:\n\n" + "\n\n".join(shown).replace(INPUT_SLOT, "the input"))
+        solved = [f"{label}\n{demo.input_text}\nAnswer:\n{demo.output_text}" for demo in demos]
+        parts.append("Examples:\n\n" + "\n\n".join(solved).replace(INPUT_SLOT, "the input"))
     separator = "\n" if ctx.task_kind == "structured" else " "
     parts.append(f"{label}{separator}{INPUT_SLOT}")
     return "\n\n".join(part for part in parts if part)
@@ -139,8 +139,13 @@ class CandidateScore:
 
         Keys are ``id``, ``method``, ``origin``, ``parents``, ``J`` and ``items`` (their number).
         """
-        made = self.candidate
-        origin = {"id": made.id, "method": made.method, "origin": made.origin, "parents": list(made.parents)}
+        candidate = self.candidate
+        origin = {
+            "id": candidate.id,
+            "method": candidate.method,
+            "origin": candidate.origin,
+            "parents": list(candidate.parents),
+        }
         return {**origin, "J": self.value, "items": len(self.item_parts)}
 
 

@@ -195,15 +195,15 @@ def open_problem(
         with LoopThread() as thread, RunLog(paths, scores=rows) as log:
             journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
             try:
-                wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
+                model_ids = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
                 limits = suite.profile.limits
                 budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-                opened = open_models(suite, wanted, use_cache=settings.use_cache, budget=budget)
+                opened = open_models(suite, model_ids, use_cache=settings.use_cache, budget=budget)
                 with thread.entered(opened) as session, Progress(None, quiet=quiet) as progress:
                     problem = DevProblem(
                         dev,
-                        session.clients[wanted[0]],
-                        session.clients[wanted[1]],
+                        session.clients[model_ids[0]],
+                        session.clients[model_ids[1]],
                         log,
                         rows,
                         journal,

@@ -85,8 +85,8 @@ def selection_optimism(
     weights = rng.multinomial(size, np.full(size, 1 / size), size=resamples)
     inside = np.stack([score.item_parts.resampled(score.objective, weights) for score in listed])
     chosen = inside.argmax(axis=0)
-    whole = np.array([score.value for score in listed])
-    return float((inside[chosen, np.arange(resamples)] - whole[chosen]).mean())
+    overall = np.array([score.value for score in listed])
+    return float((inside[chosen, np.arange(resamples)] - overall[chosen]).mean())
 
 
 def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator) -> list[dict[str, Any]]:

@@ -46,8 +46,8 @@ def rater_agreement(
     limit of kappa is that of :func:`~pcsuite.stats.calibration.cohens_kappa`.
 
     >>> sides = ["pass", "fail"] * 10
-    >>> found = rater_agreement(sides, sides, range(20), values=["fail", "pass"], rng=np.random.default_rng(0))
-    >>> found.share, found.kappa.value, found.kappa.low < 0.9
+    >>> agreement = rater_agreement(sides, sides, range(20), values=["fail", "pass"], rng=np.random.default_rng(0))
+    >>> agreement.share, agreement.kappa.value, agreement.kappa.low < 0.9
     (1.0, 1.0, True)
     """
     check_level(level)
@@ -63,23 +63,25 @@ def rater_agreement(
     row = np.array([order[item] for item in items])
     n = len(order)
     tables = np.bincount(row * k * k + pairs, minlength=n * k * k).reshape(n, k * k).astype(np.float64)
-    whole = tables.sum(axis=0).reshape(1, k, k)
+    observed = tables.sum(axis=0).reshape(1, k, k)
     drawn = rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) @ tables
     resampled = drawn.reshape(RESAMPLES, k, k)
-    share = float(np.trace(whole[0]) / whole.sum())
-    plain = cohens_kappa([str(one) for one in first], [str(one) for one in second], level=level)
-    found = []
+    share = float(np.trace(observed[0]) / observed.sum())
+    plain = cohens_kappa([str(rating) for rating in first], [str(rating) for rating in second], level=level)
+    agreement = []
     for name, measure in (("kappa", _kappa), ("alpha", lambda joint: _alpha(joint, metric))):
-        value = float(measure(whole)[0])
+        value = float(measure(observed)[0])
         draws = measure(resampled)
         draws = draws[np.isfinite(draws)]
         if not np.isfinite(value) or n < 2 or len(draws) < RESAMPLES / 2:
-            found.append(undefined("one rating only", n, level))
+            agreement.append(undefined("one rating only", n, level))
             continue
         low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
         low = min(float(low), plain.low) if np.isfinite(plain.low) else float(low)
-        found.append(Estimate(value, low, min(1.0, float(high)), level, n, f"{name}, bootstrap over items"))
-    return Agreement(share, found[0], found[1])
+        agreement.append(
+            Estimate(value, low, min(1.0, float(high)), level, n, f"{name}, bootstrap over items")
+        )
+    return Agreement(share, agreement[0], agreement[1])
 
 
 def _kappa(joint: FloatArray) -> FloatArray:
@@ -102,7 +104,7 @@ def _alpha(joint: FloatArray, metric: AlphaMetric) -> FloatArray:
         running = np.cumsum(marginal, axis=1)
         middle = running - marginal / 2
         distance = (middle[:, :, None] - middle[:, None, :]) ** 2
-    seen = (coincidences * distance).sum(axis=(1, 2))
+    disagreement = (coincidences * distance).sum(axis=(1, 2))
     chance = (marginal[:, :, None] * marginal[:, None, :] * distance).sum(axis=(1, 2))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(chance > 0, 1 - (total - 1) * seen / chance, np.nan)
+        return np.where(chance > 0, 1 - (total - 1) * disagreement / chance, np.nan)

@@ -87,8 +87,8 @@ def attribute(
 
     >>> rng = np.random.default_rng(0)
     >>> values = [[0.1, 0.4, 0.2, 0.9], [0.2, 0.5, 0.2, 1.0], [0.0, 0.2, 0.3, 0.8]]
-    >>> found = attribute(values, [(), ("A",), ("B",), ("A", "B")], rng=rng)
-    >>> [(e.operator, round(e.effect.value, 3)) for e in found if e.method == "shapley"]
+    >>> effects = attribute(values, [(), ("A",), ("B",), ("A", "B")], rng=rng)
+    >>> [(e.operator, round(e.effect.value, 3)) for e in effects if e.method == "shapley"]
     [('A', 0.467), ('B', 0.333)]
     """
     table = as_matrix(values, "values")
@@ -99,17 +99,17 @@ def attribute(
         return []
     judged = _judged(table, [entry.weights for entry in entries], rng, level)
     paired = iter(_judged(table, [entry.pairs for entry in entries if entry.pairs is not None], rng, level))
-    found = []
+    effects = []
     for entry, (effect, test) in zip(entries, judged, strict=True):
         pairs = None
         if entry.pairs is not None:
             pairs, alone = next(paired)
             if alone.p_value > test.p_value:
                 test = replace(alone, method=f"{alone.method}, {PAIRS}")
-        found.append(
+        effects.append(
             OperatorEffect(entry.operator, entry.method, effect, test, entry.orders, entry.exact, pairs)
         )
-    return found
+    return effects
 
 
 def _judged(
@@ -126,7 +126,7 @@ def _judged(
     else:
         bounds = [bounds_of_differences(column) for column in gains.T]
         effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
-    found = []
+    judged = []
     for effect, column in zip(effects, gains.T, strict=True):
         # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
         if np.count_nonzero(column) < MANY or not effect.se:
@@ -135,8 +135,8 @@ def _judged(
             df = len(column) - 1
             p_value = 2 * float(require("scipy.special", "stats").stdtr(df, -abs(effect.value) / effect.se))
             test = TestResult(effect.value, p_value, "paired t", len(column), df)
-        found.append((effect, test))
-    return found
+        judged.append((effect, test))
+    return judged
 
 
 def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeights]:
@@ -156,22 +156,24 @@ def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeight
     if not varied:
         return []
     # From here on a bundle is the set of its varied blocks: the shared operators are the same everywhere.
-    sets = [frozenset(name for name, block in blocks.items() if own.issuperset(block)) for own in sets]
-    index = {own: position for position, own in enumerate(sets)}
+    sets = [frozenset(name for name, block in blocks.items() if bundle.issuperset(block)) for bundle in sets]
+    index = {bundle: position for position, bundle in enumerate(sets)}
     bare, full = frozenset[str](), frozenset(varied)
-    found: list[OperatorWeights] = []
+    differences: list[OperatorWeights] = []
 
-    def difference(name: str, method: AttributionMethod, whole: frozenset[str], part: frozenset[str]) -> None:
-        if whole in index and part in index:
+    def difference(
+        name: str, method: AttributionMethod, larger: frozenset[str], smaller: frozenset[str]
+    ) -> None:
+        if larger in index and smaller in index:
             weights = np.zeros(len(sets))
-            weights[index[whole]], weights[index[part]] = 1.0, -1.0
-            found.append(OperatorWeights(name, method, weights))
+            weights[index[larger]], weights[index[smaller]] = 1.0, -1.0
+            differences.append(OperatorWeights(name, method, weights))
 
     for name in varied:
         difference(name, "leave-one-out", full, full - {name})
     for name in varied:
         difference(name, "add-one-in", frozenset({name}), bare)
-    return [*found, *_least_squares(sets, index, varied), *_shapley(sets, index, varied, bare, full)]
+    return [*differences, *_least_squares(sets, index, varied), *_shapley(sets, index, varied, bare, full)]
 
 
 def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
@@ -179,7 +181,7 @@ def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
     sets = [frozenset(bundle) for bundle in bundles]
     columns: dict[tuple[bool, ...], list[str]] = {}
     for name in varied_operators(bundles):
-        columns.setdefault(tuple(name in own for own in sets), []).append(name)
+        columns.setdefault(tuple(name in bundle for bundle in sets), []).append(name)
     return [tuple(block) for block in columns.values()]
 
 
@@ -190,9 +192,9 @@ def varied_operators(bundles: Sequence[Iterable[str]]) -> tuple[str, ...]:
     ('ROLE',)
     """
     # The longest bundle first: it has the operators in their own order.
-    ordered = sorted((tuple(bundle) for bundle in bundles), key=lambda own: -len(own))
+    ordered = sorted((tuple(bundle) for bundle in bundles), key=lambda bundle: -len(bundle))
     names = dict.fromkeys(itertools.chain.from_iterable(ordered))
-    return tuple(name for name in names if not all(name in own for own in ordered))
+    return tuple(name for name in names if not all(name in bundle for bundle in ordered))
 
 
 def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
@@ -215,15 +217,15 @@ def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
             sentences.append(
                 f"{_names_in_words(together)} always come together: only their joint effect can be told."
             )
-    known = {
+    identified = {
         entry.operator
         for entry in attribution_weights(list({frozenset(b): tuple(b) for b in bundles}.values()))
     }
-    rest = ["+".join(block) for block in blocks if "+".join(block) not in known]
-    if rest:
+    inseparable = ["+".join(block) for block in blocks if "+".join(block) not in identified]
+    if inseparable:
         sentences.append(
-            f"The conditions do not tell the effects of {_names_in_words(rest)} apart from sums of others: there are"
-            " too few of them, or they vary together."
+            f"The conditions do not tell the effects of {_names_in_words(inseparable)} apart from sums of others:"
+            " there are too few of them, or they vary together."
         )
     return sentences
 
@@ -247,21 +249,21 @@ def _least_squares(
     sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
 ) -> list[OperatorWeights]:
     """Rows of the pseudo-inverse, for the coefficients that the conditions determine, and the pairs beside them."""
-    design = np.array([[1.0, *(float(name in own) for name in varied)] for own in sets])
+    design = np.array([[1.0, *(float(name in bundle) for name in varied)] for bundle in sets])
     inverse, determined = solved_design(design)
-    found = []
+    weights = []
     for column, name in enumerate(varied, start=1):
         if not determined[column]:
             continue
         pairs = np.zeros(len(sets))
-        for own in sets:
-            if name in own and (without := own - {name}) in index:
-                pairs[index[own]] += 1.0
+        for bundle in sets:
+            if name in bundle and (without := bundle - {name}) in index:
+                pairs[index[bundle]] += 1.0
                 pairs[index[without]] -= 1.0
         share, count = inverse[column], pairs[pairs > 0].sum()
         other = count > 0 and not np.allclose(pairs / count, share, atol=1e-9)
-        found.append(OperatorWeights(name, "least squares", share, pairs=pairs / count if other else None))
-    return found
+        weights.append(OperatorWeights(name, "least squares", share, pairs=pairs / count if other else None))
+    return weights
 
 
 def _shapley(
@@ -281,26 +283,26 @@ def _shapley(
     before = dict.fromkeys(order, 0)
     after = dict.fromkeys(order, 0)
     before[bare] = after[full] = 1
-    for own in order:
+    for bundle in order:
         for name in varied:
-            if name not in own and (larger := own | {name}) in index:
-                before[larger] += before[own]
-    for own in reversed(order):
+            if name not in bundle and (larger := bundle | {name}) in index:
+                before[larger] += before[bundle]
+    for bundle in reversed(order):
         for name in varied:
-            if name not in own and (larger := own | {name}) in index:
-                after[own] += after[larger]
+            if name not in bundle and (larger := bundle | {name}) in index:
+                after[bundle] += after[larger]
     orders = after[bare]
     if not orders:
         return []
-    found = []
+    values = []
     for name in varied:
         weights = np.zeros(len(sets))
-        for own in order:
-            larger = own | {name}
-            if name not in own and larger in index:
-                share = before[own] * after[larger] / orders
+        for bundle in order:
+            larger = bundle | {name}
+            if name not in bundle and larger in index:
+                share = before[bundle] * after[larger] / orders
                 weights[index[larger]] += share
-                weights[index[own]] -= share
+                weights[index[bundle]] -= share
         exact = orders == math.factorial(len(varied))
-        found.append(OperatorWeights(name, "shapley", weights, float(orders), exact))
-    return found
+        values.append(OperatorWeights(name, "shapley", weights, float(orders), exact))
+    return values

@@ -58,8 +58,8 @@ def ece_interval(
     as often as stated, and is 0 where noise alone reaches the value in more than half of 1 - ``level`` of the draws. So
     the interval of a calibrated model reaches 0, and the value may lie near its upper end.
 
-    >>> found = ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100)
-    >>> round(found.value, 3), found.low
+    >>> estimate = ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100)
+    >>> round(estimate.value, 3), estimate.low
     (0.167, 0.0)
     """
     stated, outcome = _checked(confidence, correct, minimum=2)
@@ -85,10 +85,10 @@ def ece_interval(
     calibrated = (noise >= value - 1e-12).mean() > (1 - level) / 2
     low = 0.0 if calibrated else max(0.0, float(low - noise.mean()))
     se = float(draws.std(ddof=1))
-    found = Estimate(value, low, float(high), level, n, "recentred bootstrap less noise", se)
+    estimate = Estimate(value, low, float(high), level, n, "recentred bootstrap less noise", se)
     # Where hardly a gap differs from the others, resamples do not vary, and the population still may.
-    found = widened(found, stated - outcome, (-1.0, 1.0))
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+    estimate = widened(estimate, stated - outcome, (-1.0, 1.0))
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _normal_totals(
@@ -120,15 +120,15 @@ def risk_coverage_interval(
     if n >= MANY_ROWS:
         se = float(_area_influence(value, errors, last).std(ddof=1) / np.sqrt(n))
         half = float(require("scipy.special", "stats").stdtrit(n - 1, (1 + level) / 2)) * se
-        found = Estimate(value, value - half, value + half, level, n, "linearised", se)
+        estimate = Estimate(value, value - half, value + half, level, n, "linearised", se)
     else:
         parts = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
         draws = np.concatenate(parts)
         low, high = recentred_limits(value, draws, level)
         se = float(draws.std(ddof=1))
-        found = Estimate(value, low, high, level, n, "recentred bootstrap", se)
-    found = widened(found, errors, (0.0, 1.0))
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+        estimate = Estimate(value, low, high, level, n, "recentred bootstrap", se)
+    estimate = widened(estimate, errors, (0.0, 1.0))
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:

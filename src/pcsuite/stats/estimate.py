@@ -156,8 +156,8 @@ def t_interval(
 ) -> Estimate:
     """A value with the interval that its standard error and Student's t with ``df`` degrees of freedom give.
 
-    >>> found = t_interval(0.2, 0.05, df=10)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> estimate = t_interval(0.2, 0.05, df=10)
+    >>> round(estimate.low, 3), round(estimate.high, 3)
     (0.089, 0.311)
     """
     check_level(level)

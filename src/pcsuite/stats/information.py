@@ -55,16 +55,16 @@ def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
         raise AnalysisError(f"bits is {bits}, it must lie in 4..16")
     width = 1 << bits
     features = np.zeros((len(texts), width))
-    known: dict[str, tuple[int, float]] = {}  # answers repeat each other's words
+    positions: dict[str, tuple[int, float]] = {}  # answers repeat each other's words
     for row, text in enumerate(texts):
         words = [word.casefold() for word in _WORD.findall(text)]
         counts = features[row]
         for token in (*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))):
-            found = known.get(token)
-            if found is None:
+            position = positions.get(token)
+            if position is None:
                 digest = zlib.crc32(token.encode("utf-8"))
-                found = known[token] = (digest & (width - 1), 1.0 if digest >> 31 else -1.0)
-            counts[found[0]] += found[1]
+                position = positions[token] = (digest & (width - 1), 1.0 if digest >> 31 else -1.0)
+            counts[position[0]] += position[1]
     length = np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features / np.where(length > 0, length, 1.0), dtype=np.float64)
 
@@ -171,18 +171,18 @@ def fit_probes(
         weights = flat.reshape(width, probes * classes)
         scores = (inputs @ weights).reshape(-1, probes, classes)
         scores -= scores.max(axis=2, keepdims=True)
-        own = float(np.vdot(scores, truth))
+        fit_term = float(np.vdot(scores, truth))
         np.exp(scores, out=scores)
         totals = scores.sum(axis=2)
-        value = float(np.vdot(np.log(totals), used)) - own + ridge / 2 * float(flat @ flat)
+        value = float(np.vdot(np.log(totals), used)) - fit_term + ridge / 2 * float(flat @ flat)
         scores *= (used / totals)[:, :, None]
         scores -= truth
         return value, (inputs.T @ scores.reshape(len(inputs), -1) + ridge * weights).ravel()
 
     # The loss is strictly convex; stopped here, mean code lengths differ from the optimum's by less than 0.001 bits.
     start, options = np.zeros(width * probes * classes), {"maxiter": 200, "ftol": 1e-7 / probes, "gtol": 1e-3}
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    fitted = np.asarray(found.x, dtype=np.float64).reshape(width, probes * classes)
+    optimum = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
+    fitted = np.asarray(optimum.x, dtype=np.float64).reshape(width, probes * classes)
     if basis is not None:
         fitted = basis.T @ fitted
     return np.ascontiguousarray(fitted.reshape(-1, probes, classes).transpose(1, 0, 2))
@@ -345,8 +345,8 @@ def infonce(
     gives a lower bound, but only if it was not chosen on the same items: of several temperatures each half of the
     items uses the one that is best on the other half. Not learned, so a weak bound.
 
-    >>> found = infonce(np.eye(4), np.eye(4), rng=np.random.default_rng(0), resamples=100)
-    >>> round(found.bound.value, 2), round(found.cap, 2), found.saturated
+    >>> estimate = infonce(np.eye(4), np.eye(4), rng=np.random.default_rng(0), resamples=100)
+    >>> round(estimate.bound.value, 2), round(estimate.cap, 2), estimate.saturated
     (1.39, 1.39, True)
     """
     first, second = as_pair(outputs, references, "outputs and references", read=as_matrix)
@@ -387,7 +387,7 @@ def _batched_terms(
 ) -> FloatArray:
     """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
     n = len(left)
-    total, seen = np.zeros((scales.size, n)), np.zeros(n)
+    total, batches = np.zeros((scales.size, n)), np.zeros(n)
     # One batch of all items is the same in every round.
     for _ in range(rounds if size < n else 1):
         order = rng.permutation(n)
@@ -397,8 +397,8 @@ def _batched_terms(
             top = logits.max(axis=2, keepdims=True)
             spread = top[:, :, 0] + np.log(np.exp(logits - top).sum(axis=2))
             total[:, rows] += np.diagonal(logits, axis1=1, axis2=2) - spread + np.log(size)
-            seen[rows] += 1
-    terms = total / np.where(seen > 0, seen, np.nan)
+            batches[rows] += 1
+    terms = total / np.where(batches > 0, batches, np.nan)
     return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
 
 
@@ -433,8 +433,8 @@ def xlogx(share: FloatArray) -> FloatArray:
 
 
 def _codes(labels: Sequence[Hashable]) -> IntArray:
-    seen: dict[Hashable, int] = {}
-    return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+    codes: dict[Hashable, int] = {}
+    return np.array([codes.setdefault(label, len(codes)) for label in labels], dtype=np.int64)
 
 
 def unit_rows(vectors: FloatArray, name: str) -> FloatArray:

@@ -67,17 +67,17 @@ def information_gain(
 
     left, right = contributions(first), contributions(second)
     totals = left.sum(axis=0), right.sum(axis=0)
-    own, other = (float(information(total[None, :])[0]) for total in totals)
+    treated_nats, control_nats = (float(information(total[None, :])[0]) for total in totals)
     without = information(totals[0] - left) - information(totals[1] - right)
     moved = rng.integers(0, 2, size=(draws, n)).astype(np.float64) @ (right - left)
     swapped = information(totals[0] + moved) - information(totals[1] - moved)
-    better = first if own >= other else second
+    better = first if treated_nats >= control_nats else second
     shuffled = np.stack([better.T @ onehot[rng.permutation(n)] for _ in range(draws)])
     return InformationGain(
-        n * (own - other) - (n - 1) * without,
-        own - other,
+        n * (treated_nats - control_nats) - (n - 1) * without,
+        treated_nats - control_nats,
         swapped,
-        max(own, other),
+        max(treated_nats, control_nats),
         _mutual_information(shuffled),
     )
 

@@ -227,9 +227,11 @@ def _extreme(
 
 
 def _check_alternative(alternative: str) -> None:
-    known = ("two-sided", "greater", "less")
-    if alternative not in known:
-        raise AnalysisError(f"unknown alternative '{alternative}'", hint=did_you_mean(alternative, known))
+    alternatives = ("two-sided", "greater", "less")
+    if alternative not in alternatives:
+        raise AnalysisError(
+            f"unknown alternative '{alternative}'", hint=did_you_mean(alternative, alternatives)
+        )
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:

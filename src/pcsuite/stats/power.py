@@ -114,8 +114,8 @@ class MeasuredWorld:
         for start in range(0, studies, step):
             size = (min(step, studies - start), items)
             drawn = effect + scale * rng.choice(centred, size=size)
-            found = _edgeworth_p(drawn.sum(1), (drawn**2).sum(1), (drawn**4).sum(1))
-            p_values[start : start + size[0]] = np.maximum(found, 2.0 ** (1 - (drawn != 0).sum(1)))
+            tails = _edgeworth_p(drawn.sum(1), (drawn**2).sum(1), (drawn**4).sum(1))
+            p_values[start : start + size[0]] = np.maximum(tails, 2.0 ** (1 - (drawn != 0).sum(1)))
         return np.asarray(p_values)
 
 
@@ -243,13 +243,13 @@ def achieved_power(
     if not 1 <= affected <= comparisons:
         raise AnalysisError(f"affected is {affected}, it must lie in 1..{comparisons}")
     _check_room(world, effect)
-    own = world.p_values(effect, items, replicates, rng, studies)
+    p_values = world.p_values(effect, items, replicates, rng, studies)
     if comparisons == 1:
-        return float((own < alpha).mean())
-    idle = world.p_values(0.0, items, replicates, rng, studies) if affected < comparisons else own
+        return float((p_values < alpha).mean())
+    idle = world.p_values(0.0, items, replicates, rng, studies) if affected < comparisons else p_values
     others = np.concatenate(
         [
-            rng.choice(own, size=(studies, affected - 1)),
+            rng.choice(p_values, size=(studies, affected - 1)),
             rng.choice(idle, size=(studies, comparisons - affected)),
         ],
         axis=1,
@@ -259,12 +259,12 @@ def achieved_power(
         # Step down: with the k smallest of the others rejected, an effect is where p < alpha / (m - k).
         passed = others < alpha / np.arange(comparisons, 1, -1)
         rejected = np.where(passed.all(1), comparisons - 1, np.argmin(passed, axis=1))
-        return float((own < alpha / (comparisons - rejected)).mean())
+        return float((p_values < alpha / (comparisons - rejected)).mean())
     # Step up: an effect is found where p < alpha * k / m, with k the findings there would be if its own p were 0.
     ranks = np.arange(2, comparisons + 1)
     reached = others < alpha * ranks / comparisons
     findings = np.where(reached.any(1), comparisons - np.argmax(reached[:, ::-1], axis=1), 1)
-    return float((own < alpha * findings / comparisons).mean())
+    return float((p_values < alpha * findings / comparisons).mean())
 
 
 def minimal_detectable_effect(
@@ -280,13 +280,13 @@ def minimal_detectable_effect(
     correction: Correction = "benjamini_hochberg",
     loss: bool = False,
 ) -> float | None:
-    """Smallest mean difference found with the wanted power (see :func:`achieved_power`), to within 0.001.
+    """Smallest mean difference found with the required power (see :func:`achieved_power`), to within 0.001.
 
     A gain, or with ``loss`` a (negative) loss; ``None`` where not even the largest one is found, as with too few items
     for the test's least p-value or at an accuracy that leaves no room.
 
-    >>> found = minimal_detectable_effect(BinaryWorld(0.6), items=400, rng=np.random.default_rng(0))
-    >>> bool(abs(found - 0.085) < 0.004)
+    >>> effect = minimal_detectable_effect(BinaryWorld(0.6), items=400, rng=np.random.default_rng(0))
+    >>> bool(abs(effect - 0.085) < 0.004)
     True
     """
     _check_rates(alpha, power, comparisons)
@@ -315,8 +315,8 @@ def required_items(
 ) -> int | None:
     """Items needed to find ``effect``; ``None`` where two million do not suffice.
 
-    >>> found = required_items(BinaryWorld(0.6), 0.1, rng=np.random.default_rng(0))
-    >>> bool(270 <= found <= 300)
+    >>> items = required_items(BinaryWorld(0.6), 0.1, rng=np.random.default_rng(0))
+    >>> bool(270 <= items <= 300)
     True
     """
     _check_effect(world, effect)
@@ -360,7 +360,7 @@ def _reaching(
     seed = int(rng.integers(1 << 62))
 
     def reaches(effect: float, items: int, replicates: int) -> bool:
-        found = achieved_power(
+        reached = achieved_power(
             world,
             effect,
             items,
@@ -371,7 +371,7 @@ def _reaching(
             affected=affected,
             correction=correction,
         )
-        return found >= power
+        return reached >= power
 
     return reaches
 
@@ -458,8 +458,8 @@ def _lattice_p_values(counts: np.ndarray[tuple[int, int], np.dtype[np.int64]], r
         return np.where(moved[:, 0] > 0, np.minimum(1.0, 2 * special.bdtr(fewer, moved[:, 0], 0.5)), 1.0)
     points = 1 << int(2 * (sizes * moved).sum(1).max() + 1).bit_length()
     if points > _LONGEST_TRANSFORM:
-        found = _edgeworth_p(total, (sizes**2 * moved).sum(1), (sizes**4 * moved).sum(1))
-        return np.asarray(np.maximum(found, 2.0 ** (1.0 - moved.sum(1))))
+        tails = _edgeworth_p(total, (sizes**2 * moved).sum(1), (sizes**4 * moved).sum(1))
+        return np.asarray(np.maximum(tails, 2.0 ** (1.0 - moved.sum(1))))
     cosines = np.cos(np.outer(sizes, 2 * np.pi * np.arange(points // 2 + 1) / points))
     with np.errstate(divide="ignore"):
         logs = np.maximum(np.log(np.abs(cosines)), -700.0)

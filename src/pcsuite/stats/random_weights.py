@@ -102,10 +102,10 @@ class WeightedMean:
             return _lugannani_rice(centred - c, self.shapes, s / (1.0 - c * s)) - probability
 
         # The distribution function is 0 and 1 at the ends of the range.
-        found = float(optimize.brentq(excess, left, right, xtol=1e-9 * (right - left), rtol=1e-12))
+        root = float(optimize.brentq(excess, left, right, xtol=1e-9 * (right - left), rtol=1e-12))
         with np.errstate(divide="ignore", invalid="ignore"):
-            c = mean_of(found)
-        return middle + (c if math.isfinite(c) else float(centred[-1] if found > 0 else centred[0]))
+            c = mean_of(root)
+        return middle + (c if math.isfinite(c) else float(centred[-1] if root > 0 else centred[0]))
 
 
 def _lugannani_rice(gaps: FloatArray, shapes: FloatArray, t: float) -> float:

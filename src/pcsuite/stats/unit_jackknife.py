@@ -127,8 +127,8 @@ def unit_jackknife(
     starts = np.searchsorted(item[order], np.arange(len(mass) + 1))
     for index, unit in enumerate(first):
         rows = order[starts[unit] : starts[unit + 1]]
-        own = design[totals.cell[rows]]
-        information[index] = (own * weight[rows, None]).T @ own
+        rows_of_unit = design[totals.cell[rows]]
+        information[index] = (rows_of_unit * weight[rows, None]).T @ rows_of_unit
         information[index] -= shrink[unit] * np.outer(sum_x[unit], sum_x[unit])
     name = "item"
     if group is not None:
