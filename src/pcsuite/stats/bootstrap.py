@@ -27,6 +27,7 @@ from pcsuite.stats.estimate import (
     as_pair,
     as_vector,
     check_level,
+    expanded_quantiles,
     undefined,
 )
 from pcsuite.stats.f1 import linearised_f1, micro_f1
@@ -291,15 +292,13 @@ def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
 
 
 def interval_from_draws(draws: FloatArray, *, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The expanded percentile interval ``(low, high)`` of bootstrap draws of a statistic over ``n`` items.
+    """The expanded percentile interval ``(low, high)`` of bootstrap draws of a statistic over ``n`` items, 2 or more.
 
     >>> low, high = interval_from_draws(np.linspace(0, 1, 101), n=50)
     >>> round(low, 3), round(high, 3)
     (0.021, 0.979)
     """
-    special = require("scipy.special", "stats")
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    low, high = np.quantile(draws, special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))))
+    low, high = np.quantile(draws, require("scipy.special", "stats").ndtr(expanded_quantiles(n, level)))
     return float(low), float(high)
 
 

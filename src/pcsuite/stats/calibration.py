@@ -10,7 +10,13 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, resample_counts, resample_totals
+from pcsuite.stats.bootstrap import (
+    RESAMPLES,
+    bootstrap_mean,
+    interval_from_draws,
+    resample_counts,
+    resample_totals,
+)
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
@@ -37,7 +43,7 @@ def brier_interval(
     >>> brier_interval([0.9, 0.5, 0.2], [1, 0, 0], rng=np.random.default_rng(0), resamples=100).n
     3
     """
-    stated, outcome = _checked(confidence, correct, minimum=2)
+    stated, outcome = _checked(confidence, correct)
     return bootstrap_mean((stated - outcome) ** 2, rng=rng, resamples=resamples, level=level)
 
 
@@ -62,30 +68,27 @@ def ece_interval(
     >>> round(estimate.value, 3), estimate.low
     (0.167, 0.0)
     """
-    stated, outcome = _checked(confidence, correct, minimum=2)
+    stated, outcome = _checked(confidence, correct)
     n = len(stated)
-    gaps = np.zeros((n, bins))
-    gaps[np.arange(n), _bin_of(stated, bins)] = stated - outcome
+    bin_codes = np.minimum((stated * bins).astype(np.int64), bins - 1)
+    bin_of = (bin_codes[:, None] == np.arange(bins)).astype(np.float64)
+    gaps = bin_of * (stated - outcome)[:, None]
     value = float(np.abs(gaps.sum(axis=0)).sum() / n)
     if n >= MANY_ROWS:
-        totals, noise_totals = _normal_totals(gaps, stated, _bin_of(stated, bins), rng, resamples)
+        totals, noise_totals = _normal_totals(gaps, stated, bin_codes, rng, resamples)
     else:
         totals = resample_totals(gaps, rng, resamples)
-        bin_of = np.zeros((n, bins))
-        bin_of[np.arange(n), _bin_of(stated, bins)] = 1.0
         # Answers right exactly as often as stated: what noise alone makes of these confidences.
         noise_totals = np.empty((resamples, bins))
         for start in range(0, resamples, block := max(1, 4_000_000 // n)):
             drawn = rng.random((min(block, resamples - start), n)) < stated
             noise_totals[start : start + len(drawn)] = (drawn - stated) @ bin_of
     draws, noise = (np.abs(sums).sum(axis=1) / n for sums in (totals, noise_totals))
-    special = require("scipy.special", "stats")
-    tails = special.stdtrit(n - 1, np.array([(1 - level) / 2, (1 + level) / 2])) * np.sqrt(n / (n - 1))
-    low, high = np.quantile(draws - draws.mean() + value, special.ndtr(tails))
+    low, high = interval_from_draws(draws - draws.mean() + value, n=n, level=level)
     calibrated = (noise >= value - 1e-12).mean() > (1 - level) / 2
-    low = 0.0 if calibrated else max(0.0, float(low - noise.mean()))
+    low = 0.0 if calibrated else max(0.0, low - float(noise.mean()))
     se = float(draws.std(ddof=1))
-    estimate = Estimate(value, low, float(high), level, n, "recentred bootstrap less noise", se)
+    estimate = Estimate(value, low, high, level, n, "recentred bootstrap less noise", se)
     # Where hardly a gap differs from the others, resamples do not vary, and the population still may.
     estimate = widened(estimate, stated - outcome, (-1.0, 1.0))
     return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
@@ -113,7 +116,7 @@ def risk_coverage_interval(
     >>> risk_coverage_interval([0.9, 0.1], [1, 0], rng=np.random.default_rng(0), resamples=100).value
     0.25
     """
-    stated, outcome = _checked(confidence, correct, minimum=2)
+    stated, outcome = _checked(confidence, correct)
     errors, last = _by_confidence(stated, outcome)
     n = len(errors)
     value = float(_curve_area(np.ones((1, n)), errors, last)[0])
@@ -170,15 +173,11 @@ def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) ->
     return Estimate(float(kappa), low, float(min(1.0, kappa + half)), level, n, "kappa", se)
 
 
-def _checked(confidence: ArrayLike, correct: ArrayLike, minimum: int = 0) -> tuple[FloatArray, FloatArray]:
-    pair = as_pair(confidence, correct, "confidence and correct", minimum=minimum)
+def _checked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    pair = as_pair(confidence, correct, "confidence and correct", minimum=2)
     if any(((values < 0) | (values > 1)).any() for values in pair):
         raise AnalysisError("confidence and correct must lie in 0..1")
     return pair
-
-
-def _bin_of(stated: FloatArray, bins: int) -> IntArray:
-    return np.minimum((stated * bins).astype(np.int64), bins - 1)
 
 
 def _by_confidence(stated: FloatArray, outcome: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:

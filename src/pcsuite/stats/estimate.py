@@ -165,6 +165,15 @@ def t_interval(
     return Estimate(value, value - half, value + half, level, n, method, se)
 
 
+def expanded_quantiles(n: int, level: float) -> FloatArray:
+    """Where an interval of ``n`` items ends, in standard errors of a resampled mean (Hesterberg 2015).
+
+    Student's quantiles, times sqrt(n / (n - 1)) for the divisor of a resampled variance; ``n`` is at least 2.
+    """
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    return np.asarray(require("scipy.special", "stats").stdtrit(n - 1, tails) * np.sqrt(n / (n - 1)))
+
+
 def normal_quantile(level: float) -> float:
     """How many standard errors a normal interval of this level reaches to either side (1.96 for 0.95)."""
     check_level(level)

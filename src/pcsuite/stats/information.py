@@ -13,13 +13,14 @@ import re
 import zlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import RESAMPLES, UNBOUNDED, bootstrap_mean, resample_totals
+from pcsuite.stats.bootstrap import RESAMPLES, UNBOUNDED, bootstrap_mean, interval_from_draws, resample_totals
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -299,24 +300,15 @@ def mutual_information(
     # Half a row spread over the cells: what was empty by chance alone may not be empty.
     filled = totals + rng.standard_gamma(0.5 / max(shape), size=totals.shape)
     smoothed = _plug_in_information(filled / filled.sum(axis=1, keepdims=True), shape)
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    special = require("scipy.special", "stats")
-    low_tail, high_tail = (
-        special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))) if n > 1 else tails
-    )
-    whole_bias = max((shape[0] - 1) * (shape[1] - 1) / (2 * n), float(null.mean()))
-    low = min(
-        np.quantile(smoothed, low_tail) - whole_bias,
-        np.quantile(draws - draws.mean() + observed, low_tail) - whole_bias,
-    )
-    low = 0.0 if p_value > (1 - level) / 2 else max(0.0, float(low))
+    # Of one item the limits are 0 and the cap, whatever the quantiles.
+    limits = partial(interval_from_draws, n=max(n, 2), level=level)
+    (low, high), centred = limits(smoothed), draws - draws.mean()
+    largest_bias = max((shape[0] - 1) * (shape[1] - 1) / (2 * n), float(null.mean()))
+    low = min(low, limits(centred + observed)[0]) - largest_bias
+    low = 0.0 if p_value > (1 - level) / 2 else max(0.0, low)
     choices = min(shape) if labels is None else max(labels, min(shape))
-    high = max(
-        np.quantile(smoothed, high_tail),
-        np.quantile(draws - draws.mean() + value, high_tail),
-        observed + 1.5 * (choices - 1) / n,
-    )
-    high = min(float(np.log(choices)), float(high))
+    high = max(high, limits(centred + value)[1], float(observed) + 1.5 * (choices - 1) / n)
+    high = min(float(np.log(choices)), high)
     return MutualInformation(
         Estimate(value, low, high, level, n, f"{method}, wide bootstrap", float(draws.std())),
         float(observed),

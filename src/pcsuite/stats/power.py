@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,10 +25,25 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import FloatArray, Rng, as_matrix, as_pair
 from pcsuite.stats.permutation import PERMUTATIONS, smallest_p
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 Correction = Literal["benjamini_hochberg", "holm"]
 """How p-values of a family are adjusted, by the name of the function in :mod:`pcsuite.stats.permutation`."""
+
+
+class Correcting(TypedDict, total=False):
+    """How an effect is judged within its family; see :func:`achieved_power`."""
+
+    alpha: float
+    comparisons: int
+    affected: int
+    correction: Correction
+
+
 STUDIES = 4_000
 """Simulated studies behind a power: its standard error is at most 0.008."""
+ALPHA = 0.05
 MOST_ITEMS = 2_000_000
 MOST_REPLICATES = 100
 _GRID = (512, 64)
@@ -127,16 +142,15 @@ class PairedVariances:
     within_a: float
     within_b: float
 
-    def of_difference(self, replicates_a: int = 1, replicates_b: int | None = None) -> float:
-        """Variance of one item's difference of replicate means, ω² + σ_A²/K_A + σ_B²/K_B.
+    def of_difference(self, replicates: int) -> float:
+        """Variance of one item's difference of replicate means, ω² + σ_A²/K + σ_B²/K.
 
         >>> PairedVariances(0.04, 0.1, 0.1).of_difference(5)
         0.08
         """
-        second = replicates_a if replicates_b is None else replicates_b
-        if min(replicates_a, second) < 1:
+        if replicates < 1:
             raise AnalysisError("at least one replicate is needed")
-        return self.between + self.within_a / replicates_a + self.within_b / second
+        return self.between + self.within_a / replicates + self.within_b / replicates
 
 
 def pilot_variances(pilot_a: ArrayLike, pilot_b: ArrayLike) -> PairedVariances:
@@ -217,7 +231,7 @@ def achieved_power(
     *,
     rng: Rng,
     replicates: int = 1,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     comparisons: int = 1,
     affected: int = 1,
     correction: Correction = "benjamini_hochberg",
@@ -247,13 +261,8 @@ def achieved_power(
     if comparisons == 1:
         return float((p_values < alpha).mean())
     idle = world.p_values(0.0, items, replicates, rng, studies) if affected < comparisons else p_values
-    others = np.concatenate(
-        [
-            rng.choice(p_values, size=(studies, affected - 1)),
-            rng.choice(idle, size=(studies, comparisons - affected)),
-        ],
-        axis=1,
-    )
+    in_family = ((p_values, affected - 1), (idle, comparisons - affected))
+    others = np.hstack([rng.choice(drawn_from, size=(studies, count)) for drawn_from, count in in_family])
     others.sort(axis=1)
     if correction == "holm":
         # Step down: with the k smallest of the others rejected, an effect is where p < alpha / (m - k).
@@ -273,12 +282,9 @@ def minimal_detectable_effect(
     *,
     rng: Rng,
     replicates: int = 1,
-    alpha: float = 0.05,
     power: float = 0.8,
-    comparisons: int = 1,
-    affected: int = 1,
-    correction: Correction = "benjamini_hochberg",
     loss: bool = False,
+    **correcting: Unpack[Correcting],
 ) -> float | None:
     """Smallest mean difference found with the required power (see :func:`achieved_power`), to within 0.001.
 
@@ -289,8 +295,7 @@ def minimal_detectable_effect(
     >>> bool(abs(effect - 0.085) < 0.004)
     True
     """
-    _check_rates(alpha, power, comparisons)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
+    reaches = _reaching(rng, world, power, correcting)
     far = world.room[0] if loss else world.room[1]
     if not reaches(far, items, replicates):
         return None
@@ -307,11 +312,8 @@ def required_items(
     *,
     rng: Rng,
     replicates: int = 1,
-    alpha: float = 0.05,
     power: float = 0.8,
-    comparisons: int = 1,
-    affected: int = 1,
-    correction: Correction = "benjamini_hochberg",
+    **correcting: Unpack[Correcting],
 ) -> int | None:
     """Items needed to find ``effect``; ``None`` where two million do not suffice.
 
@@ -320,7 +322,7 @@ def required_items(
     True
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
+    reaches = _reaching(rng, world, power, correcting)
     return _smallest(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
 
 
@@ -330,11 +332,8 @@ def required_replicates(
     items: int,
     *,
     rng: Rng,
-    alpha: float = 0.05,
     power: float = 0.8,
-    comparisons: int = 1,
-    affected: int = 1,
-    correction: Correction = "benjamini_hochberg",
+    **correcting: Unpack[Correcting],
 ) -> int | None:
     """Replicates per item needed to find ``effect`` with these items; ``None`` where not even 100 suffice.
 
@@ -342,36 +341,20 @@ def required_replicates(
     2
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
+    reaches = _reaching(rng, world, power, correcting)
     return _smallest(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
 
 
 def _reaching(
-    rng: Rng,
-    world: PairedWorld,
-    alpha: float,
-    power: float,
-    comparisons: int,
-    affected: int,
-    correction: Correction,
+    rng: Rng, world: PairedWorld, power: float, correcting: Correcting
 ) -> Callable[[float, int, int], bool]:
     """Whether a design reaches the power; every question gets the same random numbers, so that answers are ordered."""
-    _check_rates(alpha, power, comparisons)
+    _check_rates(correcting.get("alpha", ALPHA), power, correcting.get("comparisons", 1))
     seed = int(rng.integers(1 << 62))
 
     def reaches(effect: float, items: int, replicates: int) -> bool:
-        reached = achieved_power(
-            world,
-            effect,
-            items,
-            rng=np.random.default_rng(seed),
-            replicates=replicates,
-            alpha=alpha,
-            comparisons=comparisons,
-            affected=affected,
-            correction=correction,
-        )
-        return reached >= power
+        same = np.random.default_rng(seed)
+        return achieved_power(world, effect, items, rng=same, replicates=replicates, **correcting) >= power
 
     return reaches
 
