@@ -8,6 +8,7 @@ from scipy import stats
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.information import (
+    RIDGE,
     fit_probes,
     hashed_features,
     infonce,
@@ -40,10 +41,10 @@ def test_features_are_stable_and_of_unit_length():
 def test_probe_finds_the_penalised_optimum():
     rng = np.random.default_rng(0)
     features, codes = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
-    (weights,) = fit_probes(features, codes[:, None], 3, ridge=0.5)
+    (weights,) = fit_probes(features, codes[:, None], 3)
     inputs = np.hstack([features, np.ones((60, 1))])
     scores = np.exp(inputs @ weights)
-    gradient = inputs.T @ (scores / scores.sum(1, keepdims=True) - np.eye(3)[codes]) + 0.5 * weights
+    gradient = inputs.T @ (scores / scores.sum(1, keepdims=True) - np.eye(3)[codes]) + RIDGE * weights
     assert np.abs(gradient).max() < 1e-2
 
 
@@ -52,11 +53,9 @@ def test_probes_found_together_are_those_found_alone(columns):
     rng = np.random.default_rng(3)
     features, codes = rng.normal(size=(60, columns)), rng.integers(0, 3, (60, 2))
     rows = rng.random((60, 2)) < 0.7
-    together = fit_probes(features, codes, 3, rows=rows, ridge=0.5)
+    together = fit_probes(features, codes, 3, rows=rows)
     for index, found in enumerate(together):
-        (alone,) = fit_probes(
-            features[rows[:, index]], codes[rows[:, index], index : index + 1], 3, ridge=0.5
-        )
+        (alone,) = fit_probes(features[rows[:, index]], codes[rows[:, index], index : index + 1], 3)
         assert found == pytest.approx(alone, abs=0.01)
 
 
@@ -75,7 +74,7 @@ def test_clearer_outputs_have_shorter_codes():
         assert code.uniform_bits == pytest.approx(400 * np.log2(3))
         assert code.bits_per_item.value == pytest.approx(code.bits / 400)
     assert lengths[0].control_bits - bits[0] > 300
-    assert abs(lengths[2].control_bits - bits[2]) < 5 * lengths[2].control_sd + 40
+    assert abs(lengths[2].control_bits - bits[2]) < 60
 
 
 def test_usable_information_lies_between_nothing_and_the_label_entropy():

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.contrasts.scores import ArmScores, Contrast, common_rows, on_scored_items
-from pcsuite.errors import require
 from pcsuite.stats.bootstrap import (
     RESAMPLES,
     bootstrap_micro_f1_difference,
     bounds_of_differences,
     paired_bootstrap,
 )
-from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, undefined
 from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
@@ -183,9 +182,7 @@ class _Aligned:
             return micro_f1_permutation_test(*self.columns, rng=rng)
         if self._by_student(student_from):
             error = float(deltas.std(ddof=1)) / len(deltas) ** 0.5
-            reached = -abs(float(deltas.mean())) / error
-            p_value = 2 * float(require("scipy.special", "stats").stdtr(len(deltas) - 1, reached))
-            return TestResult(float(deltas.mean()), p_value, "paired t", len(deltas), len(deltas) - 1)
+            return paired_t_test(float(deltas.mean()), error, len(deltas))
         return sign_flip_test(deltas, rng=rng)
 
     def estimate(self, rng: Rng, resamples: int, student_from: int | None) -> Estimate:

@@ -22,25 +22,19 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
-from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
 
 AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
-ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = (
-    "leave-one-out",
-    "add-one-in",
-    "least squares",
-    "shapley",
-)
-
+ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = get_args(AttributionMethod)
 PAIRS = "by pairs that differ in it alone"
 MANY = 2_000
 """Items from which the mean is as good as normal: no resampling."""
@@ -126,17 +120,13 @@ def _judged(
     else:
         bounds = [bounds_of_differences(column) for column in gains.T]
         effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
-    judged = []
-    for effect, column in zip(effects, gains.T, strict=True):
-        # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
-        if np.count_nonzero(column) < MANY or not effect.se:
-            test = sign_flip_test(column, rng=rng)
-        else:
-            df = len(column) - 1
-            p_value = 2 * float(require("scipy.special", "stats").stdtr(df, -abs(effect.value) / effect.se))
-            test = TestResult(effect.value, p_value, "paired t", len(column), df)
-        judged.append((effect, test))
-    return judged
+    # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
+    return [
+        (effect, paired_t_test(effect.value, effect.se, len(column)))
+        if np.count_nonzero(column) >= MANY and effect.se
+        else (effect, sign_flip_test(column, rng=rng))
+        for effect, column in zip(effects, gains.T, strict=True)
+    ]
 
 
 def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeights]:
@@ -160,20 +150,14 @@ def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeight
     index = {bundle: position for position, bundle in enumerate(sets)}
     bare, full = frozenset[str](), frozenset(varied)
     differences: list[OperatorWeights] = []
-
-    def difference(
-        name: str, method: AttributionMethod, larger: frozenset[str], smaller: frozenset[str]
-    ) -> None:
+    steps = [(name, "leave-one-out", full, full - {name}) for name in varied]
+    steps += [(name, "add-one-in", frozenset({name}), bare) for name in varied]
+    for name, method, larger, smaller in steps:
         if larger in index and smaller in index:
             weights = np.zeros(len(sets))
             weights[index[larger]], weights[index[smaller]] = 1.0, -1.0
             differences.append(OperatorWeights(name, method, weights))
-
-    for name in varied:
-        difference(name, "leave-one-out", full, full - {name})
-    for name in varied:
-        difference(name, "add-one-in", frozenset({name}), bare)
-    return [*differences, *_least_squares(sets, index, varied), *_shapley(sets, index, varied, bare, full)]
+    return [*differences, *_least_squares(sets, index, varied), *_shapley(sets, index, varied)]
 
 
 def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
@@ -267,42 +251,34 @@ def _least_squares(
 
 
 def _shapley(
-    sets: Sequence[frozenset[str]],
-    index: dict[frozenset[str], int],
-    varied: Sequence[str],
-    bare: frozenset[str],
-    full: frozenset[str],
+    sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
 ) -> list[OperatorWeights]:
     """Mean gain on joining over all orders from the bare to the full bundle whose every step was run.
 
     Orders are counted, not listed: those through a step are the ways to reach it times the ways on from it.
     """
+    bare, full = frozenset[str](), frozenset(varied)
     if bare not in index or full not in index:
         return []
-    order = sorted(sets, key=len)
-    before = dict.fromkeys(order, 0)
-    after = dict.fromkeys(order, 0)
+    steps = [
+        (bundle, name, larger)
+        for bundle in sorted(sets, key=len)
+        for name in varied
+        if name not in bundle and (larger := bundle | {name}) in index
+    ]
+    before, after = dict.fromkeys(sets, 0), dict.fromkeys(sets, 0)
     before[bare] = after[full] = 1
-    for bundle in order:
-        for name in varied:
-            if name not in bundle and (larger := bundle | {name}) in index:
-                before[larger] += before[bundle]
-    for bundle in reversed(order):
-        for name in varied:
-            if name not in bundle and (larger := bundle | {name}) in index:
-                after[bundle] += after[larger]
+    for bundle, _, larger in steps:
+        before[larger] += before[bundle]
+    for bundle, _, larger in reversed(steps):
+        after[bundle] += after[larger]
     orders = after[bare]
     if not orders:
         return []
-    values = []
-    for name in varied:
-        weights = np.zeros(len(sets))
-        for bundle in order:
-            larger = bundle | {name}
-            if name not in bundle and larger in index:
-                share = before[bundle] * after[larger] / orders
-                weights[index[larger]] += share
-                weights[index[bundle]] -= share
-        exact = orders == math.factorial(len(varied))
-        values.append(OperatorWeights(name, "shapley", weights, float(orders), exact))
-    return values
+    weights = {name: np.zeros(len(sets)) for name in varied}
+    for bundle, name, larger in steps:
+        share = before[bundle] * after[larger] / orders
+        weights[name][index[larger]] += share
+        weights[name][index[bundle]] -= share
+    exact = orders == math.factorial(len(varied))
+    return [OperatorWeights(name, "shapley", weights[name], float(orders), exact) for name in varied]

@@ -134,7 +134,7 @@ def compare_at_equal_tokens(
         raise AnalysisError(f"{len(present)} items have all three arms, 2 are needed")
     tokens = tokens[present]
     means = tokens.mean(axis=0)
-    q = float(_share_of_totals(means[None, :])[0])
+    q = float(affordable_share(*means[:, None])[0])
     # What each item's tokens do to q (its influence); nothing where q is cut to 0 or 1.
     influence = np.zeros(len(present))
     if 0 < q < 1:
@@ -176,7 +176,11 @@ def compare_at_equal_tokens(
     # In this order: each interval draws from the generator where the one before it ended.
     return EqualTokens(
         share=bootstrap_totals(
-            tokens / len(tokens), _share_of_totals, rng=rng, resamples=resamples, level=level
+            tokens / len(tokens),
+            lambda totals: affordable_share(*totals.T),
+            rng=rng,
+            resamples=resamples,
+            level=level,
         ),
         disagreement=interval(values),
         valid=interval(valid),
@@ -190,11 +194,6 @@ def compare_at_equal_tokens(
         valid_rows=present,
         valid_values=valid,
     )
-
-
-def _share_of_totals(tokens: FloatArray) -> FloatArray:
-    """q from rows of the three arms' tokens (free, retry, constrained)."""
-    return affordable_share(tokens[:, 0], tokens[:, 1], tokens[:, 2])
 
 
 def _as_answers(answers: ArrayLike) -> IntArray:

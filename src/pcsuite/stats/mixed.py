@@ -167,7 +167,6 @@ class MixedFit:
             raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {w.shape}")
         if self.units is not None:
             return self.units.contrast(w, self.beta, name, level=level)
-        special = require("scipy.special", "stats")
         estimate, variance = float(w @ self.beta), float(w @ self.covariance @ w)
         se = float(np.sqrt(variance))
         slopes = np.einsum("i,kij,j->k", w, self.covariance_slopes, w)
@@ -176,10 +175,7 @@ class MixedFit:
         df = 2 * variance**2 / spread if spread > 0 else float(self.rows - len(self.beta))
         if se == 0:
             return Contrast(name, estimate, 0.0, df, float("nan"), float("nan"), estimate, estimate)
-        t = estimate / se
-        half = float(special.stdtrit(df, (1 + level) / 2)) * se
-        p_value = 2 * float(special.stdtr(df, -abs(t)))
-        return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+        return Contrast.by_t(name, estimate, se, df, level)
 
 
 def fit_mixed(

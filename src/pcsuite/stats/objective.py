@@ -142,11 +142,12 @@ class ItemParts:
 
     def estimate(self, objective: Objective, rng: Rng, resamples: int = RESAMPLES) -> Estimate:
         """J with its bootstrap interval over items."""
-
-        def value(totals: FloatArray) -> FloatArray:
-            return objective.combined(*self.of_totals(totals))
-
-        return bootstrap_totals(self.columns(), value, rng=rng, resamples=resamples)
+        return bootstrap_totals(
+            self.columns(),
+            lambda totals: objective.combined(*self.of_totals(totals)),
+            rng=rng,
+            resamples=resamples,
+        )
 
 
 def item_parts(

@@ -44,10 +44,6 @@ class ConfidenceSequence:
     high: FloatArray
     level: float
 
-    def verdict(self, *, margin: float | None = None) -> Verdict:
-        """What the limits of the last look say; see :func:`judge_limits`."""
-        return judge_limits(float(self.low[-1]), float(self.high[-1]), margin=margin)
-
 
 def log_capital(
     differences: ArrayLike,

@@ -11,7 +11,7 @@ test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,15 @@ class Contrast:
     low: float
     high: float
     note: str = ""
+
+    @classmethod
+    def by_t(cls, name: str, estimate: float, se: float, df: float, level: float) -> Contrast:
+        """With the two-sided test and the interval of Student's t with ``df`` degrees of freedom; ``se`` is not 0."""
+        special = require("scipy.special", "stats")
+        t = estimate / se
+        half = float(special.stdtrit(df, (1 + level) / 2)) * se
+        p_value = 2 * float(special.stdtr(df, -abs(t)))
+        return cls(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +92,14 @@ class UnitJackknife:
         if variance <= 1e-18 * max(1.0, estimate**2):
             alike = "no item changed" if abs(estimate) < 1e-9 else f"every {self.unit} changed alike"
             return untested(f"{alike}: no spread to infer from")
-        special = require("scipy.special", "stats")
-        se, df = float(np.sqrt(variance)), effective - 1
-        t = estimate / se
-        p_value = 2 * float(special.stdtr(df, -abs(t)))
+        by_t = Contrast.by_t(name, estimate, float(np.sqrt(variance)), effective - 1, level)
         if self.unit == "item" and len(moved) <= ENUMERATE_UP_TO:
             exact = sign_flip_test(moved * len(moved) if len(moved) else [0.0], rng=np.random.default_rng(0))
-            p_value = max(p_value, exact.p_value)
             scaled = parts[share > 0] * np.count_nonzero(share)
             limits = mean_interval(scaled, level=level, bounds=bounds_of_differences(scaled))
-            return Contrast(name, estimate, se, df, t, p_value, limits.low, limits.high)
-        half = float(special.stdtrit(df, (1 + level) / 2)) * se
-        return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+            p_value = max(by_t.p_value, exact.p_value)
+            return replace(by_t, p_value=p_value, low=limits.low, high=limits.high)
+        return by_t
 
 
 def unit_jackknife(
