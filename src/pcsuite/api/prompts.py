@@ -90,12 +90,10 @@ class Ablation:
         return write_result(self.result)
 
     def __repr__(self) -> str:
-        verdicts = [
-            (entry["block"], entry["verdict"], entry["effect"]) for entry in verdict_records(self.result)
-        ]
         lines = [
-            f"  {block:<16} {verdict:<22} {'' if effect is None else f'{effect:+.3f}'}"
-            for block, verdict, effect in verdicts
+            f"  {entry['block']:<16} {entry['verdict']:<22}"
+            f" {'' if entry['effect'] is None else format(entry['effect'], '+.3f')}"
+            for entry in verdict_records(self.result)
         ]
         return "\n".join([f"Ablation({self.run.name!r})", *lines, self.sentence])
 
@@ -164,11 +162,9 @@ def request_of(
     for name in settings:
         if name not in names:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
-    options: dict[str, Any] = {
-        name: (value,) if name in _SEVERAL and isinstance(value, str) else value
-        for name, value in settings.items()
-    }
-    options |= {name: tuple(options[name]) for name in _SEVERAL if name in options}
+    options = dict(settings)
+    for name in _SEVERAL & options.keys():
+        options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
     output_dir = Path(options.get("output_dir", "outputs"))
     options["output_dir"] = str(output_dir)
     is_text = isinstance(prompt, str) and ("\n" in prompt or "{{" in prompt or not Path(prompt).suffix)
@@ -182,11 +178,11 @@ def request_of(
         if "name" not in options:
             raise ConfigError("a prompt in memory has no name", hint="name='triage'")
         path = _written(folder / "prompt.md", str(prompt))
-    named = _scorer(scorer, folder)
-    return replace(request, prompt=path, data=_table(data, folder), scorer=named)
+    scorer_name = _scorer(scorer, folder)
+    return replace(request, prompt=path, data=_table(data, folder), scorer=scorer_name)
 
 
-_SEVERAL = ("inputs", "labels", "choices", "fields", "into", "keep")
+_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep"})
 
 
 def _written(path: Path, text: str) -> Path:
@@ -201,11 +197,10 @@ def _table(data: Rows, folder: Path) -> str:
         return str(data)
     if hasattr(data, "to_dicts"):  # a polars frame
         rows = data.to_dicts()
+    elif hasattr(data, "to_dict"):  # a pandas frame
+        rows = data.to_dict("records")
     else:
-        listed = data if isinstance(data, Iterable) else ()
-        rows = (
-            data.to_dict("records") if hasattr(data, "to_dict") else list(listed)
-        )  # a pandas frame, or rows
+        rows = list(data) if isinstance(data, Iterable) else []
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
 

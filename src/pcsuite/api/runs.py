@@ -217,13 +217,13 @@ class Planned:
         return f"<p>{self._totals_line()}</p>{self.cells()._repr_html_()}"
 
     def _totals_line(self) -> str:
-        left = sum(entry.left for entry in self.estimates)
+        to_run = sum(entry.left for entry in self.estimates)
         skipped = len(self.plan.not_applicable)
         na = f", {skipped} cells not applicable" if skipped else ""
         name = self.plan.suite.profile.run.name
         cost = self.max_cost_usd
         price = "at an unknown price" if cost is None else f"at most ${cost:,.2f}"
-        return f"{name}: {self.rows:,} rows, {left:,} to run, {price}{na}"
+        return f"{name}: {self.rows:,} rows, {to_run:,} to run, {price}{na}"
 
 
 def plan(profile: Profile, **overrides: Any) -> Planned:
@@ -347,15 +347,10 @@ class Run:
     def _analysed(self) -> Mapping[str, Table]:
         from pcsuite.analysis.analyse import analyse
 
-        truths = truth_texts(self.suite) if self.suite is not None else None
+        labels, answers = truth_texts(self.suite) if self.suite is not None else (None, None)
+        metrics = self.suite.metrics if self.suite is not None else None
         with self._tables() as tables:
-            analysis = analyse(
-                tables,
-                truths.labels if truths is not None else None,
-                references=truths.answers if truths is not None else None,
-                metrics=None if self.suite is None else self.suite.metrics,
-            )
-        return analysis.tables
+            return analyse(tables, labels, references=answers, metrics=metrics).tables
 
     def report(self, **options: Any) -> ReportFiles:
         """Write tables, figures and the page of the run; ``options`` are those of :func:`report`.
@@ -483,7 +478,7 @@ def report(
         raise ConfigError("nothing to report on", hint="give a run, its name or its log")
     suites = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
     suite = load(profile) if profile is not None else suites[0] if suites else None
-    truths = truth_texts(suite) if suite is not None else None
+    labels, answers = truth_texts(suite) if suite is not None else (None, None)
     items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
     folder = logs[0].parent
     return build_report(
@@ -492,8 +487,8 @@ def report(
         title=title,
         plots=plots,
         formats=formats,
-        truths=truths.labels if truths is not None else None,
-        references=truths.answers if truths is not None else None,
+        truths=labels,
+        references=answers,
         embeddings=embeddings,
         metrics=suite.metrics if suite is not None else None,
         baseline=baseline,

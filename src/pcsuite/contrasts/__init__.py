@@ -11,15 +11,13 @@ over these: they say which arms meet which and what a verdict is called. The roo
 log, no file and no wording.
 """
 
-from pcsuite.contrasts.looks import ContrastLook, judge_look
+from pcsuite.contrasts.looks import judge_look
 from pcsuite.contrasts.measuring import Measurement, Missing, measure
 from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, on_scored_items
 from pcsuite.contrasts.verdicts import (
     ALPHA,
     ContrastResult,
-    Correction,
     Family,
-    NoWorse,
     Standing,
     Verdict,
     above_floor,
@@ -39,14 +37,11 @@ __all__ = [
     "ALPHA",
     "ArmScores",
     "Contrast",
-    "ContrastLook",
     "ContrastResult",
-    "Correction",
     "Direction",
     "Family",
     "Measurement",
     "Missing",
-    "NoWorse",
     "Standing",
     "Verdict",
     "above_floor",

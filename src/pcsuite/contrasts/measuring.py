@@ -104,9 +104,7 @@ def measure(
     """
     ready = [_Aligned.of(arms, contrast) for contrast in contrasts]
     tests = [paired.test(rng, student_from) for paired in ready]
-    estimates = [
-        paired.estimate(rng, resamples, student_from) if limits else paired.value_alone() for paired in ready
-    ]
+    estimates = [paired.estimate(rng, resamples, student_from, limits=limits) for paired in ready]
     return [
         Measurement(
             paired.contrast,
@@ -185,22 +183,18 @@ class _Aligned:
             return paired_t_test(float(deltas.mean()), error, len(deltas))
         return sign_flip_test(deltas, rng=rng)
 
-    def estimate(self, rng: Rng, resamples: int, student_from: int | None) -> Estimate:
-        if not len(self.differences):
-            return undefined("", 0)
+    def estimate(self, rng: Rng, resamples: int, student_from: int | None, *, limits: bool) -> Estimate:
+        n = len(self.differences)
+        if not n or not limits:
+            return replace(undefined("", n), value=float(self.differences.mean()) if n else float("nan"))
+        if self._by_student(student_from):
+            return paired_t_interval(self.differences)
         if self.counted:
             return bootstrap_micro_f1_difference(
                 *self.columns, rng=rng, resamples=resamples, grain=self.grain
             )
-        if self._by_student(student_from):
-            return paired_t_interval(self.differences)
-        return paired_bootstrap(
-            self.differences, rng=rng, resamples=resamples, grain=self.grain, bounds=self.bounds
-        )
-
-    def value_alone(self) -> Estimate:
-        n = len(self.differences)
-        return replace(undefined("", n), value=float(self.differences.mean()) if n else float("nan"))
+        deltas, bounds = self.differences, self.bounds
+        return paired_bootstrap(deltas, rng=rng, resamples=resamples, grain=self.grain, bounds=bounds)
 
     def _by_student(self, student_from: int | None) -> bool:
         deltas = self.differences
@@ -225,14 +219,11 @@ def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng
     where no call failed, where fewer than two items are common, or where an arm's failures are unknown.
     """
     taking_part = contrast.arms_of(arms)
-    if any(arm.failed is None for arm in taking_part):
+    failures = [arm.failed for arm in taking_part if arm.failed is not None]
+    if len(failures) < len(taking_part):
         return None
     rows = common_rows(taking_part)
-    shares = [
-        arm.failed[arm_rows]
-        for arm, arm_rows in zip(taking_part, rows, strict=True)
-        if arm.failed is not None
-    ]
+    shares = [failed[arm_rows] for failed, arm_rows in zip(failures, rows, strict=True)]
     if len(rows[0]) < 2 or not any(share.any() for share in shares):
         return None
     weights = list(contrast.weights.values())
@@ -240,20 +231,16 @@ def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng
     p_value = sign_flip_test(gap, rng=rng).p_value if gap.any() else 1.0
     least = most = float("nan")
     if taking_part[0].counted or all(arm.bounded for arm in taking_part):
-        worst, best = _filled(taking_part, rows, shares)
-        least = _weighted(
-            weights, [low if w > 0 else high for w, low, high in zip(weights, worst, best, strict=True)]
-        )
-        most = _weighted(
-            weights, [high if w > 0 else low for w, low, high in zip(weights, worst, best, strict=True)]
-        )
+        ends = list(zip(weights, _filled(taking_part, rows, shares), strict=True))
+        least = float(sum(weight * (worst if weight > 0 else best) for weight, (worst, best) in ends))
+        most = float(sum(weight * (best if weight > 0 else worst) for weight, (worst, best) in ends))
     failed = {name: float(share.mean()) for name, share in zip(contrast.weights, shares, strict=True)}
     return Missing(failed, p_value, least, most)
 
 
 def _filled(
     arms: Sequence[ArmScores], rows: Sequence[npt.NDArray[np.int64]], shares: Sequence[FloatArray]
-) -> tuple[list[float], list[float]]:
+) -> list[tuple[float, float]]:
     """Each arm's level with its failed calls at their worst, and at their best."""
     values = [
         arm.values[arm_rows] if arm.counted else arm.values[arm_rows][:, None]
@@ -262,9 +249,8 @@ def _filled(
     answered = [np.asarray(np.isfinite(value).all(axis=1)) for value in values]
     # An item counts where each arm has a value for it or has failed on it altogether; of micro-F1, what there was to
     # find must be known from an arm that answered.
-    usable = np.logical_and.reduce(
-        [has_value | (share == 1) for has_value, share in zip(answered, shares, strict=True)]
-    )
+    ready = zip(answered, shares, strict=True)
+    usable = np.logical_and.reduce([has_value | (share == 1) for has_value, share in ready])
     counted = arms[0].counted
     if counted:
         usable &= np.logical_or.reduce(answered)
@@ -278,17 +264,12 @@ def _filled(
         bad, good = np.full((len(usable), 1), low), np.full((len(usable), 1), high)
 
     if not usable.any():
-        return [float("nan")] * len(arms), [float("nan")] * len(arms)
+        return [(float("nan"), float("nan"))] * len(arms)
 
     def level(value: FloatArray, share: FloatArray, fill: FloatArray) -> float:
         part = share[usable, None]
         filled = np.where(part == 1, fill[usable], (1 - part) * value[usable] + part * fill[usable])
         return float(micro_f1(filled.sum(axis=0)[None, :])[0]) if counted else float(filled.mean())
 
-    worst = [level(value, share, bad) for value, share in zip(values, shares, strict=True)]
-    best = [level(value, share, good) for value, share in zip(values, shares, strict=True)]
-    return worst, best
-
-
-def _weighted(weights: Sequence[float], levels: Sequence[float]) -> float:
-    return float(sum(weight * level for weight, level in zip(weights, levels, strict=True)))
+    pairs = zip(values, shares, strict=True)
+    return [(level(value, share, bad), level(value, share, good)) for value, share in pairs]

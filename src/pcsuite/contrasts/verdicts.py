@@ -9,7 +9,7 @@ margin or more is ruled out at α, *equivalent* where a gain of the margin is to
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -113,12 +113,9 @@ def judge(measurements: Sequence[Measurement], family: Family) -> list[ContrastR
     for measurement in measurements:
         p_value = next(adjusted) if measurement.contrast.tested else float("nan")
         no_worse = _no_worse(measurement, family)
+        value, better = measurement.estimate.value, measurement.contrast.better
         verdict = verdict_of_change(
-            measurement.estimate.value,
-            p_value,
-            better=measurement.contrast.better,
-            alpha=family.alpha,
-            smallest=family.smallest,
+            value, p_value, better=better, alpha=family.alpha, smallest=family.smallest
         )
         if verdict == "undecided" and no_worse is not None and no_worse.shown:
             verdict = "equivalent" if no_worse.equivalent else "no worse"
@@ -214,15 +211,7 @@ def rules_out_loss(gain: Estimate, margin: float) -> bool:
 
 def negated(estimate: Estimate) -> Estimate:
     """The same difference taken the other way round."""
-    return Estimate(
-        -estimate.value,
-        -estimate.high,
-        -estimate.low,
-        estimate.level,
-        estimate.n,
-        estimate.method,
-        estimate.se,
-    )
+    return replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low)
 
 
 def corrected_within(
