@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,23 +142,19 @@ def optimize(
         scores = dict(problem.scores)
         winner = judge_winner(list(scores.values()), problem.baseline, rng)
         prompt = winner.score.candidate.prompt
-        more: dict[str, Any] = {
-            "ledger": operator_effects(list(scores.values()), rng),
-            "condition_yaml": "" if prompt.is_text else as_condition(prompt, suite.operators),
-            "length_control": suite.profile.length_control,
-            "regime": dev.regime,
-            "engine": problem.engine,
-        }
-        split, method = dev.plan.spec.split, settings.method
         document = frozen_document(
             problem,
             winner,
             scores,
             operators=suite.operators,
             seed=seed,
-            split=split,
-            method=method,
-            more=more,
+            split=dev.plan.spec.split,
+            method=settings.method,
+            ledger=operator_effects(list(scores.values()), rng),
+            condition_yaml="" if prompt.is_text else as_condition(prompt, suite.operators),
+            length_control=suite.profile.length_control,
+            regime=dev.regime,
+            engine=problem.engine,
         )
         path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
         replaced = freeze(path, document)
@@ -187,39 +183,34 @@ def open_problem(
 
     The bare instruction is measured first; a model that does not answer it raises :class:`ErrorRateError`.
     """
-    run = suite.profile.run
+    run, limits = suite.profile.run, suite.profile.limits
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
-    try:
-        rows = CandidateRows()
-        with LoopThread() as thread, RunLog(paths, scores=rows) as log:
-            journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
-            try:
-                model_ids = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
-                limits = suite.profile.limits
-                budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-                opened = open_models(suite, model_ids, use_cache=settings.use_cache, budget=budget)
-                with thread.entered(opened) as session, Progress(None, quiet=quiet) as progress:
-                    problem = DevProblem(
-                        dev,
-                        session.clients[model_ids[0]],
-                        session.clients[model_ids[1]],
-                        log,
-                        rows,
-                        journal,
-                        thread,
-                        seed=seed,
-                        progress=progress,
-                        use_cache=settings.use_cache,
-                        executor=settings.executor,
-                    )
-                    # The baseline, which has no problem to be told with yet, is not told.
-                    problem.on_score = lambda score, seconds: on_score(problem, score, seconds)
-                    try:
-                        yield problem
-                    finally:
-                        problem.close()
-            finally:
-                journal.close()
-    finally:
-        close_shared_caches()
+    rows = CandidateRows()
+    model_ids = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
+    budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+    with ExitStack() as stack:
+        stack.callback(close_shared_caches)
+        thread = stack.enter_context(LoopThread())
+        log = stack.enter_context(RunLog(paths, scores=rows))
+        journal = stack.enter_context(closing(Journal(paths.log.with_suffix(".candidates.jsonl"))))
+        opened = open_models(suite, model_ids, use_cache=settings.use_cache, budget=budget)
+        session = stack.enter_context(thread.entered(opened))
+        progress = stack.enter_context(Progress(None, quiet=quiet))
+        problem = DevProblem(
+            dev,
+            session.clients[model_ids[0]],
+            session.clients[model_ids[1]],
+            log,
+            rows,
+            journal,
+            thread,
+            seed=seed,
+            progress=progress,
+            use_cache=settings.use_cache,
+            executor=settings.executor,
+        )
+        stack.callback(problem.close)
+        # Set after the baseline was measured: it is not reported.
+        problem.on_score = lambda score, seconds: on_score(problem, score, seconds)
+        yield problem

@@ -173,7 +173,7 @@ def frozen_document(
     seed: int,
     split: str,
     method: str,
-    more: Mapping[str, Any],
+    **more: Any,
 ) -> dict[str, Any]:
     """What the frozen file holds: the prompt, where it comes from, and what it came to on the development items.
 
