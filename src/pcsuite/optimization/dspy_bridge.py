@@ -103,10 +103,8 @@ def request_text(request: Request) -> str:
 
 
 def _response(request: Request, text: str) -> Response:
-    message, free = (
-        Message.assistant([TextPart(text)]),
-        Usage(input_tokens=0, output_tokens=0, total_tokens=0),
-    )
+    message = Message.assistant([TextPart(text)])
+    free = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
     return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=free)
 
 

@@ -20,6 +20,7 @@ from pcsuite.errors import EngineError, PcsuiteError
 from pcsuite.evaluation.base import Answer
 from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, signature_template, task_signature
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem
+from pcsuite.prompts.compiled import CompiledPrompt
 
 PERFECT = 1.0
 """Task score from which an answer of the model may become an example."""
@@ -72,10 +73,8 @@ class Trials:
         """
         template, demos = signature_template(predictor.signature, predictor.demos, self.ctx)
         origin = f"program {len(self._known)}" + (f", {len(demos)} examples" if demos else "")
-        parents = (self.basis,)
-        candidate = Candidate.of_text(
-            template, method=self._method, demos=demos, origin=origin, parents=parents
-        )
+        prompt = CompiledPrompt(template=template, demos=demos)
+        candidate = Candidate(prompt, self._method, origin, (self.basis,))
         return self._known.get(candidate.id, candidate)
 
     def measure(self, candidate: Candidate, items: Sequence[Item]) -> None:

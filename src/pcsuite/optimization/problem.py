@@ -140,13 +140,14 @@ class CandidateScore:
         Keys are ``id``, ``method``, ``origin``, ``parents``, ``J`` and ``items`` (their number).
         """
         candidate = self.candidate
-        origin = {
+        return {
             "id": candidate.id,
             "method": candidate.method,
             "origin": candidate.origin,
             "parents": list(candidate.parents),
+            "J": self.value,
+            "items": len(self.item_parts),
         }
-        return {**origin, "J": self.value, "items": len(self.item_parts)}
 
 
 class Problem(Protocol):

@@ -102,8 +102,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
     if len(usable) < 2 or not names:
         return []
     has = [{block.name for block in s.candidate.prompt.blocks} for s in usable]
-    design = np.array([[1.0, *(float(name in held) for name in names)] for held in has])
-    solve, told_apart = solved_design(design)
+    solve, told_apart = solved_design(has, names)
     on_task, on_entropy, on_cost = (
         (solve @ np.stack([getattr(s.item_parts, part) for s in usable])).mean(axis=1)
         for part in ("task", "entropy", "token_cost")

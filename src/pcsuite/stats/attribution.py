@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -218,12 +218,17 @@ def _names_in_words(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def solved_design(design: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The pseudo-inverse of a design (rows by coefficients), and which coefficients the rows determine.
+def solved_design(
+    bundles: Sequence[Collection[str]], names: Sequence[str]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The pseudo-inverse of score = 1 + Σ operators over ``bundles``, and which coefficients these determine.
 
-    >>> solved_design(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))[1].tolist()
+    Coefficients (rows of the inverse) are the intercept and one for each of ``names``.
+
+    >>> solved_design([(), ("A", "B")], ["A", "B"])[1].tolist()
     [True, False, False]
     """
+    design = np.array([[1.0, *(float(name in bundle) for name in names)] for bundle in bundles])
     inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
     # A coefficient is determined where its row of (X⁺X) is that of the identity.
     return inverse, np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
@@ -233,8 +238,7 @@ def _least_squares(
     sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
 ) -> list[OperatorWeights]:
     """Rows of the pseudo-inverse, for the coefficients that the conditions determine, and the pairs beside them."""
-    design = np.array([[1.0, *(float(name in bundle) for name in varied)] for bundle in sets])
-    inverse, determined = solved_design(design)
+    inverse, determined = solved_design(sets, varied)
     weights = []
     for column, name in enumerate(varied, start=1):
         if not determined[column]:

@@ -133,17 +133,14 @@ def bootstrap_means(
     check_level(level)
     if n < 2:
         return [Estimate(float(value), np.nan, np.nan, level, n, "one item") for value in table[0]]
-    results: dict[int, Estimate] = {}
-    declared: Sequence[Bounds | None] = [None] * width
-    if bounds is not None:
-        each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
-        declared = each or [cast(Bounds, bounds)] * width
-    for j, column in enumerate(table.T):
-        computed = computed_interval(column, level, bounds=_bounds_of_levels(column, declared[j]))
-        if computed is not None:
-            results[j] = computed
+    by_column = bounds if bounds is not None and isinstance(bounds[0], tuple) else [bounds] * width
+    declared = cast(Sequence[Bounds | None], by_column)
+    results = [
+        computed_interval(column, level, bounds=_bounds_of_levels(column, ends))
+        for column, ends in zip(table.T, declared, strict=True)
+    ]
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
-    drawn = [j for j in range(width) if j not in results]
+    drawn = [j for j, computed in enumerate(results) if computed is None]
     if drawn:
         table = table[:, drawn]
         draws = resample_totals(table, rng, resamples) / n
@@ -151,7 +148,7 @@ def bootstrap_means(
         for k, value in enumerate(table.mean(axis=0).tolist()):
             low, high = interval_from_draws(draws[:, k], n=n, level=level)
             results[drawn[k]] = Estimate(value, low, high, level, n, _EXPANDED, float(errors[k]))
-    return [results[j] for j in range(width)]
+    return [estimate for estimate in results if estimate is not None]
 
 
 def bootstrap_totals(
@@ -239,8 +236,7 @@ def bootstrap_micro_f1(
     0.8
     """
     table = as_matrix(counts, "counts", columns=3)
-    n = len(table)
-    if n > 1:
+    if len(table) > 1:
         computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0))
         if computed is not None:
             return replace(computed, value=float(micro_f1(table.sum(axis=0)[None, :])[0]))
@@ -273,8 +269,7 @@ def bootstrap_micro_f1_difference(
         return micro_f1(totals[:, :3]) - micro_f1(totals[:, 3:])
 
     both = np.hstack([first, second])
-    n = len(both)
-    if n > 1:
+    if len(both) > 1:
         shares = linearised_f1(first) - linearised_f1(second)
         computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain)
         if computed is not None:

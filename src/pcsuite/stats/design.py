@@ -48,17 +48,13 @@ class FixedDesign:
         """Coefficients that these cells cannot estimate."""
         return tuple(name for i, name in enumerate(self.full_names) if i not in self.kept)
 
-    def rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Design rows (kept columns) of any cells, observed or not.
+    def full_rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Design rows of any cells, observed or not, with the dropped columns still in.
 
         >>> design = fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"])
-        >>> design.rows([{"condition": "C1"}]).tolist()
+        >>> design.full_rows([{"condition": "C1"}]).tolist()
         [[1.0, 1.0]]
         """
-        return self.full_rows(cells)[:, list(self.kept)]
-
-    def full_rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Design rows with the dropped columns still in."""
         return _coded_rows(cells, self.factors, self.terms)
 
     def estimable(self, combinations: FloatArray) -> npt.NDArray[np.bool_]:

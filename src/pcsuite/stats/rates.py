@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +50,9 @@ def abstention_matrix(
     if declined.min() < 0 or declined.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = declined[no_answer == 1], declined[no_answer == 0]
+    mean = partial(bootstrap_mean, rng=rng, resamples=resamples, level=level)
     recall, misuse = (
-        bootstrap_mean(values, rng=rng, resamples=resamples, level=level)
-        if values.size
-        else undefined("no such item", 0, level)
-        for values in (bad, good)
+        mean(values) if values.size else undefined("no such item", 0, level) for values in (bad, good)
     )
     return AbstentionMatrix(
         abstained_unanswerable=float(bad.sum()),
@@ -63,9 +62,7 @@ def abstention_matrix(
         recall=recall,
         misuse=misuse,
         precision=bootstrap_ratio(declined * no_answer, declined, rng=rng, resamples=resamples, level=level),
-        correct=bootstrap_mean(
-            np.where(no_answer == 1, declined, 1 - declined), rng=rng, resamples=resamples, level=level
-        ),
+        correct=mean(np.where(no_answer == 1, declined, 1 - declined)),
     )
 
 
