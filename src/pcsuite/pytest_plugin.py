@@ -75,11 +75,12 @@ class PromptRegression:
         from pcsuite.errors import PcsuiteError
 
         path = self._baseline(baseline)
-        if not self._update and not path.is_file():  # told before a call is paid for
+        if not self._update and not path.is_file():  # fails before a call is paid for
             pytest.fail(
                 f"no baseline {path}: pytest --pcsuite-update writes it; commit it then", pytrace=False
             )
         self._calls += 1
+        problem = ""
         where = self._folder / f"run{self._calls}"
         try:
             if data is not None:
@@ -103,8 +104,6 @@ class PromptRegression:
             check = check_regression(run, path, margin=margin)
         except PcsuiteError as error:
             problem = f"{type(error).__name__}: {error}"
-        else:
-            problem = ""
         if problem:  # outside the handler: pytest would show the error twice
             pytest.fail(problem, pytrace=False)
         if check.standing == "worse" or (check.standing == "undecided" and undecided == "fail"):

@@ -37,7 +37,7 @@ Rows = str | Path | Iterable[Mapping[str, Any]]
 
 @dataclass
 class Ablation:
-    """What an ablation found; shows itself in a notebook as the prompt with its blocks tinted."""
+    """Result of an ablation; shows itself in a notebook as the prompt with its blocks tinted."""
 
     result: AblationResult
 
@@ -150,7 +150,7 @@ def request_of(
 ) -> AblationRequest:
     """The request that a call means; what is in memory is written below ``<output_dir>/given/<name>/``.
 
-    Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
+    Raises ``ConfigError`` for an unknown setting, ``DataError`` for data without rows.
     """
     arguments = (
         "prompt",

@@ -250,7 +250,7 @@ class Run:
 
     log: Path
     suite: Suite | None = field(default=None, repr=False)
-    """The profile it was made from, where it is known; with it the items are at hand."""
+    """The profile it was made from, where it is known; with it the items can be read."""
     summary: RunSummary | None = field(default=None, repr=False)
     """What this call did: rows, tokens, cost, what failed; ``None`` for a run that was only read."""
 
@@ -268,7 +268,7 @@ class Run:
 
     @cached_property
     def manifest(self) -> MergedManifest:
-        """What the run is made of, as it was written down beside its log.
+        """The manifest that was written beside the log.
 
         Tasks, models, conditions, regimes and metrics are known from it without the profile.
         """
@@ -276,9 +276,9 @@ class Run:
 
     @property
     def metrics(self) -> Metrics:
-        """What is known of each metric: label, direction, range.
+        """Label, direction and range of each metric.
 
-        What the profile says goes before what the run wrote down, and both before the bundled file.
+        The profile takes precedence over the manifest, and both over the bundled file.
         """
         return metrics_of(self.manifest.metrics, None if self.suite is None else self.suite.metrics)
 
@@ -337,7 +337,7 @@ class Run:
     def table(self, name: str) -> Frame:
         """Any table of the report by the name of its CSV file, ``summary_by_condition`` say.
 
-        All of them are computed for it. Raises ``AnalysisError`` for a name that there is none of.
+        All of them are computed for it. Raises ``AnalysisError`` for an unknown name.
         """
         if name not in self._analysed:
             raise AnalysisError(f"there is no table '{name}'", hint=did_you_mean(name, self._analysed))
@@ -468,7 +468,7 @@ def report(
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
     measures of information need; without it the rows of bundled tasks still say what was expected of them.
     ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
-    ``ConfigError`` for a run that there is none of.
+    ``ConfigError`` for an unknown run.
 
         pcs.report("quickstart").index
     """

@@ -4,7 +4,7 @@
     (result,) = judge(measure(arms, [Contrast.of("new", "old")], rng=rng), Family(margin=0.02))
     result.verdict, result.estimate
 
-Everything that says *better*, *worse*, *no worse*, *equivalent* or *undecided* has it from here: :func:`measure` makes
+Everything that says *better*, *worse*, *no worse*, *equivalent* or *undecided* is decided here: :func:`measure` makes
 estimates, limits, tests and bounds, :func:`judge` corrects over the family and decides, :func:`judge_look` does both at
 a look of a run that may stop early. An ablation, a regression check, an early stop and a table of effects are designs
 over these: they say which arms meet which and what a verdict is called. The room knows arrays and item ids; it knows no

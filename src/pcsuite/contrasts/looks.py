@@ -1,4 +1,4 @@
-"""The same question asked again and again: limits and verdicts that hold at every look."""
+"""Repeated looks at one contrast: limits and verdicts that hold at every look."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judge_look(
     *,
     earlier: tuple[Estimate, float] | None = None,
 ) -> ContrastLook | None:
-    """What a contrast of two arms says at one look; ``None`` where no item has both scores.
+    """Verdict on a contrast of two arms at one look; ``None`` where no item has both scores.
 
     The ``family`` is one of ``bonferroni`` (its contrasts share the level) or ``none``; ``earlier`` is the estimate and
     the p-value of the look before: limits hold at all looks at once, so what they have in common does too. Items must

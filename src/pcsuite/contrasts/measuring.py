@@ -36,9 +36,9 @@ class Missing:
     p_value: float
     """Of the test that the arms fail alike, item by item."""
     least: float
-    """The contrast had every failed call gone against it (Manski 1990); ``nan`` where the metric has no bounds."""
+    """The contrast with every failed call counted against it (Manski 1990); ``nan`` where the metric has no bounds."""
     most: float
-    """The contrast had every failed call gone in its favour."""
+    """The contrast with every failed call counted in its favour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Measurement:
     test: TestResult
     """``nan`` for a contrast that is not tested."""
     bounds: Bounds
-    """What the contrast of an item can be."""
+    """The least and largest contrast that an item can have."""
     counted: bool
     """Whether it is a difference of micro-F1 of pooled counts."""
     missing: Missing | None = None
@@ -62,7 +62,7 @@ class Measurement:
     by_labels: bool = False
     """Whether estimate and test rest on gold labels, not on the differences."""
     comparable: bool = True
-    """Whether anything may be said of it at all; not where something outside the scores forbids it."""
+    """Whether a verdict is allowed at all; not where something outside the scores forbids it."""
 
     @property
     def n(self) -> int:
@@ -74,7 +74,7 @@ class Measurement:
         return replace(self, estimate=powered.estimate, test=powered.test, by_labels=True)
 
     def not_comparable(self) -> Measurement:
-        """The same with no test and nothing to be said of it: scores that two different judges gave, say."""
+        """The same without test and verdict: scores of two different judges, for example."""
         nothing = TestResult(np.nan, np.nan, NOT_TESTED)
         return replace(self, contrast=replace(self.contrast, tested=False), test=nothing, comparable=False)
 
@@ -126,7 +126,7 @@ class _Aligned:
 
     contrast: Contrast
     columns: Sequence[FloatArray]
-    """What each arm's level is made of, in the order of the weights."""
+    """Values or counts of each arm, in the order of the weights."""
     differences: FloatArray
     bounds: Bounds
     grain: float
@@ -203,7 +203,7 @@ class _Aligned:
 
 
 def _declared_bounds(arms: Sequence[ArmScores], weights: FloatArray) -> Bounds | None:
-    """What a weighted sum of the arms' values can be, where the weights sum to 0; ``None`` where values can be any."""
+    """Range of a weighted sum of the arms' values whose weights sum to 0; ``None`` where the values have no range."""
     if any(arm.bounds is None for arm in arms):
         return None
     low, high = (float(end) for end in arms[0].bounds or ())
@@ -212,7 +212,7 @@ def _declared_bounds(arms: Sequence[ArmScores], weights: FloatArray) -> Bounds |
 
 
 def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng) -> Missing | None:
-    """Whether the arms fail alike, and between what a contrast lies whatever the failures hide.
+    """Whether the arms fail alike, and the range of the contrast over all possible outcomes of failed calls.
 
     Bounds (Manski 1990) fill a failed call with the metric's worst value on one side and its best on the other, over
     all items that every arm was asked. Of micro-F1, a failed answer has missed everything or found it all. ``None``

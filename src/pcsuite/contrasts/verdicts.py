@@ -1,4 +1,4 @@
-"""What may be said of measured contrasts: the correction over their family, and the one rule of verdicts.
+"""Verdicts on measured contrasts: the correction over their family, and the one rule of verdicts.
 
 A contrast is *better* or *worse* where its test rejects at α after the correction over its family and the change seen
 exceeds the smallest that counts (*changed* where the metric has no good end). It is *no worse* where a loss of the
@@ -134,7 +134,7 @@ def verdict_of_change(
     alpha: float = ALPHA,
     smallest: float = 0.0,
 ) -> Verdict:
-    """What a change says with the p-value that it has after correction: ``better``, ``worse``, ``changed``, or nothing.
+    """Verdict on a change by its corrected p-value, which is ``None`` or ``nan`` where it was not tested.
 
     >>> verdict_of_change(-0.1, 0.01, better=1), verdict_of_change(-0.1, 0.2, better=1)
     ('worse', 'undecided')
@@ -154,7 +154,7 @@ def is_reliable(p_adjusted: float | None, alpha: float = ALPHA) -> bool:
 def verdict_of_limits(
     low: float, high: float, *, better: Direction = 1, margin: float | None = None
 ) -> Verdict:
-    """What limits alone say, where they hold for all contrasts of the family at once (or where there is one).
+    """Verdict by limits alone, where they hold for all contrasts of the family at once (or where there is one).
 
     >>> verdict_of_limits(0.02, 0.2, better=-1), verdict_of_limits(-0.01, 0.2, margin=0.05)
     ('worse', 'no worse')
@@ -244,7 +244,7 @@ _METHODS: Mapping[Correction, Callable[[ArrayLike], FloatArray]] = {
 
 
 def standing(results: Sequence[ContrastResult]) -> Standing:
-    """How one thing stands by several contrasts: what a gate goes by.
+    """The overall standing by several contrasts, which a gate decides by.
 
     ``worse`` where one of them is (the others cannot make up for a reliable loss), ``no worse`` where all are shown to
     be no worse by the margin or more, else ``undecided``.

@@ -113,7 +113,7 @@ class _Search:
         self._ctx = problem.prompting.context("")
         bare = problem.baseline
         self._scores: dict[str, CandidateScore] = {bare.candidate.id: bare}
-        self._seen: set[str] = set()
+        self._instruction_keys: set[str] = set()
         self._instructions: dict[str, str] = {}
         self._asked = 0
         self._admit(self._ctx.instruction, bare.candidate)
@@ -196,8 +196,8 @@ class _Search:
     def _admit(self, instruction: str, candidate: Candidate) -> bool:
         """Whether the instruction is new, case and spacing aside."""
         key = text_key(instruction)
-        if key in self._seen:
+        if key in self._instruction_keys:
             return False
-        self._seen.add(key)
+        self._instruction_keys.add(key)
         self._instructions[candidate.id] = instruction
         return True

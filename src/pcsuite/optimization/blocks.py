@@ -28,7 +28,7 @@ from pcsuite.stats.attribution import solved_design
 
 EXEMPLAR_COUNTS = (1, 2, 4)
 _ENOUGH_TO_SCREEN = 20
-"""With fewer candidates than this the search starts from the bare instruction and goes by single changes."""
+"""With fewer candidates than this the search starts from the bare instruction and makes single changes."""
 _FIRST_ROW = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
 """Of the design of Plackett & Burman; the others are its cyclic shifts."""
 

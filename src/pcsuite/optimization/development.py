@@ -144,7 +144,7 @@ class DevProblem:
         self.scores: dict[str, CandidateScore] = {}
         """Of every candidate the newest score on most items, in the order they were first tried."""
         self.on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None
-        """Told of every score and the seconds it took."""
+        """Called with every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._rows, self._journal, self._thread = log, rows, journal, thread
         self._seed, self._progress = seed, progress
@@ -170,7 +170,7 @@ class DevProblem:
 
     @property
     def budget(self) -> Budget:
-        """What was spent; a problem is opened with one, limited or not."""
+        """Tokens and cost spent; a problem always has one, limited or not."""
         budget = self._client.session.budget
         assert budget is not None
         return budget

@@ -129,14 +129,14 @@ def signature_template(
     The text is what :class:`PlainAdapter` sends, with the input in place of ``{{input}}``.
     """
     complete = [demo for demo in demos if demo.get(INPUT) and demo.get(ANSWER)]
-    shown = tuple(
+    examples = tuple(
         Exemplar(str(demo[INPUT]), str(demo[ANSWER]), str(demo.get("item_id", ""))) for demo in complete
     )
-    template = instruction_template(signature.instructions, ctx, shown)
+    template = instruction_template(signature.instructions, ctx, examples)
     prefix = str(signature.output_fields[ANSWER].json_schema_extra["prefix"]).strip()
     if prefix:
         template += "\n\n" + prefix.replace(INPUT_SLOT, "the input")
-    return template, shown
+    return template, examples
 
 
 class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
@@ -163,7 +163,7 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
             return [{"role": "user", "content": template.replace(INPUT_SLOT, str(inputs[INPUT]))}]
         parts = [" ".join(signature.instructions.split())]
         for name in signature.input_fields:
-            text = _shown(inputs[name]).strip() if inputs.get(name) is not None else ""
+            text = _field_text(inputs[name]).strip() if inputs.get(name) is not None else ""
             if text:
                 parts.append(f"{_label(name)}:\n{text}")
         outputs = [
@@ -211,15 +211,15 @@ def _is_task_signature(signature: type[dspy.Signature]) -> bool:
     return set(signature.input_fields) == {INPUT} and set(signature.output_fields) == {ANSWER}
 
 
-def _shown(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field's value as plain text, no longer than a small model can take."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST_FIELD else value[:LONGEST_FIELD] + " …"
     if isinstance(value, Mapping):
-        return "\n".join(f"{name}: {_shown(entry)}" for name, entry in value.items())
+        return "\n".join(f"{name}: {_field_text(entry)}" for name, entry in value.items())
     if isinstance(value, Sequence):
         separator = "\n" if all(isinstance(entry, str) for entry in value) else "\n\n"
-        return separator.join(_shown(entry) for entry in value)
+        return separator.join(_field_text(entry) for entry in value)
     return str(value)
 
 

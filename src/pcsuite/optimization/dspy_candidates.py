@@ -49,7 +49,7 @@ class Trials:
         self._method = method
         self._limit = candidates
         bare = Candidate.of_instruction(self.ctx.instruction, self.ctx, method=method)
-        self._known = {bare.id: problem.baseline.candidate}  # the same text, so the same candidate
+        self._candidates = {bare.id: problem.baseline.candidate}  # the same text, so the same candidate
         self._best = problem.baseline
         self._scores: dict[tuple[str, str], float] = {}
         self._note(problem.baseline)
@@ -64,7 +64,7 @@ class Trials:
 
         The search ends at the next candidate that was never measured.
         """
-        return len(self._known) - 1 >= self._limit
+        return len(self._candidates) - 1 >= self._limit
 
     def candidate(self, predictor: dspy.Predict) -> Candidate:
         """A predictor's prompt as a candidate.
@@ -72,10 +72,10 @@ class Trials:
         One that was tried before comes with the origin and parents it had then.
         """
         template, demos = signature_template(predictor.signature, predictor.demos, self.ctx)
-        origin = f"program {len(self._known)}" + (f", {len(demos)} examples" if demos else "")
+        origin = f"program {len(self._candidates)}" + (f", {len(demos)} examples" if demos else "")
         prompt = CompiledPrompt(template=template, demos=demos)
         candidate = Candidate(prompt, self._method, origin, (self.basis,))
-        return self._known.get(candidate.id, candidate)
+        return self._candidates.get(candidate.id, candidate)
 
     def measure(self, candidate: Candidate, items: Sequence[Item]) -> None:
         """Have a candidate measured on the items it was not measured on yet.
@@ -86,10 +86,10 @@ class Trials:
         missing = [item for item in items if (candidate.id, item.item_id) not in self._scores]
         if not missing:
             return
-        if candidate.id not in self._known and candidate.id != self.problem.baseline.candidate.id:
+        if candidate.id not in self._candidates and candidate.id != self.problem.baseline.candidate.id:
             if self.full:
                 raise SearchEnded
-            self._known[candidate.id] = candidate
+            self._candidates[candidate.id] = candidate
         all_items = len(items) == self._examples  # items of equal text are one example, but all are measured
         try:
             self._note(self.problem.evaluate(candidate, None if all_items else missing))

@@ -96,7 +96,7 @@ def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[E
 
 @dataclass(frozen=True, slots=True)
 class CandidateScore:
-    """What a candidate came to on some development items."""
+    """A candidate's score on some development items."""
 
     candidate: Candidate
     objective: Objective
@@ -135,7 +135,7 @@ class CandidateScore:
         return (not self.crashed, self.value)
 
     def facts(self) -> dict[str, Any]:
-        """What is written of a score wherever candidates are listed: where it comes from and what it came to.
+        """The record of a score wherever candidates are listed: origin, J and number of items.
 
         Keys are ``id``, ``method``, ``origin``, ``parents``, ``J`` and ``items`` (their number).
         """
@@ -156,7 +156,7 @@ class Problem(Protocol):
     task_id: str
     model_id: str
     prompting: TaskPrompting
-    """What may be said about the task: ``prompting.task`` has instruction, role, goal, rules, schema and the like;
+    """The task's texts: ``prompting.task`` has instruction, role, goal, rules, schema and the like;
     ``prompting.context("")`` gives the context of an empty input."""
     evaluator: Evaluator
     """Scores answers; ``gold_answer(item)`` is the text of a perfect one."""

@@ -39,7 +39,7 @@ OnScore = Callable[[DevProblem, CandidateScore, float], None]
 
 @dataclass(frozen=True, slots=True)
 class OptimizeSettings:
-    """What a search is run with."""
+    """Settings of a search."""
 
     task_id: str
     model_id: str
@@ -55,7 +55,7 @@ class OptimizeSettings:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeEstimate:
-    """What a search can take at most, before anything is called."""
+    """Upper bounds of a search's size and cost, before anything is called."""
 
     dev_items: int
     replicates: int
@@ -67,7 +67,7 @@ class OptimizeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOutcome:
-    """What a search came to."""
+    """Result of a search."""
 
     path: Path
     document: dict[str, Any]
@@ -86,14 +86,14 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     """
     proposer = suite.profile.optimization.dspy.proposer
     operators = suite.searched_operators()
-    for name, known, what in (
+    for name, defined, what in (
         (settings.task_id, suite.tasks, "--task: unknown task"),
         (settings.model_id, suite.models, "--model: unknown model"),
         (proposer or settings.model_id, suite.models, "optimization.dspy.proposer: unknown model"),
         *((name, suite.operators, "optimization.dspy.operators: unknown operator") for name in operators),
     ):
-        if name not in known:
-            raise ConfigError(f"{what} '{name}'", hint=did_you_mean(name, known))
+        if name not in defined:
+            raise ConfigError(f"{what} '{name}'", hint=did_you_mean(name, defined))
     if suite.tasks[settings.task_id].judge is not None:
         raise ConfigError(
             f"task '{settings.task_id}' is judged, and a search scores by rules alone",

@@ -150,6 +150,7 @@ def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeight
     index = {bundle: position for position, bundle in enumerate(sets)}
     bare, full = frozenset[str](), frozenset(varied)
     differences: list[OperatorWeights] = []
+    steps: list[tuple[str, AttributionMethod, frozenset[str], frozenset[str]]]
     steps = [(name, "leave-one-out", full, full - {name}) for name in varied]
     steps += [(name, "add-one-in", frozenset({name}), bare) for name in varied]
     for name, method, larger, smaller in steps:

@@ -77,7 +77,7 @@ def paired_bootstrap(
 
 
 def bounds_of_differences(deltas: FloatArray, declared: Bounds | None = None) -> Bounds:
-    """What differences can be: as ``declared``, if they are so; else -1..1 where they lie there, else anything.
+    """Range of differences: as ``declared`` where they lie in it; else -1..1 where they lie there, else unbounded.
 
     >>> bounds_of_differences(np.array([0.0, 0.5])), bounds_of_differences(np.zeros(2), (-4.0, 4.0))
     ((-1.0, 1.0), (-4.0, 4.0))
@@ -278,7 +278,7 @@ def bootstrap_micro_f1_difference(
 
 
 def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
-    """What a level can be: as declared, if its values are so; else by them: a share, an amount, or anything."""
+    """Range of a level: as declared where its values lie in it; else that of a share, an amount, or none."""
     if declared is not None and declared[0] - 1e-9 <= values.min() and values.max() <= declared[1] + 1e-9:
         return declared
     if values.min() < 0:

@@ -1,4 +1,4 @@
-"""What a computation returns (a value, its interval, what they rest on), and the checks of what it is given."""
+"""Results of a computation (value, interval, sample size, method) and checks of its arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TestResult:
     0.03
     """
 
-    __test__ = False  # not a test class, whatever a collector thinks of the name
+    __test__ = False  # not a test class, whatever its name suggests to pytest
 
     statistic: float
     p_value: float

@@ -266,8 +266,8 @@ def mutual_information(
     up the whole bias, (m_x - 1)(m_y - 1)/2n, seen cells or not. Its upper limit allows for cells that were empty by
     chance and lies at most at the log of the number of ``labels`` (those seen, where the label set is not given).
 
-    >>> told = mutual_information("abab" * 10, "abab" * 10, rng=np.random.default_rng(0), permutations=99)
-    >>> round(told.plug_in, 3), told.p_value
+    >>> shared = mutual_information("abab" * 10, "abab" * 10, rng=np.random.default_rng(0), permutations=99)
+    >>> round(shared.plug_in, 3), shared.p_value
     (0.693, 0.01)
     """
     joint, shape = _joint_by_item(predictions, truths, items)

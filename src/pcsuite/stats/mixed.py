@@ -33,7 +33,7 @@ _TINY = 1e-300
 
 
 class _Profile(NamedTuple):
-    """What one evaluation of the criterion yields at given θ."""
+    """Result of one evaluation of the criterion at given θ."""
 
     log_determinants: float
     rss: float

@@ -27,11 +27,11 @@ class InformationGain:
     values: FloatArray
     """Jackknife pseudo-values, one per item; their mean is the difference with its bias removed."""
     difference: float
-    """The plug-in difference, which ``swapped`` is to be held against."""
+    """The plug-in difference, to be compared with ``swapped``."""
     swapped: FloatArray
     """The same with the two conditions' answers exchanged within items by fair coins."""
     better: float
-    """The plug-in information of the better condition, which ``shuffled`` is to be held against."""
+    """The plug-in information of the better condition, to be compared with ``shuffled``."""
     shuffled: FloatArray
     """The same with the truths shuffled over items."""
 

@@ -178,7 +178,7 @@ def pilot_world(treated: ArrayLike, control: ArrayLike) -> PairedWorld:
 
     Right-or-wrong scores become a :class:`BinaryWorld` with the pilot's rates (held half an answer away from 0 and 1),
     noise and correlation; other scores a :class:`MeasuredWorld`. A pilot with one replicate cannot tell noise from
-    differences between items: it is right for plans with one replicate and says of more that they do not help.
+    differences between items: it is right for plans with one replicate and credits no gain to more.
 
     >>> pilot_world([[1, 0], [1, 1]], [[0, 0], [1, 0]]).accuracy
     0.25

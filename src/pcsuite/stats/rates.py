@@ -72,7 +72,7 @@ def cost_per_correct(
     """Total cost (tokens, money, seconds) over total correct answers, with an interval that may be open above.
 
     The interval is that of correct answers per unit of cost, turned over: where so few are correct that their rate may
-    be 0, the upper limit is infinite; where none is, so is the value, and the lower limit says how dear it is at least.
+    be 0, the upper limit is infinite; where none is, so is the value, and the lower limit is the least cost.
     Not defined where nothing was spent.
 
     >>> cost_per_correct([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0)).value
@@ -112,8 +112,8 @@ def pareto_front(quality: ArrayLike, cost: ArrayLike) -> npt.NDArray[np.bool_]:
     >>> pareto_front([0.6, 0.7, 0.65], [100, 200, 300]).tolist()
     [True, True, False]
     """
-    good, dear = as_pair(quality, cost, "quality and cost")
-    return np.asarray(_front(good[None, :], dear[None, :])[0], dtype=np.bool_)
+    scores, costs = as_pair(quality, cost, "quality and cost")
+    return np.asarray(_front(scores[None, :], costs[None, :])[0], dtype=np.bool_)
 
 
 def front_probability(
@@ -121,7 +121,7 @@ def front_probability(
 ) -> FloatArray:
     """How often each condition is on the front when items are resampled, from items-by-conditions tables.
 
-    A front is drawn from noisy means; a condition at 0.5 is on it by a coin's toss.
+    A front is drawn from noisy means; a condition at 0.5 is on it in every other resample.
 
     >>> scores, costs = [[0, 1], [0, 1]], [[1, 2], [1, 2]]
     >>> front_probability(scores, costs, rng=np.random.default_rng(0), resamples=100).tolist()

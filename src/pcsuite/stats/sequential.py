@@ -121,8 +121,8 @@ def family_level(arms: int, *, alpha: float = 0.05) -> float:
 
 
 def judge_limits(low: float, high: float, *, margin: float | None = None) -> Verdict:
-    """What limits of a difference say: ``better``, ``worse``, with a ``margin`` also ``equivalent`` (within it on both
-    sides) and ``no worse`` (not below it), else ``undecided``.
+    """Verdict by limits of a difference: ``better``, ``worse``, with a ``margin`` also ``equivalent`` (within it on
+    both sides) and ``no worse`` (not below it), else ``undecided``.
 
     All of these are true wherever the limits cover the truth, so that they need no further correction.
 

@@ -1,9 +1,9 @@
 """Inference for a fitted mixed model by deleting one unit at a time: items, or tasks where several are pooled.
 
-A coefficient is estimated again without each unit, variances held; how much it moves says how sure it is, whatever the
-units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The jackknife's
-variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then exactly the
-paired t test over items. Degrees of freedom are the effective number of units less one. Where few items move at all
+A coefficient is estimated again without each unit, variances held; how much it moves measures its uncertainty, whatever
+the units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The
+jackknife's variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then exactly
+the paired t test over items. Degrees of freedom are the effective number of units less one. Where few items move at all
 the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact sign-flip
 test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
 """
@@ -55,12 +55,12 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class UnitJackknife:
-    """How much the coefficients move without each unit, and how much each unit says of them."""
+    """How much the coefficients move without each unit, and the information each unit holds on them."""
 
     moves: FloatArray
     """Coefficients less those without the unit, units by coefficients."""
     information: FloatArray
-    """What a unit of each pattern says of the coefficients, patterns by coefficients squared."""
+    """Information of a unit of each pattern on the coefficients, patterns by coefficients squared."""
     pattern: IntArray
     """Pattern of each unit."""
     covariance: FloatArray
