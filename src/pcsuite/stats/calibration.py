@@ -1,4 +1,4 @@
-"""Calibration of stated confidences, selective answering, and agreement of raters beyond chance."""
+"""Calibration of stated confidences, and selective answering."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from pcsuite.stats.estimate import (
     IntArray,
     Rng,
     as_pair,
-    normal_quantile,
     recentred_limits,
-    undefined,
 )
-from pcsuite.stats.random_weights import mean_interval, spread_about_common, widened
+from pcsuite.stats.random_weights import widened
 
 MANY_ROWS = 2_000
 """Rows from which sums over bins are normal, and curves linear in each row, to within what resampling can tell."""
@@ -132,45 +130,6 @@ def risk_coverage_interval(
         estimate = Estimate(value, low, high, level, n, "recentred bootstrap", se)
     estimate = widened(estimate, errors, (0.0, 1.0))
     return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
-
-
-def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Cohen's 1960 kappa of two label vectors, with the standard error of Fleiss, Cohen & Everitt 1969.
-
-    1 is full agreement, 0 what chance gives. Not defined where both raters use one label throughout; raises
-    ``AnalysisError`` where the vectors do not pair.
-
-    >>> cohens_kappa(["yes", "no", "yes", "no"], ["yes", "no", "no", "no"]).value
-    0.5
-    """
-    left, right = np.asarray(first), np.asarray(second)
-    if left.shape != right.shape or left.ndim != 1 or left.size == 0:
-        raise AnalysisError(
-            f"kappa needs two label vectors of one length, not {left.shape} and {right.shape}"
-        )
-    labels, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
-    k, n = len(labels), len(left)
-    joint = np.bincount(codes[:n] * k + codes[n:], minlength=k * k).reshape(k, k) / n
-    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    observed, expected = float(np.trace(joint)), float(rows @ columns)
-    if expected >= 1:
-        return undefined("both raters use one label", n, level)
-    kappa = (observed - expected) / (1 - expected)
-    diagonal = np.diag(joint) * (1 - (rows + columns) * (1 - kappa)) ** 2
-    off = joint * (columns[:, None] + rows[None, :]) ** 2
-    spread = diagonal.sum() + (1 - kappa) ** 2 * (off.sum() - np.trace(off))
-    spread -= (kappa - expected * (1 - kappa)) ** 2
-    se = float(np.sqrt(max(spread, 0.0) / n) / (1 - expected))
-    half = normal_quantile(level) * se
-    low = float(kappa - half)
-    # Where hardly a pair disagrees the standard error is nearly 0, and it is the agreement that is uncertain.
-    agreed = (left == right).astype(np.float64)
-    if n > 1 and spread_about_common(agreed)[1] < 8:
-        low = min(
-            low,
-            float((mean_interval(agreed, level=level, bounds=(0.0, 1.0)).low - expected) / (1 - expected)),
-        )
-    return Estimate(float(kappa), low, float(min(1.0, kappa + half)), level, n, "kappa", se)
 
 
 def _checked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -2,10 +2,10 @@
 
 A coefficient is estimated again without each unit, variances held; how much it moves measures its uncertainty, whatever
 the units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The
-jackknife's variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then exactly
-the paired t test over items. Degrees of freedom are the effective number of units less one. Where few items move at all
-the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact sign-flip
-test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
+jackknife's variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then
+exactly the paired t test over items. Degrees of freedom are the effective number of units less one. Where few items
+move at all the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact
+sign-flip test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
 """
 
 from __future__ import annotations
