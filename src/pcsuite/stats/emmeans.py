@@ -86,13 +86,10 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
     grid = []
     for chosen in itertools.product(*(levels_of[name] for name in over)):
         levels = dict(zip(over, chosen, strict=True))
-        matching = [
-            combination
-            for combination in linked
-            if all(levels.get(name, level) == level for name, level in combination.items())
-        ]
         by_combination: list[Cells] = []
-        for combination in matching:
+        for combination in linked:
+            if any(levels.get(name, level) != level for name, level in combination.items()):
+                continue
             crossed = [
                 levels | combination | dict(zip(others, levels_of_others, strict=True))
                 for levels_of_others in itertools.product(*(factors[name] for name in others))
@@ -121,7 +118,7 @@ def _is_determined(fit: MixedFit, cells: Cells) -> bool:
 
 
 def _mean(
-    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float, note: str = ""
+    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float, note: str
 ) -> MarginalMean:
     if not fit.design.estimable(weights[None, :])[0]:
         nan, why = float("nan"), "the run's cells do not determine it"

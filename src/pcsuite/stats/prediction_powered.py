@@ -114,10 +114,10 @@ def prediction_powered_mean(
     if truth.min() < bounds[0] or truth.max() > bounds[1]:
         raise AnalysisError(f"gold values lie outside {bounds[0]:g}..{bounds[1]:g}", hint="give their range")
     n = len(truth)
-    if tuning is not None:
-        tunings = np.full(n, float(tuning)) if len(others) else np.zeros(n)
-    else:
+    if tuning is None:
         tunings = _leave_one_out_tunings(truth, predicted, len(others))
+    else:
+        tunings = np.full(n, float(tuning) if len(others) else 0.0)
     centre = float(others.mean()) if len(others) else 0.0
     # Centred at the unlabelled mean, each entry is an unbiased estimate of the whole by itself.
     entries = truth - tunings * (predicted - centre)
@@ -136,11 +136,9 @@ def prediction_powered_mean(
         )
 
     low, high = limits(level)
-    own_variance = float(entries.var(ddof=1)) / n
-    variance, alone = own_variance + spread**2, float(truth.var(ddof=1)) / n
-    if len(others) == 0:
-        method = "gold labels alone"
-    else:
+    variance, alone = float(entries.var(ddof=1)) / n + spread**2, float(truth.var(ddof=1)) / n
+    method = "gold labels alone"
+    if len(others):
         method = f"{METHOD}, λ {mean_tuning:.2f}, {n} labelled items of {n + len(others)}"
     return PredictionPowered(
         Estimate(value, max(low, bounds[0]), min(high, bounds[1]), level, n, method, math.sqrt(variance)),
