@@ -115,8 +115,12 @@ def risk_coverage_interval(
     0.25
     """
     stated, outcome = _checked(confidence, correct)
-    errors, last = _by_confidence(stated, outcome)
-    n = len(errors)
+    n = len(stated)
+    order = np.argsort(-stated, kind="stable")  # the most confident first
+    errors = 1.0 - outcome[order]
+    last = np.append(
+        np.flatnonzero(np.diff(stated[order])), n - 1
+    )  # ends of runs of ties: the curve is read there
     value = float(_curve_area(np.ones((1, n)), errors, last)[0])
     if n >= MANY_ROWS:
         se = float(_area_influence(value, errors, last).std(ddof=1) / np.sqrt(n))
@@ -137,12 +141,6 @@ def _checked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, Flo
     if any(((values < 0) | (values > 1)).any() for values in pair):
         raise AnalysisError("confidence and correct must lie in 0..1")
     return pair
-
-
-def _by_confidence(stated: FloatArray, outcome: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Errors, the most confident first, and where each run of ties ends: the curve is read there."""
-    order = np.argsort(-stated, kind="stable")
-    return 1.0 - outcome[order], np.append(np.flatnonzero(np.diff(stated[order])), len(stated) - 1)
 
 
 def _curve_area(counts: npt.NDArray[Any], errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:

@@ -32,7 +32,7 @@ Correction = Literal["benjamini_hochberg", "holm"]
 """How p-values of a family are adjusted, by the name of the function in :mod:`pcsuite.stats.permutation`."""
 
 
-class Correcting(TypedDict, total=False):
+class FamilyOptions(TypedDict, total=False):
     """How an effect is judged within its family; see :func:`achieved_power`."""
 
     alpha: float
@@ -284,7 +284,7 @@ def minimal_detectable_effect(
     replicates: int = 1,
     power: float = 0.8,
     loss: bool = False,
-    **correcting: Unpack[Correcting],
+    **family: Unpack[FamilyOptions],
 ) -> float | None:
     """Smallest mean difference found with the required power (see :func:`achieved_power`), to within 0.001.
 
@@ -295,7 +295,7 @@ def minimal_detectable_effect(
     >>> bool(abs(effect - 0.085) < 0.004)
     True
     """
-    reaches = _reaching(rng, world, power, correcting)
+    reaches = _reaching(rng, world, power, family)
     far = world.room[0] if loss else world.room[1]
     if not reaches(far, items, replicates):
         return None
@@ -313,7 +313,7 @@ def required_items(
     rng: Rng,
     replicates: int = 1,
     power: float = 0.8,
-    **correcting: Unpack[Correcting],
+    **family: Unpack[FamilyOptions],
 ) -> int | None:
     """Items needed to find ``effect``; ``None`` where two million do not suffice.
 
@@ -322,7 +322,7 @@ def required_items(
     True
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, power, correcting)
+    reaches = _reaching(rng, world, power, family)
     return _smallest(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
 
 
@@ -333,7 +333,7 @@ def required_replicates(
     *,
     rng: Rng,
     power: float = 0.8,
-    **correcting: Unpack[Correcting],
+    **family: Unpack[FamilyOptions],
 ) -> int | None:
     """Replicates per item needed to find ``effect`` with these items; ``None`` where not even 100 suffice.
 
@@ -341,20 +341,20 @@ def required_replicates(
     2
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, power, correcting)
+    reaches = _reaching(rng, world, power, family)
     return _smallest(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
 
 
 def _reaching(
-    rng: Rng, world: PairedWorld, power: float, correcting: Correcting
+    rng: Rng, world: PairedWorld, power: float, family: FamilyOptions
 ) -> Callable[[float, int, int], bool]:
     """Whether a design reaches the power; every question gets the same random numbers, so that answers are ordered."""
-    _check_rates(correcting.get("alpha", ALPHA), power, correcting.get("comparisons", 1))
+    _check_rates(family.get("alpha", ALPHA), power, family.get("comparisons", 1))
     seed = int(rng.integers(1 << 62))
 
     def reaches(effect: float, items: int, replicates: int) -> bool:
         same = np.random.default_rng(seed)
-        return achieved_power(world, effect, items, rng=same, replicates=replicates, **correcting) >= power
+        return achieved_power(world, effect, items, rng=same, replicates=replicates, **family) >= power
 
     return reaches
 
