@@ -75,11 +75,12 @@ class PromptRegression:
         from pcsuite.errors import PcsuiteError
 
         path = self._baseline(baseline)
-        if not self._update and not path.is_file():  # told before a call is paid for
+        if not self._update and not path.is_file():  # fails before a call is paid for
             pytest.fail(
                 f"no baseline {path}: pytest --pcsuite-update writes it; commit it then", pytrace=False
             )
         self._calls += 1
+        problem = ""
         where = self._folder / f"run{self._calls}"
         try:
             if data is not None:
@@ -95,16 +96,14 @@ class PromptRegression:
             else:
                 profile = self._resolved(given)
                 settings = {"output_dir": str(where), **settings}
-            made = pcs.run(profile, quiet=True, use_cache=use_cache, **settings)
+            run = pcs.run(profile, quiet=True, use_cache=use_cache, **settings)
             if self._update:
-                made.baseline().write(path, made.metrics)
+                run.baseline().write(path, run.metrics)
                 self._report(f"baseline written: {path}")
                 return None
-            check = check_regression(made, path, margin=margin)
+            check = check_regression(run, path, margin=margin)
         except PcsuiteError as error:
             problem = f"{type(error).__name__}: {error}"
-        else:
-            problem = ""
         if problem:  # outside the handler: pytest would show the error twice
             pytest.fail(problem, pytrace=False)
         if check.standing == "worse" or (check.standing == "undecided" and undecided == "fail"):
@@ -112,22 +111,22 @@ class PromptRegression:
         self._report(check.sentence())
         return check
 
-    def _baseline(self, given: str | Path | None) -> Path:
+    def _baseline(self, baseline: str | Path | None) -> Path:
         folder = self._test_folder / str(self._request.config.getini("pcsuite_baselines"))
-        if given is None:
+        if baseline is None:
             name = re.sub(r"[^\w.-]+", "_", self._request.node.name).strip("_")
-            more = f"_{self._calls + 1}" if self._calls else ""
-            given = f"{self._request.path.stem}__{name}{more}.json"
-        return folder / given
+            suffix = f"_{self._calls + 1}" if self._calls else ""
+            baseline = f"{self._request.path.stem}__{name}{suffix}.json"
+        return folder / baseline
 
     @property
     def _test_folder(self) -> Path:
         return self._request.path.parent
 
-    def _resolved(self, given: str | Path) -> str | Path:
+    def _resolved(self, name: str | Path) -> str | Path:
         """A file beside the test where there is one, else what was given: a bundled profile, a task's id, a text."""
-        found = self._test_folder / given if "\n" not in str(given) else Path()
-        return found if found.is_file() else given
+        beside = self._test_folder / name if "\n" not in str(name) else Path()
+        return beside if beside.is_file() else name
 
     def _scorer(self, reference: str) -> str:
         file, colon, function = reference.rpartition(":")
@@ -139,8 +138,8 @@ class PromptRegression:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """How every checked prompt stands, at the end."""
-    said = config.stash.get(_SUMMARY, [])
-    if said:
+    lines = config.stash.get(_SUMMARY, [])
+    if lines:
         terminalreporter.section("prompts against their baselines")
-        for line in said:
+        for line in lines:
             terminalreporter.write_line(line)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from statsmodels.stats.inter_rater import cohens_kappa as reference_kappa
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.agreement import rater_agreement
-from pcsuite.stats.calibration import cohens_kappa
+from pcsuite.stats.agreement import cohens_kappa, rater_agreement
 
 
 def alpha_of(first, second, **options):
@@ -78,3 +78,31 @@ def test_one_rating_only_has_no_kappa():
 def test_ratings_that_do_not_pair_are_refused():
     with pytest.raises(AnalysisError, match="do not pair"):
         rater_agreement([1], [1, 2], [0], values=[1, 2], rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_statsmodels(seed):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 4, 120)
+    second = np.where(rng.random(120) < 0.6, first, rng.integers(0, 4, 120))
+    table = np.zeros((4, 4))
+    np.add.at(table, (first, second), 1)
+    reference = reference_kappa(table)
+    ours = cohens_kappa(first, second)
+    assert ours.value == pytest.approx(reference.kappa)
+    assert ours.se == pytest.approx(reference.std_kappa)
+    assert ours.low == pytest.approx(reference.kappa_low)
+
+
+def test_labels_may_be_words_and_one_label_is_undefined():
+    assert cohens_kappa(["a", "b", "a"], ["a", "b", "a"]).value == pytest.approx(1.0)
+    assert not cohens_kappa(["a", "a"], ["a", "a"]).defined
+    with pytest.raises(AnalysisError, match="one length"):
+        cohens_kappa(["a"], ["a", "b"])
+
+
+def test_full_agreement_is_no_certainty():
+    kappa = cohens_kappa(["yes", "no"] * 10, ["yes", "no"] * 10)
+    assert kappa.value == kappa.high == 1
+    # At least about 80 % agree where chance gives half: kappa at least about 0.6.
+    assert 0.5 < kappa.low < 0.8

@@ -14,7 +14,7 @@ def test_an_interaction_is_the_product_of_its_columns():
     design = fixed_design(CELLS, ["condition", "size", "condition:size"])
     assert design.names == ("(Intercept)", "condition[b]", "size[t]", "condition[b]:size[t]")
     assert design.matrix.tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]]
-    assert design.rows([{"condition": "b", "size": "t"}]).tolist() == [[1, 1, 1, 1]]
+    assert design.full_rows([{"condition": "b", "size": "t"}]).tolist() == [[1, 1, 1, 1]]
 
 
 def test_a_missing_cell_makes_its_mean_not_estimable():

@@ -88,7 +88,6 @@ def test_spread_and_quantiles_by_hand():
     table = np.tile([0.2, 0.4, 0.6, 0.8, 1.0], (30, 1))
     spread = format_spread(table, rng=generator(), resamples=100)
     assert spread.range.value == pytest.approx(0.8)
-    assert spread.interquartile.value == pytest.approx(0.4)
     assert spread.quantiles[0.5] == pytest.approx(0.6)
     # The same on all 30 items is no certainty about others.
     assert 0.6 < spread.range.low < 0.8 < spread.range.high < 0.9

@@ -86,8 +86,6 @@ def test_verdicts_follow_the_limits():
     assert judge_limits(-0.5, 0.01, margin=0.02) == "undecided"
     # inside the margin and above 0: the stronger word
     assert judge_limits(0.001, 0.01, margin=0.02) == "better"
-    assert confidence_sequence([1.0] * 20).verdict() == "better"
-    assert confidence_sequence([0.0] * 400, looks=[400]).verdict(margin=0.02) == "equivalent"
 
 
 def test_constant_differences_are_not_certain():

@@ -37,7 +37,7 @@ Rows = str | Path | Iterable[Mapping[str, Any]]
 
 @dataclass
 class Ablation:
-    """What an ablation found; shows itself in a notebook as the prompt with its blocks tinted."""
+    """Result of an ablation; shows itself in a notebook as the prompt with its blocks tinted."""
 
     result: AblationResult
 
@@ -90,12 +90,10 @@ class Ablation:
         return write_result(self.result)
 
     def __repr__(self) -> str:
-        shown = [
-            (entry["block"], entry["verdict"], entry["effect"]) for entry in verdict_records(self.result)
-        ]
         lines = [
-            f"  {block:<16} {verdict:<22} {'' if effect is None else f'{effect:+.3f}'}"
-            for block, verdict, effect in shown
+            f"  {entry['block']:<16} {entry['verdict']:<22}"
+            f" {'' if entry['effect'] is None else format(entry['effect'], '+.3f')}"
+            for entry in verdict_records(self.result)
         ]
         return "\n".join([f"Ablation({self.run.name!r})", *lines, self.sentence])
 
@@ -152,36 +150,39 @@ def request_of(
 ) -> AblationRequest:
     """The request that a call means; what is in memory is written below ``<output_dir>/given/<name>/``.
 
-    Raises ``ConfigError`` for a setting that there is none of, ``DataError`` for rows that are none.
+    Raises ``ConfigError`` for an unknown setting, ``DataError`` for data without rows.
     """
-    own = ("prompt", "data", "scorer", "placed")  # arguments of the call, and what the prompt itself says
-    known = [entry.name for entry in fields(AblationRequest) if entry.name not in own]
+    arguments = (
+        "prompt",
+        "data",
+        "scorer",
+        "placed",
+    )  # arguments of the call, and what the prompt itself says
+    names = [entry.name for entry in fields(AblationRequest) if entry.name not in arguments]
     for name in settings:
-        if name not in known:
-            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, known))
-    given: dict[str, Any] = {
-        name: (value,) if name in _SEVERAL and isinstance(value, str) else value
-        for name, value in settings.items()
-    }
-    given |= {name: tuple(given[name]) for name in _SEVERAL if name in given}
-    output_dir = Path(given.get("output_dir", "outputs"))
-    given["output_dir"] = str(output_dir)
+        if name not in names:
+            raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
+    options = dict(settings)
+    for name in _SEVERAL & options.keys():
+        options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
+    output_dir = Path(options.get("output_dir", "outputs"))
+    options["output_dir"] = str(output_dir)
     is_text = isinstance(prompt, str) and ("\n" in prompt or "{{" in prompt or not Path(prompt).suffix)
     path = Path("prompt.md") if is_text else Path(prompt)
-    request = AblationRequest(path, "", **given)
+    request = AblationRequest(path, "", **options)
     try:
         folder = output_dir / "given" / check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"name '{request.run_name}': {error}") from error
     if is_text:
-        if "name" not in given:
+        if "name" not in options:
             raise ConfigError("a prompt in memory has no name", hint="name='triage'")
         path = _written(folder / "prompt.md", str(prompt))
-    named = _scorer(scorer, folder)
-    return replace(request, prompt=path, data=_table(data, folder), scorer=named)
+    scorer_name = _scorer(scorer, folder)
+    return replace(request, prompt=path, data=_table(data, folder), scorer=scorer_name)
 
 
-_SEVERAL = ("inputs", "labels", "choices", "fields", "into", "keep")
+_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep"})
 
 
 def _written(path: Path, text: str) -> Path:
@@ -196,11 +197,10 @@ def _table(data: Rows, folder: Path) -> str:
         return str(data)
     if hasattr(data, "to_dicts"):  # a polars frame
         rows = data.to_dicts()
+    elif hasattr(data, "to_dict"):  # a pandas frame
+        rows = data.to_dict("records")
     else:
-        listed = data if isinstance(data, Iterable) else ()
-        rows = (
-            data.to_dict("records") if hasattr(data, "to_dict") else list(listed)
-        )  # a pandas frame, or rows
+        rows = list(data) if isinstance(data, Iterable) else []
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise DataError("data holds no rows", hint="a list of mappings, a data frame, or a table's file")
 
@@ -259,12 +259,12 @@ def verify(
     from pcsuite.verifier.results import Rules, read_rules, require_fields, results_document, score_bytes
     from pcsuite.verifier.truth import parse_truth
 
-    known = load_mapping(None if mapping is None else Path(mapping))
+    mapped = load_mapping(None if mapping is None else Path(mapping))
     if isinstance(truth, bytes):
-        rules = Rules(parse_truth(truth, known, "truth"), known)
+        rules = Rules(parse_truth(truth, mapped, "truth"), mapped)
         require_fields(rules, "truth")
     else:
-        rules = read_rules(Path(truth), known)
+        rules = read_rules(Path(truth), mapped)
     if isinstance(record, Mapping):
         data, source = json.dumps(record).encode(), "record"
     elif isinstance(record, bytes):

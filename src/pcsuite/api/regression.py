@@ -49,7 +49,7 @@ class RegressionCheck:
         scores = [record for record in self.comparison.table.records() if record["metric"] == SCORE]
         worst = min(scores, key=lambda record: record["delta"] or 0.0)
         moved = len(self.comparison.changes)
-        said = {
+        judgement = {
             "worse": f"worse than {self.baseline.name}: reliably lower, and the loss seen is over {margin:g}",
             "no worse": f"no worse than {self.baseline.name} (non-inferior at a margin of {margin:g})",
             "undecided": f"neither worse nor shown to be no worse than {self.baseline.name} by {margin:g}",
@@ -65,7 +65,7 @@ class RegressionCheck:
             if self.changed_items
             else ""
         )
-        return f"{self.run}: {said} ({figures}{left_out})"
+        return f"{self.run}: {judgement} ({figures}{left_out})"
 
     def details(self, most: int = 12) -> str:
         """The compared cells, and the scores that are lower.
@@ -92,9 +92,9 @@ def check_regression(run: Run, baseline: Path, *, margin: float) -> RegressionCh
     """
     if not 0 < margin < 1:
         raise AnalysisError(f"margin {margin}: a share of the score between 0 and 1 is needed", hint="0.05")
-    kept, changed = Baseline.read(baseline).without_changed(run.digests())
+    unchanged, changed = Baseline.read(baseline).without_changed(run.digests())
     try:
-        compared = compare(kept, run, margin=margin)
+        compared = compare(unchanged, run, margin=margin)
     except AnalysisError as error:
         raise AnalysisError(
             f"{baseline}: {error.message}: the baseline is of other tasks, models or items",

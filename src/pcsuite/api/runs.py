@@ -217,13 +217,13 @@ class Planned:
         return f"<p>{self._totals_line()}</p>{self.cells()._repr_html_()}"
 
     def _totals_line(self) -> str:
-        left = sum(entry.left for entry in self.estimates)
+        to_run = sum(entry.left for entry in self.estimates)
         skipped = len(self.plan.not_applicable)
         na = f", {skipped} cells not applicable" if skipped else ""
         name = self.plan.suite.profile.run.name
         cost = self.max_cost_usd
         price = "at an unknown price" if cost is None else f"at most ${cost:,.2f}"
-        return f"{name}: {self.rows:,} rows, {left:,} to run, {price}{na}"
+        return f"{name}: {self.rows:,} rows, {to_run:,} to run, {price}{na}"
 
 
 def plan(profile: Profile, **overrides: Any) -> Planned:
@@ -250,7 +250,7 @@ class Run:
 
     log: Path
     suite: Suite | None = field(default=None, repr=False)
-    """The profile it was made from, where it is known; with it the items are at hand."""
+    """The profile it was made from, where it is known; with it the items can be read."""
     summary: RunSummary | None = field(default=None, repr=False)
     """What this call did: rows, tokens, cost, what failed; ``None`` for a run that was only read."""
 
@@ -268,7 +268,7 @@ class Run:
 
     @cached_property
     def manifest(self) -> MergedManifest:
-        """What the run is made of, as it was written down beside its log.
+        """The manifest that was written beside the log.
 
         Tasks, models, conditions, regimes and metrics are known from it without the profile.
         """
@@ -276,9 +276,9 @@ class Run:
 
     @property
     def metrics(self) -> Metrics:
-        """What is known of each metric: label, direction, range.
+        """Label, direction and range of each metric.
 
-        What the profile says goes before what the run wrote down, and both before the bundled file.
+        The profile takes precedence over the manifest, and both over the bundled file.
         """
         return metrics_of(self.manifest.metrics, None if self.suite is None else self.suite.metrics)
 
@@ -304,10 +304,10 @@ class Run:
         A metric that a scorer of yours returned is a column of its own.
         """
         scores = self.scores
-        known = [column.name for column in ITEMS.columns]
-        own = [name for name in self.manifest.metrics if name not in known]
-        own += [name for name in scores.metrics if name not in {*known, *own, *self.metrics}]
-        spec = ITEMS.extended(Column(name, self.metrics.label(name)) for name in dict.fromkeys(own))
+        standard = [column.name for column in ITEMS.columns]
+        extra = [name for name in self.manifest.metrics if name not in standard]
+        extra += [name for name in scores.metrics if name not in {*standard, *extra, *self.metrics}]
+        spec = ITEMS.extended(Column(name, self.metrics.label(name)) for name in dict.fromkeys(extra))
         records = []
         for key in scores.cell_keys():
             cell, names = scores.cells[key], scores.item_names[key.task]
@@ -337,7 +337,7 @@ class Run:
     def table(self, name: str) -> Frame:
         """Any table of the report by the name of its CSV file, ``summary_by_condition`` say.
 
-        All of them are computed for it. Raises ``AnalysisError`` for a name that there is none of.
+        All of them are computed for it. Raises ``AnalysisError`` for an unknown name.
         """
         if name not in self._analysed:
             raise AnalysisError(f"there is no table '{name}'", hint=did_you_mean(name, self._analysed))
@@ -347,15 +347,10 @@ class Run:
     def _analysed(self) -> Mapping[str, Table]:
         from pcsuite.analysis.analyse import analyse
 
-        truths = truth_texts(self.suite) if self.suite is not None else None
+        labels, answers = truth_texts(self.suite) if self.suite is not None else (None, None)
+        metrics = self.suite.metrics if self.suite is not None else None
         with self._tables() as tables:
-            found = analyse(
-                tables,
-                truths.labels if truths is not None else None,
-                references=truths.answers if truths is not None else None,
-                metrics=None if self.suite is None else self.suite.metrics,
-            )
-        return found.tables
+            return analyse(tables, labels, references=answers, metrics=metrics).tables
 
     def report(self, **options: Any) -> ReportFiles:
         """Write tables, figures and the page of the run; ``options`` are those of :func:`report`.
@@ -385,14 +380,14 @@ class Run:
             serving.open()
         return serving
 
-    def answers(self, wanted: Sequence[tuple[CellKey, str]]) -> dict[tuple[CellKey, str], str]:
+    def answers(self, requested: Sequence[tuple[CellKey, str]]) -> dict[tuple[CellKey, str], str]:
         """The text answered to items of cells; of several replicates the one that scores lowest.
 
         A cell whose condition or model the run does not have is taken by its task, where that is the only cell of it.
         """
-        if not wanted:
+        if not requested:
             return {}
-        ids = sorted({item for _, item in wanted})
+        ids = sorted({item for _, item in requested})
         marks = ", ".join("?" * len(ids))
         score = f"{METRIC_PREFIX}task_score"
         with self._tables() as tables:
@@ -403,15 +398,15 @@ class Run:
                 ids,
             )
         # Of rows with the same key the last stays, which is the one that scores lowest.
-        found = {(CellKey(*key), item): str(text) for *key, item, text in rows if text is not None}
-        alone = {key.task: key for key, _ in found}
-        several = {task for task in alone if len({key for key, _ in found if key.task == task}) > 1}
-        given: dict[tuple[CellKey, str], str] = {}
-        for key, item in wanted:
-            own = key if (key, item) in found or key.task in several else alone.get(key.task, key)
-            if (own, item) in found:
-                given[key, item] = found[own, item]
-        return given
+        texts = {(CellKey(*key), item): str(text) for *key, item, text in rows if text is not None}
+        alone = {key.task: key for key, _ in texts}
+        several = {task for task in alone if len({key for key, _ in texts if key.task == task}) > 1}
+        answers: dict[tuple[CellKey, str], str] = {}
+        for key, item in requested:
+            cell = key if (key, item) in texts or key.task in several else alone.get(key.task, key)
+            if (cell, item) in texts:
+                answers[key, item] = texts[cell, item]
+        return answers
 
     def baseline(self) -> Baseline:
         """The run's item scores as a baseline to commit: ``run.baseline().write(path, run.metrics)``.
@@ -445,14 +440,14 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Sentence, alarms and cells, for notebooks."""
-        found = self.result
+        result = self.result
         names = ["task", "model", "decoding", "condition", "n_items", "score"]
         names += ["effect", "effect_low", "effect_high", "p_adjusted", "verdict", "tokens"]
         spec = TableSpec("result", "", "", tuple(Column(name, "") for name in names))
-        cells = Table(spec, [tuple(row.get(name) for name in names) for row in found.rows])
-        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in found.alarms)
-        shown = f"<p><b>{escape(self.name)}</b>: {escape(found.sentence)}</p>"
-        return f"{shown}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
+        cells = Table(spec, [tuple(row.get(name) for name in names) for row in result.rows])
+        alarms = "".join(f"<li>{escape(alarm.text)}</li>" for alarm in result.alarms)
+        heading = f"<p><b>{escape(self.name)}</b>: {escape(result.sentence)}</p>"
+        return f"{heading}{f'<ul>{alarms}</ul>' if alarms else ''}{cells._repr_html_()}"
 
 
 def report(
@@ -473,7 +468,7 @@ def report(
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
     measures of information need; without it the rows of bundled tasks still say what was expected of them.
     ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
-    ``ConfigError`` for a run that there is none of.
+    ``ConfigError`` for an unknown run.
 
         pcs.report("quickstart").index
     """
@@ -481,9 +476,9 @@ def report(
     logs = [entry.log if isinstance(entry, Run) else find_log(entry, output_dir) for entry in listed]
     if not logs:
         raise ConfigError("nothing to report on", hint="give a run, its name or its log")
-    known = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
-    suite = load(profile) if profile is not None else known[0] if known else None
-    truths = truth_texts(suite) if suite is not None else None
+    suites = [entry.suite for entry in listed if isinstance(entry, Run) and entry.suite is not None]
+    suite = load(profile) if profile is not None else suites[0] if suites else None
+    labels, answers = truth_texts(suite) if suite is not None else (None, None)
     items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
     folder = logs[0].parent
     return build_report(
@@ -492,8 +487,8 @@ def report(
         title=title,
         plots=plots,
         formats=formats,
-        truths=truths.labels if truths is not None else None,
-        references=truths.answers if truths is not None else None,
+        truths=labels,
+        references=answers,
         embeddings=embeddings,
         metrics=suite.metrics if suite is not None else None,
         baseline=baseline,
@@ -523,8 +518,8 @@ def compare(
     if isinstance(first, (str, Path)) and is_baseline(Path(first)):
         first = Baseline.read(Path(first))
     if isinstance(first, Baseline):
-        kept, _ = first.without_changed(later.digests())
-        scores, side = kept.scores, None
+        unchanged, _ = first.without_changed(later.digests())
+        scores, side = unchanged.scores, None
     else:
         earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
         scores = earlier.scores
@@ -541,10 +536,9 @@ def changed_answers(
 
     ``first`` is ``None`` where it is a baseline, which keeps no texts.
     """
-    wanted = list(changes)
-    now = second.answers([(change.key, change.item_id) for change in wanted])
-    before = first.answers([(change.key, change.item_id) for change in wanted]) if first is not None else {}
+    keys = [(change.key, change.item_id) for change in changes]
+    now = second.answers(keys)
+    before = first.answers(keys) if first is not None else {}
     return {
-        change: (before.get((change.key, change.item_id), ""), now.get((change.key, change.item_id), ""))
-        for change in wanted
+        change: (before.get(key, ""), now.get(key, "")) for change, key in zip(changes, keys, strict=True)
     }

@@ -4,22 +4,20 @@
     (result,) = judge(measure(arms, [Contrast.of("new", "old")], rng=rng), Family(margin=0.02))
     result.verdict, result.estimate
 
-Everything that says *better*, *worse*, *no worse*, *equivalent* or *undecided* has it from here: :func:`measure` makes
+Everything that says *better*, *worse*, *no worse*, *equivalent* or *undecided* is decided here: :func:`measure` makes
 estimates, limits, tests and bounds, :func:`judge` corrects over the family and decides, :func:`judge_look` does both at
 a look of a run that may stop early. An ablation, a regression check, an early stop and a table of effects are designs
 over these: they say which arms meet which and what a verdict is called. The room knows arrays and item ids; it knows no
 log, no file and no wording.
 """
 
-from pcsuite.contrasts.looks import ContrastLook, judge_look
+from pcsuite.contrasts.looks import judge_look
 from pcsuite.contrasts.measuring import Measurement, Missing, measure
 from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, on_scored_items
 from pcsuite.contrasts.verdicts import (
     ALPHA,
     ContrastResult,
-    Correction,
     Family,
-    NoWorse,
     Standing,
     Verdict,
     above_floor,
@@ -39,14 +37,11 @@ __all__ = [
     "ALPHA",
     "ArmScores",
     "Contrast",
-    "ContrastLook",
     "ContrastResult",
-    "Correction",
     "Direction",
     "Family",
     "Measurement",
     "Missing",
-    "NoWorse",
     "Standing",
     "Verdict",
     "above_floor",

@@ -1,4 +1,4 @@
-"""The same question asked again and again: limits and verdicts that hold at every look."""
+"""Repeated looks at one contrast: limits and verdicts that hold at every look."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judge_look(
     *,
     earlier: tuple[Estimate, float] | None = None,
 ) -> ContrastLook | None:
-    """What a contrast of two arms says at one look; ``None`` where no item has both scores.
+    """Verdict on a contrast of two arms at one look; ``None`` where no item has both scores.
 
     The ``family`` is one of ``bonferroni`` (its contrasts share the level) or ``none``; ``earlier`` is the estimate and
     the p-value of the look before: limits hold at all looks at once, so what they have in common does too. Items must
@@ -62,9 +62,9 @@ def judge_look(
     bound = highest - lowest
     sharing = (family.size or 1) if family.correction == "bonferroni" else 1
     level = family_level(sharing, alpha=family.alpha)
-    seen = confidence_sequence(values, level=level, bound=bound, looks=[len(values)])
+    sequence = confidence_sequence(values, level=level, bound=bound, looks=[len(values)])
     before, p_before = earlier if earlier is not None else (Estimate(0.0, -bound, bound), 1.0)
-    low, high = max(before.low, float(seen.low[-1])), min(before.high, float(seen.high[-1]))
+    low, high = max(before.low, float(sequence.low[-1])), min(before.high, float(sequence.high[-1]))
     estimate = Estimate(float(values.mean()), low, high, level, len(values), METHOD)
     gain = estimate if contrast.better > 0 else negated(estimate)
     return ContrastLook(

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite.contrasts.scores import ArmScores, Contrast, common_rows, on_scored_items
-from pcsuite.errors import require
 from pcsuite.stats.bootstrap import (
     RESAMPLES,
     bootstrap_micro_f1_difference,
     bounds_of_differences,
     paired_bootstrap,
 )
-from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, undefined
 from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
@@ -37,9 +36,9 @@ class Missing:
     p_value: float
     """Of the test that the arms fail alike, item by item."""
     least: float
-    """The contrast had every failed call gone against it (Manski 1990); ``nan`` where the metric has no bounds."""
+    """The contrast with every failed call counted against it (Manski 1990); ``nan`` where the metric has no bounds."""
     most: float
-    """The contrast had every failed call gone in its favour."""
+    """The contrast with every failed call counted in its favour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Measurement:
     test: TestResult
     """``nan`` for a contrast that is not tested."""
     bounds: Bounds
-    """What the contrast of an item can be."""
+    """The least and largest contrast that an item can have."""
     counted: bool
     """Whether it is a difference of micro-F1 of pooled counts."""
     missing: Missing | None = None
@@ -63,7 +62,7 @@ class Measurement:
     by_labels: bool = False
     """Whether estimate and test rest on gold labels, not on the differences."""
     comparable: bool = True
-    """Whether anything may be said of it at all; not where something outside the scores forbids it."""
+    """Whether a verdict is allowed at all; not where something outside the scores forbids it."""
 
     @property
     def n(self) -> int:
@@ -75,7 +74,7 @@ class Measurement:
         return replace(self, estimate=powered.estimate, test=powered.test, by_labels=True)
 
     def not_comparable(self) -> Measurement:
-        """The same with no test and nothing to be said of it: scores that two different judges gave, say."""
+        """The same without test and verdict: scores of two different judges, for example."""
         nothing = TestResult(np.nan, np.nan, NOT_TESTED)
         return replace(self, contrast=replace(self.contrast, tested=False), test=nothing, comparable=False)
 
@@ -104,20 +103,20 @@ def measure(
     (0.5, 0.5)
     """
     ready = [_Aligned.of(arms, contrast) for contrast in contrasts]
-    tests = [one.test(rng, student_from) for one in ready]
-    estimates = [one.estimate(rng, resamples, student_from) if limits else one.value_alone() for one in ready]
+    tests = [paired.test(rng, student_from) for paired in ready]
+    estimates = [paired.estimate(rng, resamples, student_from, limits=limits) for paired in ready]
     return [
         Measurement(
-            one.contrast,
-            one.levels(),
-            one.differences,
+            paired.contrast,
+            paired.levels(),
+            paired.differences,
             estimate,
             test,
-            one.bounds,
-            one.counted,
-            bound_missing(arms, one.contrast, rng=rng),
+            paired.bounds,
+            paired.counted,
+            bound_missing(arms, paired.contrast, rng=rng),
         )
-        for one, estimate, test in zip(ready, estimates, tests, strict=True)
+        for paired, estimate, test in zip(ready, estimates, tests, strict=True)
     ]
 
 
@@ -127,7 +126,7 @@ class _Aligned:
 
     contrast: Contrast
     columns: Sequence[FloatArray]
-    """What each arm's level is made of, in the order of the weights."""
+    """Values or counts of each arm, in the order of the weights."""
     differences: FloatArray
     bounds: Bounds
     grain: float
@@ -181,27 +180,21 @@ class _Aligned:
             return micro_f1_permutation_test(*self.columns, rng=rng)
         if self._by_student(student_from):
             error = float(deltas.std(ddof=1)) / len(deltas) ** 0.5
-            reached = -abs(float(deltas.mean())) / error
-            p_value = 2 * float(require("scipy.special", "stats").stdtr(len(deltas) - 1, reached))
-            return TestResult(float(deltas.mean()), p_value, "paired t", len(deltas), len(deltas) - 1)
+            return paired_t_test(float(deltas.mean()), error, len(deltas))
         return sign_flip_test(deltas, rng=rng)
 
-    def estimate(self, rng: Rng, resamples: int, student_from: int | None) -> Estimate:
-        if not len(self.differences):
-            return undefined("", 0)
+    def estimate(self, rng: Rng, resamples: int, student_from: int | None, *, limits: bool) -> Estimate:
+        n = len(self.differences)
+        if not n or not limits:
+            return replace(undefined("", n), value=float(self.differences.mean()) if n else float("nan"))
+        if self._by_student(student_from):
+            return paired_t_interval(self.differences)
         if self.counted:
             return bootstrap_micro_f1_difference(
                 *self.columns, rng=rng, resamples=resamples, grain=self.grain
             )
-        if self._by_student(student_from):
-            return paired_t_interval(self.differences)
-        return paired_bootstrap(
-            self.differences, rng=rng, resamples=resamples, grain=self.grain, bounds=self.bounds
-        )
-
-    def value_alone(self) -> Estimate:
-        n = len(self.differences)
-        return replace(undefined("", n), value=float(self.differences.mean()) if n else float("nan"))
+        deltas, bounds = self.differences, self.bounds
+        return paired_bootstrap(deltas, rng=rng, resamples=resamples, grain=self.grain, bounds=bounds)
 
     def _by_student(self, student_from: int | None) -> bool:
         deltas = self.differences
@@ -210,7 +203,7 @@ class _Aligned:
 
 
 def _declared_bounds(arms: Sequence[ArmScores], weights: FloatArray) -> Bounds | None:
-    """What a weighted sum of the arms' values can be, where the weights sum to 0; ``None`` where values can be any."""
+    """Range of a weighted sum of the arms' values whose weights sum to 0; ``None`` where the values have no range."""
     if any(arm.bounds is None for arm in arms):
         return None
     low, high = (float(end) for end in arms[0].bounds or ())
@@ -219,17 +212,18 @@ def _declared_bounds(arms: Sequence[ArmScores], weights: FloatArray) -> Bounds |
 
 
 def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng) -> Missing | None:
-    """Whether the arms fail alike, and between what a contrast lies whatever the failures hide.
+    """Whether the arms fail alike, and the range of the contrast over all possible outcomes of failed calls.
 
     Bounds (Manski 1990) fill a failed call with the metric's worst value on one side and its best on the other, over
     all items that every arm was asked. Of micro-F1, a failed answer has missed everything or found it all. ``None``
     where no call failed, where fewer than two items are common, or where an arm's failures are unknown.
     """
     taking_part = contrast.arms_of(arms)
-    if any(arm.failed is None for arm in taking_part):
+    failures = [arm.failed for arm in taking_part if arm.failed is not None]
+    if len(failures) < len(taking_part):
         return None
     rows = common_rows(taking_part)
-    shares = [arm.failed[own] for arm, own in zip(taking_part, rows, strict=True) if arm.failed is not None]
+    shares = [failed[arm_rows] for failed, arm_rows in zip(failures, rows, strict=True)]
     if len(rows[0]) < 2 or not any(share.any() for share in shares):
         return None
     weights = list(contrast.weights.values())
@@ -237,55 +231,45 @@ def bound_missing(arms: Mapping[str, ArmScores], contrast: Contrast, *, rng: Rng
     p_value = sign_flip_test(gap, rng=rng).p_value if gap.any() else 1.0
     least = most = float("nan")
     if taking_part[0].counted or all(arm.bounded for arm in taking_part):
-        worst, best = _filled(taking_part, rows, shares)
-        least = _weighted(
-            weights, [low if w > 0 else high for w, low, high in zip(weights, worst, best, strict=True)]
-        )
-        most = _weighted(
-            weights, [high if w > 0 else low for w, low, high in zip(weights, worst, best, strict=True)]
-        )
+        ends = list(zip(weights, _filled(taking_part, rows, shares), strict=True))
+        least = float(sum(weight * (worst if weight > 0 else best) for weight, (worst, best) in ends))
+        most = float(sum(weight * (best if weight > 0 else worst) for weight, (worst, best) in ends))
     failed = {name: float(share.mean()) for name, share in zip(contrast.weights, shares, strict=True)}
     return Missing(failed, p_value, least, most)
 
 
 def _filled(
     arms: Sequence[ArmScores], rows: Sequence[npt.NDArray[np.int64]], shares: Sequence[FloatArray]
-) -> tuple[list[float], list[float]]:
+) -> list[tuple[float, float]]:
     """Each arm's level with its failed calls at their worst, and at their best."""
     values = [
-        arm.values[own] if arm.counted else arm.values[own][:, None]
-        for arm, own in zip(arms, rows, strict=True)
+        arm.values[arm_rows] if arm.counted else arm.values[arm_rows][:, None]
+        for arm, arm_rows in zip(arms, rows, strict=True)
     ]
     answered = [np.asarray(np.isfinite(value).all(axis=1)) for value in values]
     # An item counts where each arm has a value for it or has failed on it altogether; of micro-F1, what there was to
     # find must be known from an arm that answered.
-    kept = np.logical_and.reduce(
-        [known | (share == 1) for known, share in zip(answered, shares, strict=True)]
-    )
+    ready = zip(answered, shares, strict=True)
+    usable = np.logical_and.reduce([has_value | (share == 1) for has_value, share in ready])
     counted = arms[0].counted
     if counted:
-        kept &= np.logical_or.reduce(answered)
-        gold = np.zeros(len(kept))
-        for value, known in zip(reversed(values), reversed(answered), strict=True):
-            gold = np.where(known, value[:, 0] + value[:, 2], gold)
+        usable &= np.logical_or.reduce(answered)
+        gold = np.zeros(len(usable))
+        for value, has_value in zip(reversed(values), reversed(answered), strict=True):
+            gold = np.where(has_value, value[:, 0] + value[:, 2], gold)
         nothing = np.zeros(len(gold))
         bad, good = np.column_stack([nothing, nothing, gold]), np.column_stack([gold, nothing, nothing])
     else:
         low, high = arms[0].bounds or (0.0, 1.0)
-        bad, good = np.full((len(kept), 1), low), np.full((len(kept), 1), high)
+        bad, good = np.full((len(usable), 1), low), np.full((len(usable), 1), high)
 
-    if not kept.any():
-        return [float("nan")] * len(arms), [float("nan")] * len(arms)
+    if not usable.any():
+        return [(float("nan"), float("nan"))] * len(arms)
 
     def level(value: FloatArray, share: FloatArray, fill: FloatArray) -> float:
-        part = share[kept, None]
-        filled = np.where(part == 1, fill[kept], (1 - part) * value[kept] + part * fill[kept])
+        part = share[usable, None]
+        filled = np.where(part == 1, fill[usable], (1 - part) * value[usable] + part * fill[usable])
         return float(micro_f1(filled.sum(axis=0)[None, :])[0]) if counted else float(filled.mean())
 
-    worst = [level(value, share, bad) for value, share in zip(values, shares, strict=True)]
-    best = [level(value, share, good) for value, share in zip(values, shares, strict=True)]
-    return worst, best
-
-
-def _weighted(weights: Sequence[float], levels: Sequence[float]) -> float:
-    return float(sum(weight * level for weight, level in zip(weights, levels, strict=True)))
+    pairs = zip(values, shares, strict=True)
+    return [(level(value, share, bad), level(value, share, good)) for value, share in pairs]

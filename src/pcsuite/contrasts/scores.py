@@ -51,8 +51,8 @@ class ArmScores:
     @property
     def scored(self) -> npt.NDArray[np.bool_]:
         """Which rows have a score."""
-        known = np.isfinite(self.values)
-        return np.asarray(known.all(axis=1) if self.counted else known)
+        finite = np.isfinite(self.values)
+        return np.asarray(finite.all(axis=1) if self.counted else finite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +121,15 @@ def common_rows(arms: Sequence[ArmScores]) -> list[IntArray]:
     for others in ids[1:]:
         common = common[np.isin(common, others, assume_unique=True)]
     rows = []
-    for own in ids:
-        order = np.argsort(own, kind="stable")
-        rows.append(order[np.searchsorted(own, common, sorter=order)])
+    for arm_items in ids:
+        order = np.argsort(arm_items, kind="stable")
+        rows.append(order[np.searchsorted(arm_items, common, sorter=order)])
     return rows
 
 
 def on_scored_items(arms: Sequence[ArmScores]) -> tuple[list[IntArray], list[FloatArray]]:
     """Rows and values of the items that have a score in every arm, in the order of the first arm."""
     rows = common_rows(arms)
-    scored = np.logical_and.reduce([arm.scored[own] for arm, own in zip(arms, rows, strict=True)])
-    rows = [own[scored] for own in rows]
-    return rows, [arm.values[own] for arm, own in zip(arms, rows, strict=True)]
+    scored = np.logical_and.reduce([arm.scored[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)])
+    rows = [arm_rows[scored] for arm_rows in rows]
+    return rows, [arm.values[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)]

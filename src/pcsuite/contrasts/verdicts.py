@@ -1,4 +1,4 @@
-"""What may be said of measured contrasts: the correction over their family, and the one rule of verdicts.
+"""Verdicts on measured contrasts: the correction over their family, and the one rule of verdicts.
 
 A contrast is *better* or *worse* where its test rejects at α after the correction over its family and the change seen
 exceeds the smallest that counts (*changed* where the metric has no good end). It is *no worse* where a loss of the
@@ -9,7 +9,7 @@ margin or more is ruled out at α, *equivalent* where a gain of the margin is to
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -105,25 +105,24 @@ def judge(measurements: Sequence[Measurement], family: Family) -> list[ContrastR
     ('better', 0.00049)
     """
     adjusted = iter(
-        family.corrected([one.test.p_value for one in measurements if one.contrast.tested]).tolist()
+        family.corrected(
+            [measurement.test.p_value for measurement in measurements if measurement.contrast.tested]
+        ).tolist()
     )
     results = []
-    for one in measurements:
-        p_value = next(adjusted) if one.contrast.tested else float("nan")
-        no_worse = _no_worse(one, family)
+    for measurement in measurements:
+        p_value = next(adjusted) if measurement.contrast.tested else float("nan")
+        no_worse = _no_worse(measurement, family)
+        value, better = measurement.estimate.value, measurement.contrast.better
         verdict = verdict_of_change(
-            one.estimate.value,
-            p_value,
-            better=one.contrast.better,
-            alpha=family.alpha,
-            smallest=family.smallest,
+            value, p_value, better=better, alpha=family.alpha, smallest=family.smallest
         )
         if verdict == "undecided" and no_worse is not None and no_worse.shown:
             verdict = "equivalent" if no_worse.equivalent else "no worse"
         verdict = above_floor(verdict, at_floor=family.at_floor)
         if family.at_floor and verdict != "better":
             no_worse = None
-        results.append(ContrastResult(one, p_value, verdict, no_worse))
+        results.append(ContrastResult(measurement, p_value, verdict, no_worse))
     return results
 
 
@@ -135,7 +134,7 @@ def verdict_of_change(
     alpha: float = ALPHA,
     smallest: float = 0.0,
 ) -> Verdict:
-    """What a change says with the p-value that it has after correction: ``better``, ``worse``, ``changed``, or nothing.
+    """Verdict on a change by its corrected p-value, which is ``None`` or ``nan`` where it was not tested.
 
     >>> verdict_of_change(-0.1, 0.01, better=1), verdict_of_change(-0.1, 0.2, better=1)
     ('worse', 'undecided')
@@ -155,7 +154,7 @@ def is_reliable(p_adjusted: float | None, alpha: float = ALPHA) -> bool:
 def verdict_of_limits(
     low: float, high: float, *, better: Direction = 1, margin: float | None = None
 ) -> Verdict:
-    """What limits alone say, where they hold for all contrasts of the family at once (or where there is one).
+    """Verdict by limits alone, where they hold for all contrasts of the family at once (or where there is one).
 
     >>> verdict_of_limits(0.02, 0.2, better=-1), verdict_of_limits(-0.01, 0.2, margin=0.05)
     ('worse', 'no worse')
@@ -192,17 +191,17 @@ def shown_no_worse(
     return NoWorse(shown, shown and test.high < margin, test.p_value, limits)
 
 
-def _no_worse(one: Measurement, family: Family) -> NoWorse | None:
-    better, margin = one.contrast.better, family.margin
-    if margin is None or better is None or not one.comparable:
+def _no_worse(measurement: Measurement, family: Family) -> NoWorse | None:
+    better, margin = measurement.contrast.better, family.margin
+    if margin is None or better is None or not measurement.comparable:
         return None
-    if one.counted or one.by_labels:
+    if measurement.counted or measurement.by_labels:
         # Shares of micro-F1 are not bounded as scores are, and labels are few: the limits of the estimate decide.
-        gain = one.estimate if better > 0 else negated(one.estimate)
+        gain = measurement.estimate if better > 0 else negated(measurement.estimate)
         shown = rules_out_loss(gain, margin)
         return NoWorse(shown, shown and rules_out_loss(negated(gain), margin), None, gain)
-    bounds = one.bounds if np.isfinite(one.bounds).all() else None
-    return shown_no_worse(better * one.differences, margin=margin, alpha=family.alpha, bounds=bounds)
+    bounds = measurement.bounds if np.isfinite(measurement.bounds).all() else None
+    return shown_no_worse(better * measurement.differences, margin=margin, alpha=family.alpha, bounds=bounds)
 
 
 def rules_out_loss(gain: Estimate, margin: float) -> bool:
@@ -212,15 +211,7 @@ def rules_out_loss(gain: Estimate, margin: float) -> bool:
 
 def negated(estimate: Estimate) -> Estimate:
     """The same difference taken the other way round."""
-    return Estimate(
-        -estimate.value,
-        -estimate.high,
-        -estimate.low,
-        estimate.level,
-        estimate.n,
-        estimate.method,
-        estimate.se,
-    )
+    return replace(estimate, value=-estimate.value, low=-estimate.high, high=-estimate.low)
 
 
 def corrected_within(
@@ -253,11 +244,11 @@ _METHODS: Mapping[Correction, Callable[[ArrayLike], FloatArray]] = {
 
 
 def standing(results: Sequence[ContrastResult]) -> Standing:
-    """How one thing stands by several contrasts: what a gate goes by.
+    """The overall standing by several contrasts, which a gate decides by.
 
     ``worse`` where one of them is (the others cannot make up for a reliable loss), ``no worse`` where all are shown to
     be no worse by the margin or more, else ``undecided``.
     """
-    if any(one.verdict == "worse" for one in results):
+    if any(result.verdict == "worse" for result in results):
         return "worse"
-    return "no worse" if results and all(one.shown_no_worse for one in results) else "undecided"
+    return "no worse" if results and all(result.shown_no_worse for result in results) else "undecided"

@@ -109,11 +109,11 @@ class _Search:
     """The state of one search."""
 
     def __init__(self, problem: Problem, seed: int, candidates: int) -> None:
-        self._problem, self._seed, self._wanted = problem, seed, candidates
+        self._problem, self._seed, self._limit = problem, seed, candidates
         self._ctx = problem.prompting.context("")
         bare = problem.baseline
         self._scores: dict[str, CandidateScore] = {bare.candidate.id: bare}
-        self._seen: set[str] = set()
+        self._instruction_keys: set[str] = set()
         self._instructions: dict[str, str] = {}
         self._asked = 0
         self._admit(self._ctx.instruction, bare.candidate)
@@ -121,9 +121,9 @@ class _Search:
     @property
     def left(self) -> int:
         """Candidates that may still be tried."""
-        return self._wanted + 1 - len(self._scores)  # the bare instruction is no candidate
+        return self._limit + 1 - len(self._scores)  # the bare instruction is no candidate
 
-    def proposals(self, wanted: int) -> list[Candidate]:
+    def proposals(self, count: int) -> list[Candidate]:
         """New instructions from demonstrations."""
         train = list(self._problem.train)
 
@@ -135,9 +135,9 @@ class _Search:
             )
             return PROPOSE.format(demos=demos), f"proposal {number}", ()
 
-        return self._new(wanted, question)
+        return self._new(count, question)
 
-    def variations(self, wanted: int) -> list[Candidate]:
+    def variations(self, count: int) -> list[Candidate]:
         """New instructions around the best by upper confidence bound."""
         parents = [score.candidate.id for _, score in self._by_bound()[:PARENTS]]
 
@@ -145,14 +145,14 @@ class _Search:
             parent = parents[number % len(parents)]
             return VARY.format(instruction=self._instructions[parent]), f"variation of {parent}", (parent,)
 
-        return self._new(wanted, question)
+        return self._new(count, question)
 
     def race(self, entrants: Sequence[Candidate]) -> None:
         """Successive halving: everyone on few items, the better half on twice as many, the last on all."""
         alive = list(entrants)[: max(0, self.left)]
         if not alive:
             # Nothing new was proposed: more rounds would ask the same again.
-            self._wanted = len(self._scores) - 1
+            self._limit = len(self._scores) - 1
             return
         for size in rungs(len(self._problem.dev)):
             for candidate in alive:
@@ -175,12 +175,12 @@ class _Search:
         return sorted(bounds, key=lambda entry: (-entry[0], entry[1].candidate.id))
 
     def _new(
-        self, wanted: int, question: Callable[[int], tuple[str, str, tuple[str, ...]]]
+        self, count: int, question: Callable[[int], tuple[str, str, tuple[str, ...]]]
     ) -> list[Candidate]:
         """New candidates from what the model answers; ``question`` gives prompt, origin and parents by number."""
-        made: list[Candidate] = []
-        for number in range(wanted * _TRIES):
-            if len(made) >= wanted:
+        candidates: list[Candidate] = []
+        for number in range(count * _TRIES):
+            if len(candidates) >= count:
                 break
             prompt, origin, parents = question(number)
             self._asked += 1
@@ -190,14 +190,14 @@ class _Search:
             instruction = clean_instruction(text)
             traits: dict[str, Any] = {"method": APE.name, "origin": origin, "parents": parents}
             candidate = Candidate.of_instruction(instruction, self._ctx, **traits)
-            made += [candidate] if instruction and self._admit(instruction, candidate) else []
-        return made
+            candidates += [candidate] if instruction and self._admit(instruction, candidate) else []
+        return candidates
 
     def _admit(self, instruction: str, candidate: Candidate) -> bool:
         """Whether the instruction is new, case and spacing aside."""
         key = text_key(instruction)
-        if key in self._seen:
+        if key in self._instruction_keys:
             return False
-        self._seen.add(key)
+        self._instruction_keys.add(key)
         self._instructions[candidate.id] = instruction
         return True

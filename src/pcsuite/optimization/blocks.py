@@ -10,6 +10,7 @@ does not fall and tokens are saved, or where J rises.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -23,10 +24,11 @@ from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, nam
 from pcsuite.perturbations.paraphrase import operator_paraphrases, reworded_instruction, reworded_operator
 from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt
 from pcsuite.prompts.operators import Operator
+from pcsuite.stats.attribution import solved_design
 
 EXEMPLAR_COUNTS = (1, 2, 4)
 _ENOUGH_TO_SCREEN = 20
-"""With fewer candidates than this the search starts from the bare instruction and goes by single changes."""
+"""With fewer candidates than this the search starts from the bare instruction and makes single changes."""
 _FIRST_ROW = (1, 1, -1, 1, 1, 1, -1, -1, -1, 1, -1)
 """Of the design of Plackett & Burman; the others are its cyclic shifts."""
 
@@ -147,11 +149,12 @@ def as_condition(
     used: list[Any] = []
     defined: dict[str, Any] = {}
     for block in prompt.blocks:
-        known = operators.get(block.name)
-        label = block.name
-        own = {"k": block.spec.k, "mode": block.spec.mode}
-        options = {key: value for key, value in own.items() if value not in (None, getattr(known, key, None))}
-        if known is None or known.template != block.spec.template:
+        base, label = operators.get(block.name), block.name
+        settings = {"k": block.spec.k, "mode": block.spec.mode}
+        options = {
+            key: value for key, value in settings.items() if value not in (None, getattr(base, key, None))
+        }
+        if base is None or base.template != block.spec.template:
             label = f"{block.name}_W{block.wording}"
             defined[label] = block.spec.model_dump(mode="json", exclude_none=True, exclude=set(options))
         used.append({label: options} if options else label)
@@ -217,11 +220,9 @@ class _Search:
 
     def screen(self) -> None:
         """Measure the screening design and start from the operators that help on average."""
-        runs = []
         rows = plackett_burman(len(self.names), self._rng)
-        for number, row in enumerate(rows):
-            genome = genome_of([name for name, used in zip(self.names, row, strict=True) if used])
-            runs.append(self._try(genome, f"screening run {number}", ()))
+        genomes = [genome_of(list(itertools.compress(self.names, row))) for row in rows]
+        runs = [self._try(genome, f"screening run {number}", ()) for number, genome in enumerate(genomes)]
         design = np.where(rows, 1.0, -1.0)
         values = np.array([score.value for score in runs])
         effects = design.T @ values / len(runs)  # half the difference between on and off
@@ -248,12 +249,11 @@ class _Search:
         """Try the operators that help on average over all that was measured: single steps can be misled by luck."""
         listed = list(self._scores.values())
         has = [{block.name for block in score.candidate.prompt.blocks} for score in listed]
-        design = np.array([[1.0, *(float(name in held) for name in self.names)] for held in has])
-        effects = (np.linalg.pinv(design) @ np.array([score.value for score in listed]))[1:]
-        wanted = {name for name, effect in zip(self.names, effects, strict=True) if effect > 0}
+        effects = (solved_design(has, self.names)[0] @ np.array([score.value for score in listed]))[1:]
+        helpful = {name for name, effect in zip(self.names, effects, strict=True) if effect > 0}
         genome, score = self._best
         for name in self.names:
-            if (name in wanted) != (name in genome.names):
+            if (name in helpful) != (name in genome.names):
                 genome = genome.toggled(name, self.names)
         self._try(genome, "operators that help on average so far", (score.candidate.id,))
 
@@ -276,8 +276,8 @@ class _Search:
         for gene in genome.genes:
             spec = self._problem.operators[gene.name]
             choices = {spec.k, spec.mode, *options_of(spec, len(self._problem.train))} - {None}
-            own = gene.option if gene.option is not None else spec.k if spec.k is not None else spec.mode
-            for option in sorted(choices - {own}, key=str):
+            current = gene.option if gene.option is not None else spec.k if spec.k is not None else spec.mode
+            for option in sorted(choices - {current}, key=str):
                 yield genome.with_gene(Gene(gene.name, gene.wording, option)), f"{gene.name} with {option}"
             for wording in range(wordings_of(gene.name, spec) + 1):
                 if wording != gene.wording:
@@ -286,7 +286,7 @@ class _Search:
         for wording in range(4):
             if wording != genome.instruction:
                 yield Genome(genome.genes, wording), f"instruction in wording {wording}"
-        for index, pair in enumerate(zip(genome.names, genome.names[1:], strict=False)):
+        for index, pair in enumerate(itertools.pairwise(genome.names)):
             # The base template keeps the slots apart, whatever the order.
             if len({Operator(name, self._problem.operators[name]).slot for name in pair}) == 1:
                 yield genome.swapped(index), f"{pair[0]} after {pair[1]}"

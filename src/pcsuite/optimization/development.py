@@ -86,14 +86,14 @@ def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     kept = tuple(item for item in task.items if text_key(item.input_text) not in tested)
     if not kept:
         raise DataError(f"task '{task_id}': every development item is also a test item")
-    taken = tested | {text_key(item.input_text) for item in kept}
+    excluded = tested | {text_key(item.input_text) for item in kept}
     try:
         loaded = task_items(spec, spec.train_split, cache_dir).items
     except DataError:
         loaded = []
-    usable = [item for item in loaded if text_key(item.input_text) not in taken]
-    wanted = min(MAX_DEMONSTRATIONS, len(usable))
-    train_items = tuple(choose_exemplars(usable, wanted, suite.profile.repro.deterministic_hash_seed))
+    usable = [item for item in loaded if text_key(item.input_text) not in excluded]
+    count = min(MAX_DEMONSTRATIONS, len(usable))
+    train_items = tuple(choose_exemplars(usable, count, suite.profile.repro.deterministic_hash_seed))
     gold = task.evaluator.gold_answer
     train = tuple(Exemplar(item.input_text, gold(item), item.item_id) for item in train_items)
     plan = replace(task, items=kept, prompting=replace(task.prompting, exemplars=train[:MAX_EXEMPLARS]))
@@ -144,7 +144,7 @@ class DevProblem:
         self.scores: dict[str, CandidateScore] = {}
         """Of every candidate the newest score on most items, in the order they were first tried."""
         self.on_score: Callable[[CandidateScore, float], None] = lambda score, seconds: None
-        """Told of every score and the seconds it took."""
+        """Called with every score and the seconds it took."""
         self._dev, self._client, self._proposer = dev, client, proposer
         self._log, self._rows, self._journal, self._thread = log, rows, journal, thread
         self._seed, self._progress = seed, progress
@@ -170,7 +170,7 @@ class DevProblem:
 
     @property
     def budget(self) -> Budget:
-        """What was spent; a problem is opened with one, limited or not."""
+        """Tokens and cost spent; a problem always has one, limited or not."""
         budget = self._client.session.budget
         assert budget is not None
         return budget
@@ -365,15 +365,15 @@ class DevProblem:
         if failure is not None or not any(replicates.values()):
             return self._crashed(candidate, items, list(errors))
         seeds, categories = len(self._dev.seeds), self._dev.categories
-        parts = item_parts(replicates, token_budget=self.token_budget, categories=categories, wanted=seeds)
-        whole, complete = parts.parts(), len(items) == len(self.dev)
-        value = self.objective.value(whole)
-        return CandidateScore(candidate, self.objective, value, whole, parts, seeds, complete, tuple(errors))
+        parts = item_parts(replicates, token_budget=self.token_budget, categories=categories)
+        totals, complete = parts.parts(), len(items) == len(self.dev)
+        value = self.objective.value(totals)
+        return CandidateScore(candidate, self.objective, value, totals, parts, seeds, complete, tuple(errors))
 
     def _crashed(self, candidate: Candidate, items: Sequence[Item], errors: Sequence[str]) -> CandidateScore:
         parts = item_parts({item.item_id: [] for item in items}, token_budget=self.token_budget)
         seeds, complete = len(self._dev.seeds), len(items) == len(self.dev)
-        value, whole, why = self.objective.worst, parts.parts(), tuple(errors) or ("no answer",)
+        value, totals, why = self.objective.worst, parts.parts(), tuple(errors) or ("no answer",)
         return CandidateScore(
-            candidate, self.objective, value, whole, parts, seeds, complete, why, crashed=True
+            candidate, self.objective, value, totals, parts, seeds, complete, why, crashed=True
         )

@@ -103,8 +103,9 @@ def request_text(request: Request) -> str:
 
 
 def _response(request: Request, text: str) -> Response:
-    said, free = Message.assistant([TextPart(text)]), Usage(input_tokens=0, output_tokens=0, total_tokens=0)
-    return Response(id=None, model=request.model, message=said, finish_reason="stop", usage=free)
+    message = Message.assistant([TextPart(text)])
+    free = Usage(input_tokens=0, output_tokens=0, total_tokens=0)
+    return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=free)
 
 
 def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]:
@@ -113,11 +114,11 @@ def task_signature(ctx: PromptContext, instruction: str) -> type[dspy.Signature]
     ``ctx`` gives the label of the input; ``instruction`` is what an optimiser starts from.
     """
     fields = {INPUT: (str, dspy.InputField(desc=ctx.input_label)), ANSWER: (str, dspy.OutputField())}
-    made: type[dspy.Signature] = dspy.Signature(fields, instruction)
+    signature: type[dspy.Signature] = dspy.Signature(fields, instruction)
     # COPRO proposes a beginning of the answer too, and keeps it where DSPy once had prefixes; there is none yet.
     for name, prefix in ((INPUT, f"{ctx.input_label}:"), (ANSWER, "")):
-        made = made.with_updated_fields(name, prefix=prefix)
-    return made
+        signature = signature.with_updated_fields(name, prefix=prefix)
+    return signature
 
 
 def signature_template(
@@ -127,15 +128,15 @@ def signature_template(
 
     The text is what :class:`PlainAdapter` sends, with the input in place of ``{{input}}``.
     """
-    whole = [demo for demo in demos if demo.get(INPUT) and demo.get(ANSWER)]
-    shown = tuple(
-        Exemplar(str(demo[INPUT]), str(demo[ANSWER]), str(demo.get("item_id", ""))) for demo in whole
+    complete = [demo for demo in demos if demo.get(INPUT) and demo.get(ANSWER)]
+    examples = tuple(
+        Exemplar(str(demo[INPUT]), str(demo[ANSWER]), str(demo.get("item_id", ""))) for demo in complete
     )
-    template = instruction_template(signature.instructions, ctx, shown)
+    template = instruction_template(signature.instructions, ctx, examples)
     prefix = str(signature.output_fields[ANSWER].json_schema_extra["prefix"]).strip()
     if prefix:
         template += "\n\n" + prefix.replace(INPUT_SLOT, "the input")
-    return template, shown
+    return template, examples
 
 
 class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
@@ -162,15 +163,15 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
             return [{"role": "user", "content": template.replace(INPUT_SLOT, str(inputs[INPUT]))}]
         parts = [" ".join(signature.instructions.split())]
         for name in signature.input_fields:
-            shown = _shown(inputs[name]).strip() if inputs.get(name) is not None else ""
-            if shown:
-                parts.append(f"{_label(name)}:\n{shown}")
-        wanted = [
+            text = _field_text(inputs[name]).strip() if inputs.get(name) is not None else ""
+            if text:
+                parts.append(f"{_label(name)}:\n{text}")
+        outputs = [
             f"{_label(name)}: {field.json_schema_extra.get('desc') or ''}".rstrip(": ")
             for name, field in signature.output_fields.items()
         ]
         several = "Answer with one line for each of these, starting with its name."
-        parts.append("\n".join(["Answer with nothing but this." if len(wanted) == 1 else several, *wanted]))
+        parts.append("\n".join(["Answer with nothing but this." if len(outputs) == 1 else several, *outputs]))
         return [{"role": "user", "content": "\n\n".join(parts)}]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
@@ -181,16 +182,16 @@ class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
         if _is_task_signature(signature):
             return {ANSWER: completion}
         names = list(signature.output_fields)
-        known = {_label(name).casefold(): name for name in names}
-        found: dict[str, str] = dict.fromkeys(names, "")
+        by_label = {_label(name).casefold(): name for name in names}
+        fields: dict[str, str] = dict.fromkeys(names, "")
         current, start = names[0], 0
         for match in _LABEL.finditer(completion):
-            name = known.get(re.sub(r"[ _-]+", " ", match["label"]).strip().casefold())
+            name = by_label.get(re.sub(r"[ _-]+", " ", match["label"]).strip().casefold())
             if name is not None:
-                found[current] += completion[start : match.start()]
+                fields[current] += completion[start : match.start()]
                 current, start = name, match.end()
-        found[current] += completion[start:]
-        return {name: unquoted(value) for name, value in found.items()}
+        fields[current] += completion[start:]
+        return {name: unquoted(value) for name, value in fields.items()}
 
     def _call_postprocess(
         self,
@@ -210,15 +211,15 @@ def _is_task_signature(signature: type[dspy.Signature]) -> bool:
     return set(signature.input_fields) == {INPUT} and set(signature.output_fields) == {ANSWER}
 
 
-def _shown(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field's value as plain text, no longer than a small model can take."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST_FIELD else value[:LONGEST_FIELD] + " …"
     if isinstance(value, Mapping):
-        return "\n".join(f"{name}: {_shown(entry)}" for name, entry in value.items())
+        return "\n".join(f"{name}: {_field_text(entry)}" for name, entry in value.items())
     if isinstance(value, Sequence):
         separator = "\n" if all(isinstance(entry, str) for entry in value) else "\n\n"
-        return separator.join(_shown(entry) for entry in value)
+        return separator.join(_field_text(entry) for entry in value)
     return str(value)
 
 

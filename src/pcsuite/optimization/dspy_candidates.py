@@ -20,6 +20,7 @@ from pcsuite.errors import EngineError, PcsuiteError
 from pcsuite.evaluation.base import Answer
 from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, signature_template, task_signature
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem
+from pcsuite.prompts.compiled import CompiledPrompt
 
 PERFECT = 1.0
 """Task score from which an answer of the model may become an example."""
@@ -48,7 +49,7 @@ class Trials:
         self._method = method
         self._limit = candidates
         bare = Candidate.of_instruction(self.ctx.instruction, self.ctx, method=method)
-        self._known = {bare.id: problem.baseline.candidate}  # the same text, so the same candidate
+        self._candidates = {bare.id: problem.baseline.candidate}  # the same text, so the same candidate
         self._best = problem.baseline
         self._scores: dict[tuple[str, str], float] = {}
         self._note(problem.baseline)
@@ -63,7 +64,7 @@ class Trials:
 
         The search ends at the next candidate that was never measured.
         """
-        return len(self._known) - 1 >= self._limit
+        return len(self._candidates) - 1 >= self._limit
 
     def candidate(self, predictor: dspy.Predict) -> Candidate:
         """A predictor's prompt as a candidate.
@@ -71,10 +72,10 @@ class Trials:
         One that was tried before comes with the origin and parents it had then.
         """
         template, demos = signature_template(predictor.signature, predictor.demos, self.ctx)
-        origin = f"program {len(self._known)}" + (f", {len(demos)} examples" if demos else "")
-        parents = (self.basis,)
-        made = Candidate.of_text(template, method=self._method, demos=demos, origin=origin, parents=parents)
-        return self._known.get(made.id, made)
+        origin = f"program {len(self._candidates)}" + (f", {len(demos)} examples" if demos else "")
+        prompt = CompiledPrompt(template=template, demos=demos)
+        candidate = Candidate(prompt, self._method, origin, (self.basis,))
+        return self._candidates.get(candidate.id, candidate)
 
     def measure(self, candidate: Candidate, items: Sequence[Item]) -> None:
         """Have a candidate measured on the items it was not measured on yet.
@@ -85,13 +86,13 @@ class Trials:
         missing = [item for item in items if (candidate.id, item.item_id) not in self._scores]
         if not missing:
             return
-        if candidate.id not in self._known and candidate.id != self.problem.baseline.candidate.id:
+        if candidate.id not in self._candidates and candidate.id != self.problem.baseline.candidate.id:
             if self.full:
                 raise SearchEnded
-            self._known[candidate.id] = candidate
-        whole = len(items) == self._examples  # items of equal text are one example, but all are measured
+            self._candidates[candidate.id] = candidate
+        all_items = len(items) == self._examples  # items of equal text are one example, but all are measured
         try:
-            self._note(self.problem.evaluate(candidate, None if whole else missing))
+            self._note(self.problem.evaluate(candidate, None if all_items else missing))
         except Exception as error:  # budget spent or model gone, which DSPy would score 0 and go on
             raise SearchEnded(error) from error
 
@@ -185,13 +186,13 @@ class Examples:
             raise SearchEnded(error) from error
 
     def _examples(self, items: Sequence[Item]) -> list[dspy.Example]:
-        made = []
+        examples = []
         for item in items:
             if item.input_text not in self._items:  # equal texts are one example
                 self._items[item.input_text] = item
                 answer = self.problem.evaluator.gold_answer(item)
-                made.append(dspy.Example({INPUT: item.input_text, ANSWER: answer}).with_inputs(INPUT))
-        return made
+                examples.append(dspy.Example({INPUT: item.input_text, ANSWER: answer}).with_inputs(INPUT))
+        return examples
 
 
 class MeasureBatches(BaseCallback):  # type: ignore[misc]

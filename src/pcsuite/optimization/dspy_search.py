@@ -79,7 +79,7 @@ def run_search(method: str, problem: Problem, *, seed: int, candidates: int) -> 
 
 
 class _Search:
-    """What an optimiser is set up with."""
+    """Arguments of an optimiser."""
 
     def __init__(self, problem: Problem, method: str, seed: int, candidates: int) -> None:
         self.seed, self.candidates = seed, candidates
@@ -98,7 +98,7 @@ class _Search:
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
-        """DSPy's settings for one search; what it prints goes nowhere."""
+        """DSPy's settings for one search; its output is discarded."""
         settings = dspy.context(
             lm=language_model("task", TaskEngine(self.examples.answer)),
             adapter=self.adapter,

@@ -1,4 +1,4 @@
-"""What a search keeps on disk, so that a killed one goes on where it ended.
+"""Files of a search, from which a killed one resumes.
 
 ``<task>__<model>.jsonl`` is an ordinary run log with the rows of every candidate, which is what scores rest on. Beside
 it ``….candidates.jsonl`` (one JSON object a line, append-only) has every candidate with its parents and score, in the
@@ -80,7 +80,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         self._answers: dict[str, str] = {}
-        self._known: set[str] = set()
+        self._score_keys: set[str] = set()
         self._file = AppendFile(path)
         for line in read_lines(path):
             try:
@@ -90,7 +90,7 @@ class Journal:
             if entry.get("kind") == "ask":
                 self._answers[entry["key"]] = entry["text"]
             elif entry.get("kind") == "candidate":
-                self._known.add(entry["key"])
+                self._score_keys.add(entry["key"])
 
     def close(self) -> None:
         """Bring it to the disk and close it."""
@@ -130,8 +130,8 @@ class Journal:
         }
         key = digest([entry, list(score.item_parts.items)])
         with self._lock:
-            if key not in self._known:
-                self._known.add(key)
+            if key not in self._score_keys:
+                self._score_keys.add(key)
                 self._write({"kind": "candidate", "key": key, **entry})
 
     def _write(self, entry: dict[str, Any]) -> None:

@@ -87,8 +87,8 @@ def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[E
     label = f"{ctx.input_label}:"
     parts = [instruction.strip().replace(INPUT_SLOT, "the input")]
     if demos:
-        shown = [f"{label}\n{demo.input_text}\nAnswer:\n{demo.output_text}" for demo in demos]
-        parts.append("Examples:\n\n" + "\n\n".join(shown).replace(INPUT_SLOT, "the input"))
+        solved = [f"{label}\n{demo.input_text}\nAnswer:\n{demo.output_text}" for demo in demos]
+        parts.append("Examples:\n\n" + "\n\n".join(solved).replace(INPUT_SLOT, "the input"))
     separator = "\n" if ctx.task_kind == "structured" else " "
     parts.append(f"{label}{separator}{INPUT_SLOT}")
     return "\n\n".join(part for part in parts if part)
@@ -96,7 +96,7 @@ def instruction_template(instruction: str, ctx: PromptContext, demos: Sequence[E
 
 @dataclass(frozen=True, slots=True)
 class CandidateScore:
-    """What a candidate came to on some development items."""
+    """A candidate's score on some development items."""
 
     candidate: Candidate
     objective: Objective
@@ -135,13 +135,19 @@ class CandidateScore:
         return (not self.crashed, self.value)
 
     def facts(self) -> dict[str, Any]:
-        """What is written of a score wherever candidates are listed: where it comes from and what it came to.
+        """The record of a score wherever candidates are listed: origin, J and number of items.
 
         Keys are ``id``, ``method``, ``origin``, ``parents``, ``J`` and ``items`` (their number).
         """
-        made = self.candidate
-        origin = {"id": made.id, "method": made.method, "origin": made.origin, "parents": list(made.parents)}
-        return {**origin, "J": self.value, "items": len(self.item_parts)}
+        candidate = self.candidate
+        return {
+            "id": candidate.id,
+            "method": candidate.method,
+            "origin": candidate.origin,
+            "parents": list(candidate.parents),
+            "J": self.value,
+            "items": len(self.item_parts),
+        }
 
 
 class Problem(Protocol):
@@ -150,7 +156,7 @@ class Problem(Protocol):
     task_id: str
     model_id: str
     prompting: TaskPrompting
-    """What may be said about the task: ``prompting.task`` has instruction, role, goal, rules, schema and the like;
+    """The task's texts: ``prompting.task`` has instruction, role, goal, rules, schema and the like;
     ``prompting.context("")`` gives the context of an empty input."""
     evaluator: Evaluator
     """Scores answers; ``gold_answer(item)`` is the text of a perfect one."""

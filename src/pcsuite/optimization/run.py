@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ OnScore = Callable[[DevProblem, CandidateScore, float], None]
 
 @dataclass(frozen=True, slots=True)
 class OptimizeSettings:
-    """What a search is run with."""
+    """Settings of a search."""
 
     task_id: str
     model_id: str
@@ -55,7 +55,7 @@ class OptimizeSettings:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeEstimate:
-    """What a search can take at most, before anything is called."""
+    """Upper bounds of a search's size and cost, before anything is called."""
 
     dev_items: int
     replicates: int
@@ -67,7 +67,7 @@ class OptimizeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOutcome:
-    """What a search came to."""
+    """Result of a search."""
 
     path: Path
     document: dict[str, Any]
@@ -86,14 +86,14 @@ def check_settings(suite: Suite, settings: OptimizeSettings) -> None:
     """
     proposer = suite.profile.optimization.dspy.proposer
     operators = suite.searched_operators()
-    for name, known, what in (
+    for name, defined, what in (
         (settings.task_id, suite.tasks, "--task: unknown task"),
         (settings.model_id, suite.models, "--model: unknown model"),
         (proposer or settings.model_id, suite.models, "optimization.dspy.proposer: unknown model"),
         *((name, suite.operators, "optimization.dspy.operators: unknown operator") for name in operators),
     ):
-        if name not in known:
-            raise ConfigError(f"{what} '{name}'", hint=did_you_mean(name, known))
+        if name not in defined:
+            raise ConfigError(f"{what} '{name}'", hint=did_you_mean(name, defined))
     if suite.tasks[settings.task_id].judge is not None:
         raise ConfigError(
             f"task '{settings.task_id}' is judged, and a search scores by rules alone",
@@ -142,23 +142,19 @@ def optimize(
         scores = dict(problem.scores)
         winner = judge_winner(list(scores.values()), problem.baseline, rng)
         prompt = winner.score.candidate.prompt
-        more: dict[str, Any] = {
-            "ledger": operator_effects(list(scores.values()), rng),
-            "condition_yaml": "" if prompt.is_text else as_condition(prompt, suite.operators),
-            "length_control": suite.profile.length_control,
-            "regime": dev.regime,
-            "engine": problem.engine,
-        }
-        split, method = dev.plan.spec.split, settings.method
         document = frozen_document(
             problem,
             winner,
             scores,
             operators=suite.operators,
             seed=seed,
-            split=split,
-            method=method,
-            more=more,
+            split=dev.plan.spec.split,
+            method=settings.method,
+            ledger=operator_effects(list(scores.values()), rng),
+            condition_yaml="" if prompt.is_text else as_condition(prompt, suite.operators),
+            length_control=suite.profile.length_control,
+            regime=dev.regime,
+            engine=problem.engine,
         )
         path = compiled_path(suite.profile.run.output_dir, task_id, model_id)
         replaced = freeze(path, document)
@@ -187,39 +183,34 @@ def open_problem(
 
     The bare instruction is measured first; a model that does not answer it raises :class:`ErrorRateError`.
     """
-    run = suite.profile.run
+    run, limits = suite.profile.run, suite.profile.limits
     configure_metric_cache(Path(run.cache_dir) / METRIC_CACHE)
     paths = candidate_paths(run.output_dir, settings.task_id, settings.model_id)
-    try:
-        rows = CandidateRows()
-        with LoopThread() as thread, RunLog(paths, scores=rows) as log:
-            journal = Journal(paths.log.with_suffix(".candidates.jsonl"))
-            try:
-                wanted = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
-                limits = suite.profile.limits
-                budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-                opened = open_models(suite, wanted, use_cache=settings.use_cache, budget=budget)
-                with thread.entered(opened) as session, Progress(None, quiet=quiet) as progress:
-                    problem = DevProblem(
-                        dev,
-                        session.clients[wanted[0]],
-                        session.clients[wanted[1]],
-                        log,
-                        rows,
-                        journal,
-                        thread,
-                        seed=seed,
-                        progress=progress,
-                        use_cache=settings.use_cache,
-                        executor=settings.executor,
-                    )
-                    # The baseline, which has no problem to be told with yet, is not told.
-                    problem.on_score = lambda score, seconds: on_score(problem, score, seconds)
-                    try:
-                        yield problem
-                    finally:
-                        problem.close()
-            finally:
-                journal.close()
-    finally:
-        close_shared_caches()
+    rows = CandidateRows()
+    model_ids = (settings.model_id, suite.profile.optimization.dspy.proposer or settings.model_id)
+    budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
+    with ExitStack() as stack:
+        stack.callback(close_shared_caches)
+        thread = stack.enter_context(LoopThread())
+        log = stack.enter_context(RunLog(paths, scores=rows))
+        journal = stack.enter_context(closing(Journal(paths.log.with_suffix(".candidates.jsonl"))))
+        opened = open_models(suite, model_ids, use_cache=settings.use_cache, budget=budget)
+        session = stack.enter_context(thread.entered(opened))
+        progress = stack.enter_context(Progress(None, quiet=quiet))
+        problem = DevProblem(
+            dev,
+            session.clients[model_ids[0]],
+            session.clients[model_ids[1]],
+            log,
+            rows,
+            journal,
+            thread,
+            seed=seed,
+            progress=progress,
+            use_cache=settings.use_cache,
+            executor=settings.executor,
+        )
+        stack.callback(problem.close)
+        # Set after the baseline was measured: it is not reported.
+        problem.on_score = lambda score, seconds: on_score(problem, score, seconds)
+        yield problem

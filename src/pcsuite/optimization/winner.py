@@ -41,7 +41,7 @@ class Winner:
     value: Estimate
     """J with its interval over items."""
     optimism: float
-    """What having chosen the best adds to J, on average."""
+    """Selection bias: how much choosing the best adds to J, on average."""
     gain: Estimate
     """J minus the baseline's, paired over items (mean of the items' own J)."""
 
@@ -85,8 +85,8 @@ def selection_optimism(
     weights = rng.multinomial(size, np.full(size, 1 / size), size=resamples)
     inside = np.stack([score.item_parts.resampled(score.objective, weights) for score in listed])
     chosen = inside.argmax(axis=0)
-    whole = np.array([score.value for score in listed])
-    return float((inside[chosen, np.arange(resamples)] - whole[chosen]).mean())
+    overall = np.array([score.value for score in listed])
+    return float((inside[chosen, np.arange(resamples)] - overall[chosen]).mean())
 
 
 def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator) -> list[dict[str, Any]]:
@@ -102,8 +102,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
     if len(usable) < 2 or not names:
         return []
     has = [{block.name for block in s.candidate.prompt.blocks} for s in usable]
-    design = np.array([[1.0, *(float(name in held) for name in names)] for held in has])
-    solve, told_apart = solved_design(design)
+    solve, separable = solved_design(has, names)
     on_task, on_entropy, on_cost = (
         (solve @ np.stack([getattr(s.item_parts, part) for s in usable])).mean(axis=1)
         for part in ("task", "entropy", "token_cost")
@@ -115,7 +114,7 @@ def operator_effects(scores: Sequence[CandidateScore], rng: np.random.Generator)
     for index, name in enumerate(names, start=1):  # column 0 of the design is the intercept
         estimate = intervals[index]
         earns = {"better": "yes", "worse": "no"}.get(
-            verdict_of_limits(estimate.low, estimate.high) if told_apart[index] else "not tested", "unclear"
+            verdict_of_limits(estimate.low, estimate.high) if separable[index] else "not tested", "unclear"
         )
         effects.append(
             {
@@ -173,9 +172,9 @@ def frozen_document(
     seed: int,
     split: str,
     method: str,
-    more: Mapping[str, Any],
+    **more: Any,
 ) -> dict[str, Any]:
-    """What the frozen file holds: the prompt, where it comes from, and what it came to on the development items.
+    """Content of the frozen file: the prompt, its origin, and its scores on the development items.
 
     ``scores`` has every measured candidate by id, the baseline included; ``operators`` are all of the suite's, by whose
     cues a free text is judged; ``split`` names the development split; ``more`` are further keys, as they are.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pcsuite.stats.information import *  # noqa: F403
     from pcsuite.stats.mixed import *  # noqa: F403
     from pcsuite.stats.objective import *  # noqa: F403
-    from pcsuite.stats.paired_information import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
@@ -48,10 +47,8 @@ estimate: Estimate TestResult
 bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio bootstrap_totals bootstrap_micro_f1
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
 permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
-effect_sizes: cohens_d_z odds_ratio_paired absolute_risk_reduction
-effect_sizes: paired_t_interval
-proportions: wilson wilson_mean
-proportions: clustered_se
+effect_sizes: cohens_d_z odds_ratio_paired absolute_risk_reduction paired_t_interval
+proportions: wilson wilson_mean clustered_se
 f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
 mixed: fit_mixed
@@ -64,13 +61,11 @@ equivalence: tost_paired noninferior_paired
 random_weights: WeightedMean mean_interval mean_test
 answer_variation: answer_counts entropy normalised_entropy disagreement
 answer_variation: key_facts fact_disagreement semantic_clusters
-information: mutual_information infonce online_code v_information hashed_features fit_probes
-paired_information: information_gain
-calibration: ece_interval brier_interval
-calibration: risk_coverage_interval cohens_kappa
+information: mutual_information information_gain infonce online_code v_information hashed_features fit_probes
+calibration: ece_interval brier_interval risk_coverage_interval
 power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
 power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
-agreement: rater_agreement Agreement
+agreement: rater_agreement Agreement cohens_kappa
 prediction_powered: prediction_powered_mean PredictionPowered
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 variance: decompose_variance decompose_variance_unbalanced

@@ -39,7 +39,7 @@ def answer_counts(answers: Sequence[Sequence[Hashable]]) -> FloatArray:
     """
     if not answers:
         raise AnalysisError("there are no items to count answers of")
-    rows = [sorted(Counter(given).values(), reverse=True) for given in answers]
+    rows = [sorted(Counter(replicates).values(), reverse=True) for replicates in answers]
     width = max(1, *map(len, rows))
     return np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.float64)
 
@@ -65,8 +65,8 @@ def entropy(
     values = np.where(total > 0, _ESTIMATORS[estimator](table, safe), np.nan)
     if categories is None:
         return values
-    seen = (table > 0).sum(axis=1)
-    return np.asarray(np.minimum(values, np.log(np.maximum(seen, categories))), dtype=np.float64)
+    distinct = (table > 0).sum(axis=1)
+    return np.asarray(np.minimum(values, np.log(np.maximum(distinct, categories))), dtype=np.float64)
 
 
 def normalised_entropy(
@@ -112,8 +112,8 @@ def _plug_in(table: FloatArray, total: FloatArray) -> FloatArray:
 
 def _miller_madow(table: FloatArray, total: FloatArray) -> FloatArray:
     """Miller 1955: add (seen categories - 1) / 2R."""
-    seen = (table > 0).sum(axis=1)
-    return np.asarray(_plug_in(table, total) + np.maximum(seen - 1, 0) / (2 * total), dtype=np.float64)
+    distinct = (table > 0).sum(axis=1)
+    return np.asarray(_plug_in(table, total) + np.maximum(distinct - 1, 0) / (2 * total), dtype=np.float64)
 
 
 def _chao_shen(table: FloatArray, total: FloatArray) -> FloatArray:
@@ -122,8 +122,8 @@ def _chao_shen(table: FloatArray, total: FloatArray) -> FloatArray:
     # All singletons would mean zero coverage; one less is the usual guard.
     coverage = 1 - np.where(singletons == total, total - 1, singletons) / total
     share = coverage[:, None] * table / total[:, None]
-    seen = 1 - (1 - share) ** total[:, None]
-    return np.asarray(-(xlogx(share) / np.where(table > 0, seen, 1.0)).sum(axis=1), dtype=np.float64)
+    inclusion = 1 - (1 - share) ** total[:, None]
+    return np.asarray(-(xlogx(share) / np.where(table > 0, inclusion, 1.0)).sum(axis=1), dtype=np.float64)
 
 
 def _jackknife(table: FloatArray, total: FloatArray) -> FloatArray:

@@ -20,27 +20,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
-from pcsuite.stats.effect_sizes import paired_t_interval
+from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
 from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
 
 AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
-ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = (
-    "leave-one-out",
-    "add-one-in",
-    "least squares",
-    "shapley",
-)
-
+ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = get_args(AttributionMethod)
 PAIRS = "by pairs that differ in it alone"
 MANY = 2_000
 """Items from which the mean is as good as normal: no resampling."""
@@ -87,8 +81,8 @@ def attribute(
 
     >>> rng = np.random.default_rng(0)
     >>> values = [[0.1, 0.4, 0.2, 0.9], [0.2, 0.5, 0.2, 1.0], [0.0, 0.2, 0.3, 0.8]]
-    >>> found = attribute(values, [(), ("A",), ("B",), ("A", "B")], rng=rng)
-    >>> [(e.operator, round(e.effect.value, 3)) for e in found if e.method == "shapley"]
+    >>> effects = attribute(values, [(), ("A",), ("B",), ("A", "B")], rng=rng)
+    >>> [(e.operator, round(e.effect.value, 3)) for e in effects if e.method == "shapley"]
     [('A', 0.467), ('B', 0.333)]
     """
     table = as_matrix(values, "values")
@@ -99,17 +93,17 @@ def attribute(
         return []
     judged = _judged(table, [entry.weights for entry in entries], rng, level)
     paired = iter(_judged(table, [entry.pairs for entry in entries if entry.pairs is not None], rng, level))
-    found = []
+    effects = []
     for entry, (effect, test) in zip(entries, judged, strict=True):
         pairs = None
         if entry.pairs is not None:
             pairs, alone = next(paired)
             if alone.p_value > test.p_value:
                 test = replace(alone, method=f"{alone.method}, {PAIRS}")
-        found.append(
+        effects.append(
             OperatorEffect(entry.operator, entry.method, effect, test, entry.orders, entry.exact, pairs)
         )
-    return found
+    return effects
 
 
 def _judged(
@@ -126,17 +120,13 @@ def _judged(
     else:
         bounds = [bounds_of_differences(column) for column in gains.T]
         effects = bootstrap_means(gains, rng=rng, level=level, bounds=bounds)
-    found = []
-    for effect, column in zip(effects, gains.T, strict=True):
-        # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
-        if np.count_nonzero(column) < MANY or not effect.se:
-            test = sign_flip_test(column, rng=rng)
-        else:
-            df = len(column) - 1
-            p_value = 2 * float(require("scipy.special", "stats").stdtr(df, -abs(effect.value) / effect.se))
-            test = TestResult(effect.value, p_value, "paired t", len(column), df)
-        found.append((effect, test))
-    return found
+    # Signs flipped; of many items that moved, the t test, which is the same then and costs nothing.
+    return [
+        (effect, paired_t_test(effect.value, effect.se, len(column)))
+        if np.count_nonzero(column) >= MANY and effect.se
+        else (effect, sign_flip_test(column, rng=rng))
+        for effect, column in zip(effects, gains.T, strict=True)
+    ]
 
 
 def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeights]:
@@ -156,22 +146,19 @@ def attribution_weights(bundles: Sequence[Iterable[str]]) -> list[OperatorWeight
     if not varied:
         return []
     # From here on a bundle is the set of its varied blocks: the shared operators are the same everywhere.
-    sets = [frozenset(name for name, block in blocks.items() if own.issuperset(block)) for own in sets]
-    index = {own: position for position, own in enumerate(sets)}
+    sets = [frozenset(name for name, block in blocks.items() if bundle.issuperset(block)) for bundle in sets]
+    index = {bundle: position for position, bundle in enumerate(sets)}
     bare, full = frozenset[str](), frozenset(varied)
-    found: list[OperatorWeights] = []
-
-    def difference(name: str, method: AttributionMethod, whole: frozenset[str], part: frozenset[str]) -> None:
-        if whole in index and part in index:
+    differences: list[OperatorWeights] = []
+    steps: list[tuple[str, AttributionMethod, frozenset[str], frozenset[str]]]
+    steps = [(name, "leave-one-out", full, full - {name}) for name in varied]
+    steps += [(name, "add-one-in", frozenset({name}), bare) for name in varied]
+    for name, method, larger, smaller in steps:
+        if larger in index and smaller in index:
             weights = np.zeros(len(sets))
-            weights[index[whole]], weights[index[part]] = 1.0, -1.0
-            found.append(OperatorWeights(name, method, weights))
-
-    for name in varied:
-        difference(name, "leave-one-out", full, full - {name})
-    for name in varied:
-        difference(name, "add-one-in", frozenset({name}), bare)
-    return [*found, *_least_squares(sets, index, varied), *_shapley(sets, index, varied, bare, full)]
+            weights[index[larger]], weights[index[smaller]] = 1.0, -1.0
+            differences.append(OperatorWeights(name, method, weights))
+    return [*differences, *_least_squares(sets, index, varied), *_shapley(sets, index, varied)]
 
 
 def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
@@ -179,7 +166,7 @@ def _blocks(bundles: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
     sets = [frozenset(bundle) for bundle in bundles]
     columns: dict[tuple[bool, ...], list[str]] = {}
     for name in varied_operators(bundles):
-        columns.setdefault(tuple(name in own for own in sets), []).append(name)
+        columns.setdefault(tuple(name in bundle for bundle in sets), []).append(name)
     return [tuple(block) for block in columns.values()]
 
 
@@ -190,9 +177,9 @@ def varied_operators(bundles: Sequence[Iterable[str]]) -> tuple[str, ...]:
     ('ROLE',)
     """
     # The longest bundle first: it has the operators in their own order.
-    ordered = sorted((tuple(bundle) for bundle in bundles), key=lambda own: -len(own))
+    ordered = sorted((tuple(bundle) for bundle in bundles), key=lambda bundle: -len(bundle))
     names = dict.fromkeys(itertools.chain.from_iterable(ordered))
-    return tuple(name for name in names if not all(name in own for own in ordered))
+    return tuple(name for name in names if not all(name in bundle for bundle in ordered))
 
 
 def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
@@ -215,15 +202,15 @@ def unidentified(bundles: Sequence[Iterable[str]]) -> list[str]:
             sentences.append(
                 f"{_names_in_words(together)} always come together: only their joint effect can be told."
             )
-    known = {
+    identified = {
         entry.operator
         for entry in attribution_weights(list({frozenset(b): tuple(b) for b in bundles}.values()))
     }
-    rest = ["+".join(block) for block in blocks if "+".join(block) not in known]
-    if rest:
+    inseparable = ["+".join(block) for block in blocks if "+".join(block) not in identified]
+    if inseparable:
         sentences.append(
-            f"The conditions do not tell the effects of {_names_in_words(rest)} apart from sums of others: there are"
-            " too few of them, or they vary together."
+            f"The conditions do not tell the effects of {_names_in_words(inseparable)} apart from sums of others:"
+            " there are too few of them, or they vary together."
         )
     return sentences
 
@@ -232,12 +219,17 @@ def _names_in_words(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def solved_design(design: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The pseudo-inverse of a design (rows by coefficients), and which coefficients the rows determine.
+def solved_design(
+    bundles: Sequence[Collection[str]], names: Sequence[str]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The pseudo-inverse of score = 1 + Σ operators over ``bundles``, and which coefficients these determine.
 
-    >>> solved_design(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]))[1].tolist()
+    Coefficients (rows of the inverse) are the intercept and one for each of ``names``.
+
+    >>> solved_design([(), ("A", "B")], ["A", "B"])[1].tolist()
     [True, False, False]
     """
+    design = np.array([[1.0, *(float(name in bundle) for name in names)] for bundle in bundles])
     inverse = np.asarray(np.linalg.pinv(design), dtype=np.float64)
     # A coefficient is determined where its row of (X⁺X) is that of the identity.
     return inverse, np.abs(inverse @ design - np.eye(design.shape[1])).max(axis=1) < 1e-8
@@ -247,60 +239,51 @@ def _least_squares(
     sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
 ) -> list[OperatorWeights]:
     """Rows of the pseudo-inverse, for the coefficients that the conditions determine, and the pairs beside them."""
-    design = np.array([[1.0, *(float(name in own) for name in varied)] for own in sets])
-    inverse, determined = solved_design(design)
-    found = []
+    inverse, determined = solved_design(sets, varied)
+    weights = []
     for column, name in enumerate(varied, start=1):
         if not determined[column]:
             continue
         pairs = np.zeros(len(sets))
-        for own in sets:
-            if name in own and (without := own - {name}) in index:
-                pairs[index[own]] += 1.0
+        for bundle in sets:
+            if name in bundle and (without := bundle - {name}) in index:
+                pairs[index[bundle]] += 1.0
                 pairs[index[without]] -= 1.0
         share, count = inverse[column], pairs[pairs > 0].sum()
         other = count > 0 and not np.allclose(pairs / count, share, atol=1e-9)
-        found.append(OperatorWeights(name, "least squares", share, pairs=pairs / count if other else None))
-    return found
+        weights.append(OperatorWeights(name, "least squares", share, pairs=pairs / count if other else None))
+    return weights
 
 
 def _shapley(
-    sets: Sequence[frozenset[str]],
-    index: dict[frozenset[str], int],
-    varied: Sequence[str],
-    bare: frozenset[str],
-    full: frozenset[str],
+    sets: Sequence[frozenset[str]], index: dict[frozenset[str], int], varied: Sequence[str]
 ) -> list[OperatorWeights]:
     """Mean gain on joining over all orders from the bare to the full bundle whose every step was run.
 
     Orders are counted, not listed: those through a step are the ways to reach it times the ways on from it.
     """
+    bare, full = frozenset[str](), frozenset(varied)
     if bare not in index or full not in index:
         return []
-    order = sorted(sets, key=len)
-    before = dict.fromkeys(order, 0)
-    after = dict.fromkeys(order, 0)
+    steps = [
+        (bundle, name, larger)
+        for bundle in sorted(sets, key=len)
+        for name in varied
+        if name not in bundle and (larger := bundle | {name}) in index
+    ]
+    before, after = dict.fromkeys(sets, 0), dict.fromkeys(sets, 0)
     before[bare] = after[full] = 1
-    for own in order:
-        for name in varied:
-            if name not in own and (larger := own | {name}) in index:
-                before[larger] += before[own]
-    for own in reversed(order):
-        for name in varied:
-            if name not in own and (larger := own | {name}) in index:
-                after[own] += after[larger]
+    for bundle, _, larger in steps:
+        before[larger] += before[bundle]
+    for bundle, _, larger in reversed(steps):
+        after[bundle] += after[larger]
     orders = after[bare]
     if not orders:
         return []
-    found = []
-    for name in varied:
-        weights = np.zeros(len(sets))
-        for own in order:
-            larger = own | {name}
-            if name not in own and larger in index:
-                share = before[own] * after[larger] / orders
-                weights[index[larger]] += share
-                weights[index[own]] -= share
-        exact = orders == math.factorial(len(varied))
-        found.append(OperatorWeights(name, "shapley", weights, float(orders), exact))
-    return found
+    weights = {name: np.zeros(len(sets)) for name in varied}
+    for bundle, name, larger in steps:
+        share = before[bundle] * after[larger] / orders
+        weights[name][index[larger]] += share
+        weights[name][index[bundle]] -= share
+    exact = orders == math.factorial(len(varied))
+    return [OperatorWeights(name, "shapley", weights[name], float(orders), exact) for name in varied]

@@ -27,6 +27,7 @@ from pcsuite.stats.estimate import (
     as_pair,
     as_vector,
     check_level,
+    expanded_quantiles,
     undefined,
 )
 from pcsuite.stats.f1 import linearised_f1, micro_f1
@@ -76,7 +77,7 @@ def paired_bootstrap(
 
 
 def bounds_of_differences(deltas: FloatArray, declared: Bounds | None = None) -> Bounds:
-    """What differences can be: as ``declared``, if they are so; else -1..1 where they lie there, else anything.
+    """Range of differences: as ``declared`` where they lie in it; else -1..1 where they lie there, else unbounded.
 
     >>> bounds_of_differences(np.array([0.0, 0.5])), bounds_of_differences(np.zeros(2), (-4.0, 4.0))
     ((-1.0, 1.0), (-4.0, 4.0))
@@ -132,17 +133,14 @@ def bootstrap_means(
     check_level(level)
     if n < 2:
         return [Estimate(float(value), np.nan, np.nan, level, n, "one item") for value in table[0]]
-    results: dict[int, Estimate] = {}
-    declared: Sequence[Bounds | None] = [None] * width
-    if bounds is not None:
-        each = cast(Sequence[Bounds], bounds) if isinstance(bounds[0], tuple) else None
-        declared = each or [cast(Bounds, bounds)] * width
-    for j, column in enumerate(table.T):
-        computed = computed_interval(column, level, bounds=_bounds_of_levels(column, declared[j]))
-        if computed is not None:
-            results[j] = computed
+    by_column = bounds if bounds is not None and isinstance(bounds[0], tuple) else [bounds] * width
+    declared = cast(Sequence[Bounds | None], by_column)
+    results = [
+        computed_interval(column, level, bounds=_bounds_of_levels(column, ends))
+        for column, ends in zip(table.T, declared, strict=True)
+    ]
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
-    drawn = [j for j in range(width) if j not in results]
+    drawn = [j for j, computed in enumerate(results) if computed is None]
     if drawn:
         table = table[:, drawn]
         draws = resample_totals(table, rng, resamples) / n
@@ -150,7 +148,7 @@ def bootstrap_means(
         for k, value in enumerate(table.mean(axis=0).tolist()):
             low, high = interval_from_draws(draws[:, k], n=n, level=level)
             results[drawn[k]] = Estimate(value, low, high, level, n, _EXPANDED, float(errors[k]))
-    return [results[j] for j in range(width)]
+    return [estimate for estimate in results if estimate is not None]
 
 
 def bootstrap_totals(
@@ -238,8 +236,7 @@ def bootstrap_micro_f1(
     0.8
     """
     table = as_matrix(counts, "counts", columns=3)
-    n = len(table)
-    if n > 1:
+    if len(table) > 1:
         computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0))
         if computed is not None:
             return replace(computed, value=float(micro_f1(table.sum(axis=0)[None, :])[0]))
@@ -272,8 +269,7 @@ def bootstrap_micro_f1_difference(
         return micro_f1(totals[:, :3]) - micro_f1(totals[:, 3:])
 
     both = np.hstack([first, second])
-    n = len(both)
-    if n > 1:
+    if len(both) > 1:
         shares = linearised_f1(first) - linearised_f1(second)
         computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain)
         if computed is not None:
@@ -282,7 +278,7 @@ def bootstrap_micro_f1_difference(
 
 
 def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
-    """What a level can be: as declared, if its values are so; else by them: a share, an amount, or anything."""
+    """Range of a level: as declared where its values lie in it; else that of a share, an amount, or none."""
     if declared is not None and declared[0] - 1e-9 <= values.min() and values.max() <= declared[1] + 1e-9:
         return declared
     if values.min() < 0:
@@ -291,15 +287,13 @@ def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
 
 
 def interval_from_draws(draws: FloatArray, *, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The expanded percentile interval ``(low, high)`` of bootstrap draws of a statistic over ``n`` items.
+    """The expanded percentile interval ``(low, high)`` of bootstrap draws of a statistic over ``n`` items, 2 or more.
 
     >>> low, high = interval_from_draws(np.linspace(0, 1, 101), n=50)
     >>> round(low, 3), round(high, 3)
     (0.021, 0.979)
     """
-    special = require("scipy.special", "stats")
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    low, high = np.quantile(draws, special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))))
+    low, high = np.quantile(draws, require("scipy.special", "stats").ndtr(expanded_quantiles(n, level)))
     return float(low), float(high)
 
 

@@ -1,4 +1,4 @@
-"""Calibration of stated confidences, selective answering, and agreement of raters beyond chance."""
+"""Calibration of stated confidences, and selective answering."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, resample_counts, resample_totals
+from pcsuite.stats.bootstrap import (
+    RESAMPLES,
+    bootstrap_mean,
+    interval_from_draws,
+    resample_counts,
+    resample_totals,
+)
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
     IntArray,
     Rng,
     as_pair,
-    normal_quantile,
     recentred_limits,
-    undefined,
 )
-from pcsuite.stats.random_weights import mean_interval, spread_about_common, widened
+from pcsuite.stats.random_weights import widened
 
 MANY_ROWS = 2_000
 """Rows from which sums over bins are normal, and curves linear in each row, to within what resampling can tell."""
@@ -37,7 +41,7 @@ def brier_interval(
     >>> brier_interval([0.9, 0.5, 0.2], [1, 0, 0], rng=np.random.default_rng(0), resamples=100).n
     3
     """
-    stated, outcome = _checked(confidence, correct, minimum=2)
+    stated, outcome = _checked(confidence, correct)
     return bootstrap_mean((stated - outcome) ** 2, rng=rng, resamples=resamples, level=level)
 
 
@@ -58,37 +62,34 @@ def ece_interval(
     as often as stated, and is 0 where noise alone reaches the value in more than half of 1 - ``level`` of the draws. So
     the interval of a calibrated model reaches 0, and the value may lie near its upper end.
 
-    >>> found = ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100)
-    >>> round(found.value, 3), found.low
+    >>> estimate = ece_interval([0.9, 0.9, 0.3], [1, 1, 0], rng=np.random.default_rng(0), resamples=100)
+    >>> round(estimate.value, 3), estimate.low
     (0.167, 0.0)
     """
-    stated, outcome = _checked(confidence, correct, minimum=2)
+    stated, outcome = _checked(confidence, correct)
     n = len(stated)
-    gaps = np.zeros((n, bins))
-    gaps[np.arange(n), _bin_of(stated, bins)] = stated - outcome
+    bin_codes = np.minimum((stated * bins).astype(np.int64), bins - 1)
+    bin_of = (bin_codes[:, None] == np.arange(bins)).astype(np.float64)
+    gaps = bin_of * (stated - outcome)[:, None]
     value = float(np.abs(gaps.sum(axis=0)).sum() / n)
     if n >= MANY_ROWS:
-        totals, noise_totals = _normal_totals(gaps, stated, _bin_of(stated, bins), rng, resamples)
+        totals, noise_totals = _normal_totals(gaps, stated, bin_codes, rng, resamples)
     else:
         totals = resample_totals(gaps, rng, resamples)
-        bin_of = np.zeros((n, bins))
-        bin_of[np.arange(n), _bin_of(stated, bins)] = 1.0
         # Answers right exactly as often as stated: what noise alone makes of these confidences.
         noise_totals = np.empty((resamples, bins))
         for start in range(0, resamples, block := max(1, 4_000_000 // n)):
             drawn = rng.random((min(block, resamples - start), n)) < stated
             noise_totals[start : start + len(drawn)] = (drawn - stated) @ bin_of
     draws, noise = (np.abs(sums).sum(axis=1) / n for sums in (totals, noise_totals))
-    special = require("scipy.special", "stats")
-    tails = special.stdtrit(n - 1, np.array([(1 - level) / 2, (1 + level) / 2])) * np.sqrt(n / (n - 1))
-    low, high = np.quantile(draws - draws.mean() + value, special.ndtr(tails))
+    low, high = interval_from_draws(draws - draws.mean() + value, n=n, level=level)
     calibrated = (noise >= value - 1e-12).mean() > (1 - level) / 2
-    low = 0.0 if calibrated else max(0.0, float(low - noise.mean()))
+    low = 0.0 if calibrated else max(0.0, low - float(noise.mean()))
     se = float(draws.std(ddof=1))
-    found = Estimate(value, low, float(high), level, n, "recentred bootstrap less noise", se)
+    estimate = Estimate(value, low, high, level, n, "recentred bootstrap less noise", se)
     # Where hardly a gap differs from the others, resamples do not vary, and the population still may.
-    found = widened(found, stated - outcome, (-1.0, 1.0))
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+    estimate = widened(estimate, stated - outcome, (-1.0, 1.0))
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _normal_totals(
@@ -113,78 +114,33 @@ def risk_coverage_interval(
     >>> risk_coverage_interval([0.9, 0.1], [1, 0], rng=np.random.default_rng(0), resamples=100).value
     0.25
     """
-    stated, outcome = _checked(confidence, correct, minimum=2)
-    errors, last = _by_confidence(stated, outcome)
-    n = len(errors)
+    stated, outcome = _checked(confidence, correct)
+    n = len(stated)
+    order = np.argsort(-stated, kind="stable")  # the most confident first
+    errors = 1.0 - outcome[order]
+    last = np.append(
+        np.flatnonzero(np.diff(stated[order])), n - 1
+    )  # ends of runs of ties: the curve is read there
     value = float(_curve_area(np.ones((1, n)), errors, last)[0])
     if n >= MANY_ROWS:
         se = float(_area_influence(value, errors, last).std(ddof=1) / np.sqrt(n))
         half = float(require("scipy.special", "stats").stdtrit(n - 1, (1 + level) / 2)) * se
-        found = Estimate(value, value - half, value + half, level, n, "linearised", se)
+        estimate = Estimate(value, value - half, value + half, level, n, "linearised", se)
     else:
         parts = [_curve_area(counts, errors, last) for counts in resample_counts(n, rng, resamples)]
         draws = np.concatenate(parts)
         low, high = recentred_limits(value, draws, level)
         se = float(draws.std(ddof=1))
-        found = Estimate(value, low, high, level, n, "recentred bootstrap", se)
-    found = widened(found, errors, (0.0, 1.0))
-    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+        estimate = Estimate(value, low, high, level, n, "recentred bootstrap", se)
+    estimate = widened(estimate, errors, (0.0, 1.0))
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
-def cohens_kappa(first: ArrayLike, second: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Cohen's 1960 kappa of two label vectors, with the standard error of Fleiss, Cohen & Everitt 1969.
-
-    1 is full agreement, 0 what chance gives. Not defined where both raters use one label throughout; raises
-    ``AnalysisError`` where the vectors do not pair.
-
-    >>> cohens_kappa(["yes", "no", "yes", "no"], ["yes", "no", "no", "no"]).value
-    0.5
-    """
-    left, right = np.asarray(first), np.asarray(second)
-    if left.shape != right.shape or left.ndim != 1 or left.size == 0:
-        raise AnalysisError(
-            f"kappa needs two label vectors of one length, not {left.shape} and {right.shape}"
-        )
-    labels, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
-    k, n = len(labels), len(left)
-    joint = np.bincount(codes[:n] * k + codes[n:], minlength=k * k).reshape(k, k) / n
-    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    observed, expected = float(np.trace(joint)), float(rows @ columns)
-    if expected >= 1:
-        return undefined("both raters use one label", n, level)
-    kappa = (observed - expected) / (1 - expected)
-    diagonal = np.diag(joint) * (1 - (rows + columns) * (1 - kappa)) ** 2
-    off = joint * (columns[:, None] + rows[None, :]) ** 2
-    spread = diagonal.sum() + (1 - kappa) ** 2 * (off.sum() - np.trace(off))
-    spread -= (kappa - expected * (1 - kappa)) ** 2
-    se = float(np.sqrt(max(spread, 0.0) / n) / (1 - expected))
-    half = normal_quantile(level) * se
-    low = float(kappa - half)
-    # Where hardly a pair disagrees the standard error is nearly 0, and it is the agreement that is uncertain.
-    agreed = (left == right).astype(np.float64)
-    if n > 1 and spread_about_common(agreed)[1] < 8:
-        low = min(
-            low,
-            float((mean_interval(agreed, level=level, bounds=(0.0, 1.0)).low - expected) / (1 - expected)),
-        )
-    return Estimate(float(kappa), low, float(min(1.0, kappa + half)), level, n, "kappa", se)
-
-
-def _checked(confidence: ArrayLike, correct: ArrayLike, minimum: int = 0) -> tuple[FloatArray, FloatArray]:
-    pair = as_pair(confidence, correct, "confidence and correct", minimum=minimum)
+def _checked(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    pair = as_pair(confidence, correct, "confidence and correct", minimum=2)
     if any(((values < 0) | (values > 1)).any() for values in pair):
         raise AnalysisError("confidence and correct must lie in 0..1")
     return pair
-
-
-def _bin_of(stated: FloatArray, bins: int) -> IntArray:
-    return np.minimum((stated * bins).astype(np.int64), bins - 1)
-
-
-def _by_confidence(stated: FloatArray, outcome: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Errors, the most confident first, and where each run of ties ends: the curve is read there."""
-    order = np.argsort(-stated, kind="stable")
-    return 1.0 - outcome[order], np.append(np.flatnonzero(np.diff(stated[order])), len(stated) - 1)
 
 
 def _curve_area(counts: npt.NDArray[Any], errors: FloatArray, last: npt.NDArray[np.intp]) -> FloatArray:

@@ -48,17 +48,13 @@ class FixedDesign:
         """Coefficients that these cells cannot estimate."""
         return tuple(name for i, name in enumerate(self.full_names) if i not in self.kept)
 
-    def rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Design rows (kept columns) of any cells, observed or not.
+    def full_rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
+        """Design rows of any cells, observed or not, with the dropped columns still in.
 
         >>> design = fixed_design([{"condition": "C0"}, {"condition": "C1"}], ["condition"])
-        >>> design.rows([{"condition": "C1"}]).tolist()
+        >>> design.full_rows([{"condition": "C1"}]).tolist()
         [[1.0, 1.0]]
         """
-        return self.full_rows(cells)[:, list(self.kept)]
-
-    def full_rows(self, cells: Sequence[Mapping[str, str]]) -> FloatArray:
-        """Design rows with the dropped columns still in."""
         return _coded_rows(cells, self.factors, self.terms)
 
     def estimable(self, combinations: FloatArray) -> npt.NDArray[np.bool_]:
@@ -66,8 +62,8 @@ class FixedDesign:
 
         ``combinations`` has one row of weights per combination; a dropped coefficient makes some not estimable.
         """
-        rest = combinations - combinations @ self._row_space.T @ self._row_space
-        return np.asarray(np.abs(rest).max(axis=1) < 1e-8)
+        residual = combinations - combinations @ self._row_space.T @ self._row_space
+        return np.asarray(np.abs(residual).max(axis=1) < 1e-8)
 
     @cached_property
     def _row_space(self) -> FloatArray:
@@ -97,11 +93,11 @@ def fixed_design(
     if not cells:
         raise AnalysisError("there are no cells to build a design from")
     split = tuple(tuple(part.strip() for part in term.split(":")) for term in terms)
-    known = cells[0].keys()
+    columns = cells[0].keys()
     factors: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(itertools.chain.from_iterable(split)):
-        if name not in known:
-            raise AnalysisError(f"unknown factor '{name}' in the model", hint=did_you_mean(name, known))
+        if name not in columns:
+            raise AnalysisError(f"unknown factor '{name}' in the model", hint=did_you_mean(name, columns))
         levels = sorted({cell[name] for cell in cells})
         reference = (references or {}).get(name, levels[0])
         if reference not in levels:
@@ -114,7 +110,7 @@ def fixed_design(
         for levels in itertools.product(*(factors[name][1:] for name in term))
     ]
     full = _coded_rows(cells, factors, split)
-    together = [name for name in linked if name in known]
+    together = [name for name in linked if name in columns]
     occurring = dict.fromkeys(tuple(cell[name] for name in together) for cell in cells)
     combinations = tuple(dict(zip(together, levels, strict=True)) for levels in occurring)
     return FixedDesign(factors, split, full, (INTERCEPT, *names), _independent_columns(full), combinations)
@@ -140,11 +136,11 @@ def _independent_columns(matrix: FloatArray) -> tuple[int, ...]:
     basis = np.empty((matrix.shape[0], 0))
     for index in range(matrix.shape[1]):
         column = matrix[:, index]
-        rest = column - basis @ (basis.T @ column)
-        rest -= basis @ (basis.T @ rest)
-        length = float(np.linalg.norm(rest))
+        residual = column - basis @ (basis.T @ column)
+        residual -= basis @ (basis.T @ residual)
+        length = float(np.linalg.norm(residual))
         if length > 1e-9 * max(1.0, float(np.linalg.norm(column))):
-            basis = np.column_stack([basis, rest / length])
+            basis = np.column_stack([basis, residual / length])
             kept.append(index)
     return tuple(kept)
 

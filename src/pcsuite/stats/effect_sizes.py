@@ -11,6 +11,7 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
+    TestResult,
     as_differences,
     as_pair,
     as_vector,
@@ -30,8 +31,6 @@ class RiskReduction:
     """Absolute risk reduction, and the number of items treated for one more to come out right."""
 
     reduction: Estimate
-    control_risk: float
-    treated_risk: float
 
     @property
     def number_needed_to_treat(self) -> float:
@@ -87,7 +86,10 @@ def odds_ratio_paired(treated: ArrayLike, control: ArrayLike, *, level: float = 
     if name.endswith("added"):
         # The side without spread contributes no influence; Woolf's term stands in for it.
         variance = max(variance, 1 / (n * p_a * (1 - p_a)) + 1 / (n * p_b * (1 - p_b)))
-    return _exp_interval(log_ratio, float(np.sqrt(variance)), level, n, name)
+    se = float(np.sqrt(variance))
+    half = normal_quantile(level) * se
+    value, low, high = (float(np.exp(log_ratio + shift)) for shift in (0.0, -half, half))
+    return Estimate(value, low, high, level, n, name, se)
 
 
 def absolute_risk_reduction(
@@ -102,9 +104,7 @@ def absolute_risk_reduction(
     (0.25, 4.0)
     """
     first, second = _unit_scores(treated_failure, control_failure, "treated_failure and control_failure")
-    deltas = second - first
-    estimate = mean_interval(deltas, level=level, bounds=(-1.0, 1.0))
-    return RiskReduction(estimate, float(second.mean()), float(first.mean()))
+    return RiskReduction(mean_interval(second - first, level=level, bounds=(-1.0, 1.0)))
 
 
 def paired_t_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -117,6 +117,16 @@ def paired_t_interval(deltas: ArrayLike, *, level: float = 0.95) -> Estimate:
     n = len(values)
     se = float(values.std(ddof=1) / np.sqrt(n))
     return t_interval(float(values.mean()), se, n - 1, level=level, n=n, method="paired t")
+
+
+def paired_t_test(mean: float, se: float, n: int) -> TestResult:
+    """Student's two-sided test that a mean paired difference of ``n`` items with this standard error is 0.
+
+    >>> round(paired_t_test(0.2, 0.1, 3).p_value, 4)
+    0.1835
+    """
+    p_value = 2 * float(require("scipy.special", "stats").stdtr(n - 1, -abs(mean) / se))
+    return TestResult(mean, p_value, "paired t", n, n - 1)
 
 
 def _d_se(d: float, n: int) -> float:
@@ -146,12 +156,6 @@ def _noncentral_t_limits(d: float, n: int, level: float) -> tuple[float, float]:
         return float(optimize.brentq(excess, statistic - reach, statistic + reach) / np.sqrt(n))
 
     return limit(1 - tail), limit(tail)
-
-
-def _exp_interval(log_value: float, se: float, level: float, n: int, method: str) -> Estimate:
-    half = normal_quantile(level) * se
-    value, low, high = (float(np.exp(log_value + shift)) for shift in (0.0, -half, half))
-    return Estimate(value, low, high, level, n, method, se)
 
 
 def _unit_scores(treated: ArrayLike, control: ArrayLike, names: str) -> tuple[FloatArray, FloatArray]:

@@ -61,13 +61,13 @@ def contrasts_with_reference(
     [0.25]
     """
     reference = fit.design.factors[factor][0]
-    found = []
+    contrasts = []
     for levels, cells, note in _grid(fit, [factor, *by]):
         if levels[factor] != reference:
             base = [(cell | {factor: reference}) for cell, _ in cells]
             difference = _average(cells) - fit.design.full_rows(base).mean(axis=0)
-            found.append(_mean(fit, levels, difference, f"{_label(levels)} - {reference}", level, note))
-    return found
+            contrasts.append(_mean(fit, levels, difference, f"{_label(levels)} - {reference}", level, note))
+    return contrasts
 
 
 Cells = list[tuple[dict[str, str], FloatArray]]
@@ -86,27 +86,24 @@ def _grid(fit: MixedFit, over: Sequence[str]) -> list[tuple[dict[str, str], Cell
     grid = []
     for chosen in itertools.product(*(levels_of[name] for name in over)):
         levels = dict(zip(over, chosen, strict=True))
-        matching = [
-            combination
-            for combination in linked
-            if all(levels.get(name, level) == level for name, level in combination.items())
-        ]
         by_combination: list[Cells] = []
-        for combination in matching:
-            own = [
-                levels | combination | dict(zip(others, rest, strict=True))
-                for rest in itertools.product(*(factors[name] for name in others))
+        for combination in linked:
+            if any(levels.get(name, level) != level for name, level in combination.items()):
+                continue
+            crossed = [
+                levels | combination | dict(zip(others, levels_of_others, strict=True))
+                for levels_of_others in itertools.product(*(factors[name] for name in others))
             ]
-            by_combination.append(list(zip(own, fit.design.full_rows(own), strict=True)))
+            by_combination.append(list(zip(crossed, fit.design.full_rows(crossed), strict=True)))
         if not by_combination:
             continue
         cells = list(itertools.chain.from_iterable(by_combination))
-        determined = [own for own in by_combination if _is_determined(fit, own)]
+        determined = [crossed for crossed in by_combination if _is_determined(fit, crossed)]
         note = ""
         if 0 < len(determined) < len(by_combination) and not _is_determined(fit, cells):
             cells = list(itertools.chain.from_iterable(determined))
             named = [name for name in linked[0] if name in factors]  # "7B qwen", say
-            over_these = [" ".join(own[0][0][name] or "?" for name in named) for own in determined]
+            over_these = [" ".join(crossed[0][0][name] or "?" for name in named) for crossed in determined]
             note = f"over {', '.join(over_these)} only: the rest lacks it"
         grid.append((levels, cells, note))
     return grid
@@ -121,14 +118,14 @@ def _is_determined(fit: MixedFit, cells: Cells) -> bool:
 
 
 def _mean(
-    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float, note: str = ""
+    fit: MixedFit, levels: dict[str, str], weights: FloatArray, name: str, level: float, note: str
 ) -> MarginalMean:
     if not fit.design.estimable(weights[None, :])[0]:
         nan, why = float("nan"), "the run's cells do not determine it"
         return MarginalMean(levels, Contrast(name, nan, nan, nan, nan, nan, nan, nan, why))
     # An estimable combination can be written on the kept coefficients: the dropped ones are 0 in the fit.
-    found = fit.contrast(weights[list(fit.design.kept)], name, level=level)
-    return MarginalMean(levels, replace(found, note="; ".join(filter(None, (note, found.note)))))
+    contrast = fit.contrast(weights[list(fit.design.kept)], name, level=level)
+    return MarginalMean(levels, replace(contrast, note="; ".join(filter(None, (note, contrast.note)))))
 
 
 def _label(levels: dict[str, str]) -> str:

@@ -93,11 +93,11 @@ def readable_pairs(first: IntArray, second: IntArray | None = None) -> tuple[Flo
     if left.shape != right.shape:
         raise AnalysisError(f"answers of {left.shape} and {right.shape} items and seeds do not pair")
     pairs, both, differing = (np.zeros(len(left)) for _ in range(3))
-    for one, other in itertools.permutations(range(left.shape[1]), 2):
-        pairs += (left[:, one] != NO_ROW) & (right[:, other] != NO_ROW)
-        readable = (left[:, one] >= 0) & (right[:, other] >= 0)
+    for seed, other_seed in itertools.permutations(range(left.shape[1]), 2):
+        pairs += (left[:, seed] != NO_ROW) & (right[:, other_seed] != NO_ROW)
+        readable = (left[:, seed] >= 0) & (right[:, other_seed] >= 0)
         both += readable
-        differing += readable & (left[:, one] != right[:, other])
+        differing += readable & (left[:, seed] != right[:, other_seed])
     pairs = np.where(pairs > 0, pairs, np.nan)
     return both / pairs, differing / pairs
 
@@ -134,7 +134,7 @@ def compare_at_equal_tokens(
         raise AnalysisError(f"{len(present)} items have all three arms, 2 are needed")
     tokens = tokens[present]
     means = tokens.mean(axis=0)
-    q = float(_share_of_totals(means[None, :])[0])
+    q = float(affordable_share(*means[:, None])[0])
     # What each item's tokens do to q (its influence); nothing where q is cut to 0 or 1.
     influence = np.zeros(len(present))
     if 0 < q < 1:
@@ -165,10 +165,10 @@ def compare_at_equal_tokens(
         )
 
     def interval(values: FloatArray) -> Estimate:
-        known = values[np.isfinite(values)]
-        if len(known) < 2:
-            return undefined("fewer than two items", len(known), level)
-        return paired_bootstrap(known, rng=rng, resamples=resamples, level=level)
+        defined = values[np.isfinite(values)]
+        if len(defined) < 2:
+            return undefined("fewer than two items", len(defined), level)
+        return paired_bootstrap(defined, rng=rng, resamples=resamples, level=level)
 
     # Without readable pairs there is nothing to average.
     values = at_q(disagreement, influence[readable]) if len(readable) else np.empty(0)
@@ -176,7 +176,11 @@ def compare_at_equal_tokens(
     # In this order: each interval draws from the generator where the one before it ended.
     return EqualTokens(
         share=bootstrap_totals(
-            tokens / len(tokens), _share_of_totals, rng=rng, resamples=resamples, level=level
+            tokens / len(tokens),
+            lambda totals: affordable_share(*totals.T),
+            rng=rng,
+            resamples=resamples,
+            level=level,
         ),
         disagreement=interval(values),
         valid=interval(valid),
@@ -190,11 +194,6 @@ def compare_at_equal_tokens(
         valid_rows=present,
         valid_values=valid,
     )
-
-
-def _share_of_totals(tokens: FloatArray) -> FloatArray:
-    """q from rows of the three arms' tokens (free, retry, constrained)."""
-    return affordable_share(tokens[:, 0], tokens[:, 1], tokens[:, 2])
 
 
 def _as_answers(answers: ArrayLike) -> IntArray:

@@ -65,7 +65,10 @@ def tost_paired(
     p_value = max(above.below(-bound), 1 - below.below(bound))
     difference_p = two_sided_p(above, below)
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
-    verdict = _verdict(p_value <= alpha, difference_p <= alpha)
+    within, differs = p_value <= alpha, difference_p <= alpha
+    verdict: Verdict = "inconclusive"
+    if within or differs:
+        verdict = "both" if within and differs else "equivalent" if within else "different"
     return Equivalence(float(deltas.mean()), bound, p_value, low, high, alpha, verdict)
 
 
@@ -93,12 +96,6 @@ def noninferior_paired(
     low, high = above.quantile(alpha), below.quantile(1 - alpha)
     verdict: Verdict = "noninferior" if p_value <= alpha else "inferior" if high < -margin else "inconclusive"
     return Equivalence(float(deltas.mean()), margin, p_value, low, high, alpha, verdict)
-
-
-def _verdict(within: bool, differs: bool) -> Verdict:
-    if within:
-        return "both" if differs else "equivalent"
-    return "different" if differs else "inconclusive"
 
 
 def _check_bound(bound: float) -> None:

@@ -1,4 +1,4 @@
-"""What a computation returns (a value, its interval, what they rest on), and the checks of what it is given."""
+"""Results of a computation (value, interval, sample size, method) and checks of its arguments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TestResult:
     0.03
     """
 
-    __test__ = False  # not a test class, whatever a collector thinks of the name
+    __test__ = False  # not a test class, whatever its name suggests to pytest
 
     statistic: float
     p_value: float
@@ -156,13 +156,22 @@ def t_interval(
 ) -> Estimate:
     """A value with the interval that its standard error and Student's t with ``df`` degrees of freedom give.
 
-    >>> found = t_interval(0.2, 0.05, df=10)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> estimate = t_interval(0.2, 0.05, df=10)
+    >>> round(estimate.low, 3), round(estimate.high, 3)
     (0.089, 0.311)
     """
     check_level(level)
     half = float(require("scipy.special", "stats").stdtrit(df, (1 + level) / 2)) * se
     return Estimate(value, value - half, value + half, level, n, method, se)
+
+
+def expanded_quantiles(n: int, level: float) -> FloatArray:
+    """Where an interval of ``n`` items ends, in standard errors of a resampled mean (Hesterberg 2015).
+
+    Student's quantiles, times sqrt(n / (n - 1)) for the divisor of a resampled variance; ``n`` is at least 2.
+    """
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    return np.asarray(require("scipy.special", "stats").stdtrit(n - 1, tails) * np.sqrt(n / (n - 1)))
 
 
 def normal_quantile(level: float) -> float:

@@ -3,6 +3,11 @@
 The probe is multinomial logistic regression on hashed words and word pairs. It is fixed on purpose: description
 lengths are comparable between conditions only when the probe, its features and the label set are the same. What it
 measures is how *easily* the truth can be read off the output by this probe, not how much is in it.
+
+Mutual information is a nonlinear function of a table of counts, biased upwards in small samples, and its noise at zero
+is not normal. So three things are computed of a difference between two conditions: the difference with its bias removed
+by the jackknife (whose pseudo-values are one number per item, Efron & Stein 1981), its distribution when the two
+conditions' answers are exchanged within items, and that of the better condition's information under shuffled truths.
 """
 
 from __future__ import annotations
@@ -13,13 +18,14 @@ import re
 import zlib
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.bootstrap import RESAMPLES, UNBOUNDED, bootstrap_mean, resample_totals
+from pcsuite.stats.bootstrap import RESAMPLES, UNBOUNDED, bootstrap_mean, interval_from_draws, resample_totals
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -33,16 +39,14 @@ _WORD = re.compile(r"[^\W_]+(?:['’.,-][^\W_]+)*")
 class OnlineCode:
     """Length of the truth labels given the outputs, in bits, by an online code.
 
-    ``uniform_bits`` is what coding each label alone takes. ``control_bits`` is the length when
-    labels are shuffled, what the probe "learns" from nothing; ``control_sd`` its spread over shuffles.
+    ``uniform_bits`` is what coding each label alone takes. ``control_bits`` is the mean length when
+    labels are shuffled, what the probe "learns" from nothing.
     """
 
     bits: float
     uniform_bits: float
     bits_per_item: Estimate
     control_bits: float
-    control_sd: float
-    classes: int
 
 
 def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
@@ -55,16 +59,16 @@ def hashed_features(texts: Sequence[str], *, bits: int = 10) -> FloatArray:
         raise AnalysisError(f"bits is {bits}, it must lie in 4..16")
     width = 1 << bits
     features = np.zeros((len(texts), width))
-    known: dict[str, tuple[int, float]] = {}  # answers repeat each other's words
+    positions: dict[str, tuple[int, float]] = {}  # answers repeat each other's words
     for row, text in enumerate(texts):
         words = [word.casefold() for word in _WORD.findall(text)]
         counts = features[row]
         for token in (*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))):
-            found = known.get(token)
-            if found is None:
+            position = positions.get(token)
+            if position is None:
                 digest = zlib.crc32(token.encode("utf-8"))
-                found = known[token] = (digest & (width - 1), 1.0 if digest >> 31 else -1.0)
-            counts[found[0]] += found[1]
+                position = positions[token] = (digest & (width - 1), 1.0 if digest >> 31 else -1.0)
+            counts[position[0]] += position[1]
     length = np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features / np.where(length > 0, length, 1.0), dtype=np.float64)
 
@@ -93,16 +97,13 @@ def online_code(
     order = rng.permutation(len(codes))
     labelled = np.column_stack([codes[order], *(rng.permutation(codes) for _ in range(controls))])
     lengths, *shuffled = _code_lengths(table[order], labelled, classes).T
-    control = [float(bits.sum()) for bits in shuffled]
     return OnlineCode(
         bits=float(lengths.sum()),
         uniform_bits=len(codes) * float(np.log2(classes)),
         bits_per_item=bootstrap_mean(
             lengths, rng=rng, resamples=resamples, level=level, bounds=(0.0, math.inf)
         ),
-        control_bits=float(np.mean(control)) if control else float("nan"),
-        control_sd=float(np.std(control, ddof=1)) if controls > 1 else float("nan"),
-        classes=classes,
+        control_bits=float(np.mean([float(bits.sum()) for bits in shuffled])) if controls else float("nan"),
     )
 
 
@@ -144,7 +145,6 @@ def fit_probes(
     classes: int,
     *,
     rows: npt.NDArray[np.bool_] | None = None,
-    ridge: float = RIDGE,
 ) -> FloatArray:
     """Weights (probes, features + 1, classes) of ridge-penalised multinomial logistic regressions.
 
@@ -171,18 +171,18 @@ def fit_probes(
         weights = flat.reshape(width, probes * classes)
         scores = (inputs @ weights).reshape(-1, probes, classes)
         scores -= scores.max(axis=2, keepdims=True)
-        own = float(np.vdot(scores, truth))
+        fit_term = float(np.vdot(scores, truth))
         np.exp(scores, out=scores)
         totals = scores.sum(axis=2)
-        value = float(np.vdot(np.log(totals), used)) - own + ridge / 2 * float(flat @ flat)
+        value = float(np.vdot(np.log(totals), used)) - fit_term + RIDGE / 2 * float(flat @ flat)
         scores *= (used / totals)[:, :, None]
         scores -= truth
-        return value, (inputs.T @ scores.reshape(len(inputs), -1) + ridge * weights).ravel()
+        return value, (inputs.T @ scores.reshape(len(inputs), -1) + RIDGE * weights).ravel()
 
     # The loss is strictly convex; stopped here, mean code lengths differ from the optimum's by less than 0.001 bits.
     start, options = np.zeros(width * probes * classes), {"maxiter": 200, "ftol": 1e-7 / probes, "gtol": 1e-3}
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
-    fitted = np.asarray(found.x, dtype=np.float64).reshape(width, probes * classes)
+    optimum = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
+    fitted = np.asarray(optimum.x, dtype=np.float64).reshape(width, probes * classes)
     if basis is not None:
         fitted = basis.T @ fitted
     return np.ascontiguousarray(fitted.reshape(-1, probes, classes).transpose(1, 0, 2))
@@ -226,14 +226,12 @@ class MutualInformation:
     """I(prediction; truth) in nats.
 
     ``information`` is corrected for bias and may come out slightly below 0; ``plug_in`` is not corrected.
-    ``null_mean`` is the plug-in value when truths are shuffled over items, ``p_value`` the share of
-    shuffles that reach the observed one.
+    ``p_value`` is the share of shuffles of the truths over items that reach the observed plug-in value.
     """
 
     information: Estimate
     plug_in: float
     truth_entropy: float
-    null_mean: float
     p_value: float
 
 
@@ -273,8 +271,8 @@ def mutual_information(
     up the whole bias, (m_x - 1)(m_y - 1)/2n, seen cells or not. Its upper limit allows for cells that were empty by
     chance and lies at most at the log of the number of ``labels`` (those seen, where the label set is not given).
 
-    >>> told = mutual_information("abab" * 10, "abab" * 10, rng=np.random.default_rng(0), permutations=99)
-    >>> round(told.plug_in, 3), told.p_value
+    >>> shared = mutual_information("abab" * 10, "abab" * 10, rng=np.random.default_rng(0), permutations=99)
+    >>> round(shared.plug_in, 3), shared.p_value
     (0.693, 0.01)
     """
     joint, shape = _joint_by_item(predictions, truths, items)
@@ -299,30 +297,97 @@ def mutual_information(
     # Half a row spread over the cells: what was empty by chance alone may not be empty.
     filled = totals + rng.standard_gamma(0.5 / max(shape), size=totals.shape)
     smoothed = _plug_in_information(filled / filled.sum(axis=1, keepdims=True), shape)
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    special = require("scipy.special", "stats")
-    low_tail, high_tail = (
-        special.ndtr(special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))) if n > 1 else tails
-    )
-    whole_bias = max((shape[0] - 1) * (shape[1] - 1) / (2 * n), float(null.mean()))
-    low = min(
-        np.quantile(smoothed, low_tail) - whole_bias,
-        np.quantile(draws - draws.mean() + observed, low_tail) - whole_bias,
-    )
-    low = 0.0 if p_value > (1 - level) / 2 else max(0.0, float(low))
+    # Of one item the limits are 0 and the cap, whatever the quantiles.
+    limits = partial(interval_from_draws, n=max(n, 2), level=level)
+    (low, high), centred = limits(smoothed), draws - draws.mean()
+    largest_bias = max((shape[0] - 1) * (shape[1] - 1) / (2 * n), float(null.mean()))
+    low = min(low, limits(centred + observed)[0]) - largest_bias
+    low = 0.0 if p_value > (1 - level) / 2 else max(0.0, low)
     choices = min(shape) if labels is None else max(labels, min(shape))
-    high = max(
-        np.quantile(smoothed, high_tail),
-        np.quantile(draws - draws.mean() + value, high_tail),
-        observed + 1.5 * (choices - 1) / n,
-    )
-    high = min(float(np.log(choices)), float(high))
+    high = max(high, limits(centred + value)[1], float(observed) + 1.5 * (choices - 1) / n)
+    high = min(float(np.log(choices)), high)
     return MutualInformation(
         Estimate(value, low, high, level, n, f"{method}, wide bootstrap", float(draws.std())),
         float(observed),
         float(-xlogx(table.sum(axis=0) / n).sum()),
-        float(null.mean()),
         p_value,
+    )
+
+
+DRAWS = 499
+"""Exchanges and shuffles behind a gain in information."""
+
+
+@dataclass(frozen=True, slots=True)
+class InformationGain:
+    """The difference ``treated - control`` in information about the truth, in nats."""
+
+    values: FloatArray
+    """Jackknife pseudo-values, one per item; their mean is the difference with its bias removed."""
+    difference: float
+    """The plug-in difference, to be compared with ``swapped``."""
+    swapped: FloatArray
+    """The same with the two conditions' answers exchanged within items by fair coins."""
+    better: float
+    """The plug-in information of the better condition, to be compared with ``shuffled``."""
+    shuffled: FloatArray
+    """The same with the truths shuffled over items."""
+
+
+def information_gain(
+    treated: ArrayLike, control: ArrayLike, truths: ArrayLike, *, rng: Rng, draws: int = DRAWS
+) -> InformationGain:
+    """Difference in mutual information of answers and truths between two conditions on the same items.
+
+    ``treated`` and ``control`` are items by labels, each row the shares of an item's answers (they sum to 1);
+    ``truths`` is the number of the true label of each item. Raises ``AnalysisError`` where they do not pair.
+
+    >>> told, constant = np.eye(2)[[0, 1] * 10], np.eye(2)[[0] * 20]
+    >>> gain = information_gain(told, constant, [0, 1] * 10, rng=np.random.default_rng(0), draws=19)
+    >>> round(gain.difference, 3), bool((gain.swapped < gain.difference).all())
+    (0.693, True)
+    """
+    first, second = as_pair(treated, control, read=as_matrix)
+    true: IntArray = np.asarray(truths, dtype=np.int64)
+    if len(true) != len(first) or len(first) < 2:
+        raise AnalysisError(
+            f"{len(first)} items and {len(true)} truths, the same number of two or more is needed"
+        )
+    n, width = first.shape
+    kinds = int(true.max()) + 1
+    onehot = np.eye(kinds)[true]
+
+    def contributions(shares: FloatArray) -> FloatArray:
+        return np.asarray((shares[:, :, None] * onehot[:, None, :]).reshape(n, width * kinds))
+
+    def information(totals: FloatArray) -> FloatArray:
+        return _mutual_information(totals.reshape(-1, width, kinds))
+
+    left, right = contributions(first), contributions(second)
+    totals = left.sum(axis=0), right.sum(axis=0)
+    treated_nats, control_nats = (float(information(total[None, :])[0]) for total in totals)
+    without = information(totals[0] - left) - information(totals[1] - right)
+    moved = rng.integers(0, 2, size=(draws, n)).astype(np.float64) @ (right - left)
+    swapped = information(totals[0] + moved) - information(totals[1] - moved)
+    better = first if treated_nats >= control_nats else second
+    shuffled = np.stack([better.T @ onehot[rng.permutation(n)] for _ in range(draws)])
+    return InformationGain(
+        n * (treated_nats - control_nats) - (n - 1) * without,
+        treated_nats - control_nats,
+        swapped,
+        max(treated_nats, control_nats),
+        _mutual_information(shuffled),
+    )
+
+
+def _mutual_information(tables: FloatArray) -> FloatArray:
+    """Plug-in information in nats of tables of counts, shape (tables, answers, truths)."""
+    joint = tables / tables.sum(axis=(1, 2), keepdims=True)
+    joint = np.maximum(joint, 0.0)
+    return np.asarray(
+        xlogx(joint).sum(axis=(1, 2))
+        - xlogx(joint.sum(axis=2)).sum(axis=1)
+        - xlogx(joint.sum(axis=1)).sum(axis=1)
     )
 
 
@@ -345,8 +410,8 @@ def infonce(
     gives a lower bound, but only if it was not chosen on the same items: of several temperatures each half of the
     items uses the one that is best on the other half. Not learned, so a weak bound.
 
-    >>> found = infonce(np.eye(4), np.eye(4), rng=np.random.default_rng(0), resamples=100)
-    >>> round(found.bound.value, 2), round(found.cap, 2), found.saturated
+    >>> estimate = infonce(np.eye(4), np.eye(4), rng=np.random.default_rng(0), resamples=100)
+    >>> round(estimate.bound.value, 2), round(estimate.cap, 2), estimate.saturated
     (1.39, 1.39, True)
     """
     first, second = as_pair(outputs, references, "outputs and references", read=as_matrix)
@@ -387,7 +452,7 @@ def _batched_terms(
 ) -> FloatArray:
     """log(e^s_ii / mean_j e^s_ij) by temperature and item, averaged over random batchings."""
     n = len(left)
-    total, seen = np.zeros((scales.size, n)), np.zeros(n)
+    total, batches = np.zeros((scales.size, n)), np.zeros(n)
     # One batch of all items is the same in every round.
     for _ in range(rounds if size < n else 1):
         order = rng.permutation(n)
@@ -397,8 +462,8 @@ def _batched_terms(
             top = logits.max(axis=2, keepdims=True)
             spread = top[:, :, 0] + np.log(np.exp(logits - top).sum(axis=2))
             total[:, rows] += np.diagonal(logits, axis1=1, axis2=2) - spread + np.log(size)
-            seen[rows] += 1
-    terms = total / np.where(seen > 0, seen, np.nan)
+            batches[rows] += 1
+    terms = total / np.where(batches > 0, batches, np.nan)
     return np.asarray(terms[:, np.isfinite(terms[0])], dtype=np.float64)
 
 
@@ -433,8 +498,8 @@ def xlogx(share: FloatArray) -> FloatArray:
 
 
 def _codes(labels: Sequence[Hashable]) -> IntArray:
-    seen: dict[Hashable, int] = {}
-    return np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+    codes: dict[Hashable, int] = {}
+    return np.array([codes.setdefault(label, len(codes)) for label in labels], dtype=np.int64)
 
 
 def unit_rows(vectors: FloatArray, name: str) -> FloatArray:

@@ -18,8 +18,7 @@ import math
 
 import numpy as np
 
-from pcsuite.errors import require
-from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.estimate import Estimate, FloatArray, expanded_quantiles
 from pcsuite.stats.random_weights import Bounds, mean_interval, spread_about_common
 
 MANY_ITEMS = 200
@@ -63,13 +62,11 @@ def _expanded_percentile(values: FloatArray, level: float) -> Estimate:
     The bootstrap distribution of a mean has the standard deviation s/√n and the skewness γ/√n of the sample's own; what
     is left out is of the order 1/n, a thousandth of the width, where 10,000 draws are off by a hundredth.
     """
-    special = require("scipy.special", "stats")
     n, value = len(values), float(values.mean())
     gaps = values - value
     spread = float(np.sqrt(np.mean(gaps**2)))
     skewness = float(np.mean(gaps**3)) / spread**3 / np.sqrt(n)
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    z = special.stdtrit(n - 1, tails) * np.sqrt(n / (n - 1))
+    z = expanded_quantiles(n, level)
     low, high = value + spread / np.sqrt(n) * (z + skewness / 6 * (z**2 - 1))
     se = float(values.std(ddof=1) / np.sqrt(n))
     return Estimate(value, float(low), float(high), level, n, "bootstrap expanded, closed form", se)

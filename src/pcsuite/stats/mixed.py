@@ -33,7 +33,7 @@ _TINY = 1e-300
 
 
 class _Profile(NamedTuple):
-    """What one evaluation of the criterion yields at given θ."""
+    """Result of one evaluation of the criterion at given θ."""
 
     log_determinants: float
     rss: float
@@ -81,9 +81,9 @@ class _RemlProblem:
     def profile(self, theta: FloatArray) -> _Profile:
         """Evaluate the pieces of the criterion at relative standard deviations ``theta``."""
         squared = theta**2
-        item, rest = squared[0], squared[1:]
-        replicate = rest[0] if self.replicate_effect else 0.0
-        small = rest[1:] if self.replicate_effect else rest
+        item, others = squared[0], squared[1:]
+        replicate = others[0] if self.replicate_effect else 0.0
+        small = others[1:] if self.replicate_effect else others
         weight = self.sizes / (1 + self.sizes * replicate)
         block_weight = weight[self.block_size]
         sums = block_weight[:, None] * self.sums
@@ -167,7 +167,6 @@ class MixedFit:
             raise AnalysisError(f"a contrast needs {len(self.beta)} weights, not {w.shape}")
         if self.units is not None:
             return self.units.contrast(w, self.beta, name, level=level)
-        special = require("scipy.special", "stats")
         estimate, variance = float(w @ self.beta), float(w @ self.covariance @ w)
         se = float(np.sqrt(variance))
         slopes = np.einsum("i,kij,j->k", w, self.covariance_slopes, w)
@@ -176,10 +175,7 @@ class MixedFit:
         df = 2 * variance**2 / spread if spread > 0 else float(self.rows - len(self.beta))
         if se == 0:
             return Contrast(name, estimate, 0.0, df, float("nan"), float("nan"), estimate, estimate)
-        t = estimate / se
-        half = float(special.stdtrit(df, (1 + level) / 2)) * se
-        p_value = 2 * float(special.stdtr(df, -abs(t)))
-        return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+        return Contrast.by_t(name, estimate, se, df, level)
 
 
 def fit_mixed(
@@ -261,15 +257,15 @@ def _descend(problem: _RemlProblem, start: float) -> tuple[FloatArray, str]:
         return problem.deviance(np.minimum(at, LARGEST))
 
     for _ in range(10):  # one round, unless the descent ended on a 0 that is no minimum
-        found = optimize.minimize(criterion, point, method="L-BFGS-B", bounds=bounds, options=options)
-        if not np.isfinite(found.fun):
+        optimum = optimize.minimize(criterion, point, method="L-BFGS-B", bounds=bounds, options=options)
+        if not np.isfinite(optimum.fun):
             raise AnalysisError("the mixed model's criterion is not finite", hint="are all scores the same?")
-        theta = np.minimum(np.asarray(found.x, dtype=np.float64), LARGEST)
+        theta = np.minimum(np.asarray(optimum.x, dtype=np.float64), LARGEST)
         # The criterion is even in θ, so 0 is stationary whether it is a minimum or not: the value beside it tells.
         near = np.flatnonzero(theta < _BESIDE_ZERO)
         beside = [np.where(np.arange(len(theta)) == index, _BESIDE_ZERO, theta) for index in near]
         point = min(beside, key=problem.deviance, default=theta)
-        if problem.deviance(point) >= found.fun - 1e-9:
+        if problem.deviance(point) >= optimum.fun - 1e-9:
             break
     theta = _polish(problem, theta)
     gradient, hessian = _curvature(problem.deviance, theta, free=theta > SINGULAR_BELOW)

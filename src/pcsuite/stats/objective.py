@@ -142,11 +142,12 @@ class ItemParts:
 
     def estimate(self, objective: Objective, rng: Rng, resamples: int = RESAMPLES) -> Estimate:
         """J with its bootstrap interval over items."""
-
-        def value(totals: FloatArray) -> FloatArray:
-            return objective.combined(*self.of_totals(totals))
-
-        return bootstrap_totals(self.columns(), value, rng=rng, resamples=resamples)
+        return bootstrap_totals(
+            self.columns(),
+            lambda totals: objective.combined(*self.of_totals(totals)),
+            rng=rng,
+            resamples=resamples,
+        )
 
 
 def item_parts(
@@ -154,13 +155,12 @@ def item_parts(
     *,
     token_budget: float,
     categories: int | None = None,
-    wanted: int = 2,
 ) -> ItemParts:
     """The parts of J from the replicates of each item.
 
     ``categories`` is the number of answers the task allows (``None`` for open answers, see
     :func:`~pcsuite.stats.answer_variation.normalised_entropy`), ``token_budget`` the tokens that cost 1. An item with
-    fewer than two answered replicates of the ``wanted`` ones counts as the worst there is: it is never dropped.
+    fewer than two answered replicates counts as the worst there is: it is never dropped.
 
     >>> answers = {"q1": [Replicate(1.0, None, "a", 50), Replicate(0.0, None, "b", 70)]}
     >>> item_parts(answers, token_budget=100, categories=2).parts().token_cost
@@ -170,22 +170,21 @@ def item_parts(
         raise AnalysisError("there are no items to compute J of")
     size = len(replicates)
     task, unsupported, entropy, cost = np.zeros(size), np.ones(size), np.ones(size), np.ones(size)
-    counts = np.zeros((size, 3))
-    pooled = False
+    counts: FloatArray | None = None
     answers: dict[int, list[str | None]] = {}
-    for index, given in enumerate(replicates.values()):
-        if len(given) < min(2, wanted):
+    for index, replicate_rows in enumerate(replicates.values()):
+        if len(replicate_rows) < 2:
             continue
-        task[index] = np.mean([one.task_score for one in given])
-        cost[index] = np.mean([one.tokens for one in given]) / token_budget
-        rates = [one.unsupported for one in given if one.unsupported is not None]
+        task[index] = np.mean([row.task_score for row in replicate_rows])
+        cost[index] = np.mean([row.tokens for row in replicate_rows]) / token_budget
+        rates = [row.unsupported for row in replicate_rows if row.unsupported is not None]
         unsupported[index] = np.mean(rates) if rates else np.nan
-        answers[index] = [one.answer for one in given]
-        found = [one.counts for one in given if one.counts is not None]
-        if found:
-            pooled = True
-            counts[index] = np.mean(found, axis=0)
+        answers[index] = [row.answer for row in replicate_rows]
+        item_counts = [row.counts for row in replicate_rows if row.counts is not None]
+        if item_counts:
+            counts = np.zeros((size, 3)) if counts is None else counts
+            counts[index] = np.mean(item_counts, axis=0)
     if answers:
-        spread = normalised_entropy(answer_counts(list(answers.values())), categories=categories)
-        entropy[list(answers)] = np.where(np.isfinite(spread), spread, 0.0)  # one replicate cannot vary
-    return ItemParts(tuple(replicates), task, unsupported, entropy, cost, counts if pooled else None)
+        counted = answer_counts(list(answers.values()))
+        entropy[list(answers)] = normalised_entropy(counted, categories=categories)
+    return ItemParts(tuple(replicates), task, unsupported, entropy, cost, counts)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,10 +25,25 @@ from pcsuite.errors import AnalysisError, require
 from pcsuite.stats.estimate import FloatArray, Rng, as_matrix, as_pair
 from pcsuite.stats.permutation import PERMUTATIONS, smallest_p
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 Correction = Literal["benjamini_hochberg", "holm"]
 """How p-values of a family are adjusted, by the name of the function in :mod:`pcsuite.stats.permutation`."""
+
+
+class FamilyOptions(TypedDict, total=False):
+    """How an effect is judged within its family; see :func:`achieved_power`."""
+
+    alpha: float
+    comparisons: int
+    affected: int
+    correction: Correction
+
+
 STUDIES = 4_000
 """Simulated studies behind a power: its standard error is at most 0.008."""
+ALPHA = 0.05
 MOST_ITEMS = 2_000_000
 MOST_REPLICATES = 100
 _GRID = (512, 64)
@@ -114,8 +129,8 @@ class MeasuredWorld:
         for start in range(0, studies, step):
             size = (min(step, studies - start), items)
             drawn = effect + scale * rng.choice(centred, size=size)
-            found = _edgeworth_p(drawn.sum(1), (drawn**2).sum(1), (drawn**4).sum(1))
-            p_values[start : start + size[0]] = np.maximum(found, 2.0 ** (1 - (drawn != 0).sum(1)))
+            tails = _edgeworth_p(drawn.sum(1), (drawn**2).sum(1), (drawn**4).sum(1))
+            p_values[start : start + size[0]] = np.maximum(tails, 2.0 ** (1 - (drawn != 0).sum(1)))
         return np.asarray(p_values)
 
 
@@ -127,16 +142,15 @@ class PairedVariances:
     within_a: float
     within_b: float
 
-    def of_difference(self, replicates_a: int = 1, replicates_b: int | None = None) -> float:
-        """Variance of one item's difference of replicate means, ω² + σ_A²/K_A + σ_B²/K_B.
+    def of_difference(self, replicates: int) -> float:
+        """Variance of one item's difference of replicate means, ω² + σ_A²/K + σ_B²/K.
 
         >>> PairedVariances(0.04, 0.1, 0.1).of_difference(5)
         0.08
         """
-        second = replicates_a if replicates_b is None else replicates_b
-        if min(replicates_a, second) < 1:
+        if replicates < 1:
             raise AnalysisError("at least one replicate is needed")
-        return self.between + self.within_a / replicates_a + self.within_b / second
+        return self.between + self.within_a / replicates + self.within_b / replicates
 
 
 def pilot_variances(pilot_a: ArrayLike, pilot_b: ArrayLike) -> PairedVariances:
@@ -164,7 +178,7 @@ def pilot_world(treated: ArrayLike, control: ArrayLike) -> PairedWorld:
 
     Right-or-wrong scores become a :class:`BinaryWorld` with the pilot's rates (held half an answer away from 0 and 1),
     noise and correlation; other scores a :class:`MeasuredWorld`. A pilot with one replicate cannot tell noise from
-    differences between items: it is right for plans with one replicate and says of more that they do not help.
+    differences between items: it is right for plans with one replicate and credits no gain to more.
 
     >>> pilot_world([[1, 0], [1, 1]], [[0, 0], [1, 0]]).accuracy
     0.25
@@ -217,7 +231,7 @@ def achieved_power(
     *,
     rng: Rng,
     replicates: int = 1,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
     comparisons: int = 1,
     affected: int = 1,
     correction: Correction = "benjamini_hochberg",
@@ -243,28 +257,23 @@ def achieved_power(
     if not 1 <= affected <= comparisons:
         raise AnalysisError(f"affected is {affected}, it must lie in 1..{comparisons}")
     _check_room(world, effect)
-    own = world.p_values(effect, items, replicates, rng, studies)
+    p_values = world.p_values(effect, items, replicates, rng, studies)
     if comparisons == 1:
-        return float((own < alpha).mean())
-    idle = world.p_values(0.0, items, replicates, rng, studies) if affected < comparisons else own
-    others = np.concatenate(
-        [
-            rng.choice(own, size=(studies, affected - 1)),
-            rng.choice(idle, size=(studies, comparisons - affected)),
-        ],
-        axis=1,
-    )
+        return float((p_values < alpha).mean())
+    idle = world.p_values(0.0, items, replicates, rng, studies) if affected < comparisons else p_values
+    in_family = ((p_values, affected - 1), (idle, comparisons - affected))
+    others = np.hstack([rng.choice(drawn_from, size=(studies, count)) for drawn_from, count in in_family])
     others.sort(axis=1)
     if correction == "holm":
         # Step down: with the k smallest of the others rejected, an effect is where p < alpha / (m - k).
         passed = others < alpha / np.arange(comparisons, 1, -1)
         rejected = np.where(passed.all(1), comparisons - 1, np.argmin(passed, axis=1))
-        return float((own < alpha / (comparisons - rejected)).mean())
+        return float((p_values < alpha / (comparisons - rejected)).mean())
     # Step up: an effect is found where p < alpha * k / m, with k the findings there would be if its own p were 0.
     ranks = np.arange(2, comparisons + 1)
     reached = others < alpha * ranks / comparisons
     findings = np.where(reached.any(1), comparisons - np.argmax(reached[:, ::-1], axis=1), 1)
-    return float((own < alpha * findings / comparisons).mean())
+    return float((p_values < alpha * findings / comparisons).mean())
 
 
 def minimal_detectable_effect(
@@ -273,24 +282,20 @@ def minimal_detectable_effect(
     *,
     rng: Rng,
     replicates: int = 1,
-    alpha: float = 0.05,
     power: float = 0.8,
-    comparisons: int = 1,
-    affected: int = 1,
-    correction: Correction = "benjamini_hochberg",
     loss: bool = False,
+    **family: Unpack[FamilyOptions],
 ) -> float | None:
-    """Smallest mean difference found with the wanted power (see :func:`achieved_power`), to within 0.001.
+    """Smallest mean difference found with the required power (see :func:`achieved_power`), to within 0.001.
 
     A gain, or with ``loss`` a (negative) loss; ``None`` where not even the largest one is found, as with too few items
     for the test's least p-value or at an accuracy that leaves no room.
 
-    >>> found = minimal_detectable_effect(BinaryWorld(0.6), items=400, rng=np.random.default_rng(0))
-    >>> bool(abs(found - 0.085) < 0.004)
+    >>> effect = minimal_detectable_effect(BinaryWorld(0.6), items=400, rng=np.random.default_rng(0))
+    >>> bool(abs(effect - 0.085) < 0.004)
     True
     """
-    _check_rates(alpha, power, comparisons)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
+    reaches = _reaching(rng, world, power, family)
     far = world.room[0] if loss else world.room[1]
     if not reaches(far, items, replicates):
         return None
@@ -307,20 +312,17 @@ def required_items(
     *,
     rng: Rng,
     replicates: int = 1,
-    alpha: float = 0.05,
     power: float = 0.8,
-    comparisons: int = 1,
-    affected: int = 1,
-    correction: Correction = "benjamini_hochberg",
+    **family: Unpack[FamilyOptions],
 ) -> int | None:
     """Items needed to find ``effect``; ``None`` where two million do not suffice.
 
-    >>> found = required_items(BinaryWorld(0.6), 0.1, rng=np.random.default_rng(0))
-    >>> bool(270 <= found <= 300)
+    >>> items = required_items(BinaryWorld(0.6), 0.1, rng=np.random.default_rng(0))
+    >>> bool(270 <= items <= 300)
     True
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
+    reaches = _reaching(rng, world, power, family)
     return _smallest(lambda items: reaches(effect, items, replicates), 2, MOST_ITEMS)
 
 
@@ -330,11 +332,8 @@ def required_replicates(
     items: int,
     *,
     rng: Rng,
-    alpha: float = 0.05,
     power: float = 0.8,
-    comparisons: int = 1,
-    affected: int = 1,
-    correction: Correction = "benjamini_hochberg",
+    **family: Unpack[FamilyOptions],
 ) -> int | None:
     """Replicates per item needed to find ``effect`` with these items; ``None`` where not even 100 suffice.
 
@@ -342,36 +341,20 @@ def required_replicates(
     2
     """
     _check_effect(world, effect)
-    reaches = _reaching(rng, world, alpha, power, comparisons, affected, correction)
+    reaches = _reaching(rng, world, power, family)
     return _smallest(lambda replicates: reaches(effect, items, replicates), 1, MOST_REPLICATES)
 
 
 def _reaching(
-    rng: Rng,
-    world: PairedWorld,
-    alpha: float,
-    power: float,
-    comparisons: int,
-    affected: int,
-    correction: Correction,
+    rng: Rng, world: PairedWorld, power: float, family: FamilyOptions
 ) -> Callable[[float, int, int], bool]:
     """Whether a design reaches the power; every question gets the same random numbers, so that answers are ordered."""
-    _check_rates(alpha, power, comparisons)
+    _check_rates(family.get("alpha", ALPHA), power, family.get("comparisons", 1))
     seed = int(rng.integers(1 << 62))
 
     def reaches(effect: float, items: int, replicates: int) -> bool:
-        found = achieved_power(
-            world,
-            effect,
-            items,
-            rng=np.random.default_rng(seed),
-            replicates=replicates,
-            alpha=alpha,
-            comparisons=comparisons,
-            affected=affected,
-            correction=correction,
-        )
-        return found >= power
+        same = np.random.default_rng(seed)
+        return achieved_power(world, effect, items, rng=same, replicates=replicates, **family) >= power
 
     return reaches
 
@@ -458,8 +441,8 @@ def _lattice_p_values(counts: np.ndarray[tuple[int, int], np.dtype[np.int64]], r
         return np.where(moved[:, 0] > 0, np.minimum(1.0, 2 * special.bdtr(fewer, moved[:, 0], 0.5)), 1.0)
     points = 1 << int(2 * (sizes * moved).sum(1).max() + 1).bit_length()
     if points > _LONGEST_TRANSFORM:
-        found = _edgeworth_p(total, (sizes**2 * moved).sum(1), (sizes**4 * moved).sum(1))
-        return np.asarray(np.maximum(found, 2.0 ** (1.0 - moved.sum(1))))
+        tails = _edgeworth_p(total, (sizes**2 * moved).sum(1), (sizes**4 * moved).sum(1))
+        return np.asarray(np.maximum(tails, 2.0 ** (1.0 - moved.sum(1))))
     cosines = np.cos(np.outer(sizes, 2 * np.pi * np.arange(points // 2 + 1) / points))
     with np.errstate(divide="ignore"):
         logs = np.maximum(np.log(np.abs(cosines)), -700.0)

@@ -97,53 +97,53 @@ def prediction_powered_mean(
     A judge that passes everything says nothing, and nothing of it is used:
 
     >>> labels, others = [1, 0, 1, 1, 0, 1, 0, 1], [1.0] * 100
-    >>> found = prediction_powered_mean(labels, [1.0] * 8, others, bounds=(0, 1))
-    >>> found.tuning, found.estimate.value
+    >>> powered = prediction_powered_mean(labels, [1.0] * 8, others, bounds=(0, 1))
+    >>> powered.tuning, powered.estimate.value
     (0.0, 0.625)
 
     One that is right but for a constant is used whole, and its error taken off:
 
     >>> scores = [0.9, 0.2, 0.6, 0.4, 0.8, 0.1, 0.7, 0.5]
-    >>> found = prediction_powered_mean([s - 0.1 for s in scores], scores, scores * 50)
-    >>> round(found.tuning, 2), round(found.estimate.value, 3)
+    >>> powered = prediction_powered_mean([s - 0.1 for s in scores], scores, scores * 50)
+    >>> round(powered.tuning, 2), round(powered.estimate.value, 3)
     (0.98, 0.425)
     """
     truth, predicted = as_pair(gold, judged, "gold and judged", minimum=2)
-    rest = as_vector(unlabelled, "unlabelled") if np.size(unlabelled) else np.empty(0)
+    others = as_vector(unlabelled, "unlabelled") if np.size(unlabelled) else np.empty(0)
     check_level(level)
     if truth.min() < bounds[0] or truth.max() > bounds[1]:
         raise AnalysisError(f"gold values lie outside {bounds[0]:g}..{bounds[1]:g}", hint="give their range")
     n = len(truth)
-    if tuning is not None:
-        tunings = np.full(n, float(tuning)) if len(rest) else np.zeros(n)
+    if tuning is None:
+        tunings = _leave_one_out_tunings(truth, predicted, len(others))
     else:
-        tunings = _leave_one_out_tunings(truth, predicted, len(rest))
-    centre = float(rest.mean()) if len(rest) else 0.0
+        tunings = np.full(n, float(tuning) if len(others) else 0.0)
+    centre = float(others.mean()) if len(others) else 0.0
     # Centred at the unlabelled mean, each entry is an unbiased estimate of the whole by itself.
     entries = truth - tunings * (predicted - centre)
     mean_tuning = float(tunings.mean())
-    spread = abs(mean_tuning) * float(rest.std(ddof=1)) / math.sqrt(len(rest)) if len(rest) > 1 else 0.0
+    spread = abs(mean_tuning) * float(others.std(ddof=1)) / math.sqrt(len(others)) if len(others) > 1 else 0.0
     value = float(entries.mean())
-    reach = float(np.abs(tunings).max() * np.abs(predicted - centre).max()) if len(rest) else 0.0
+    reach = float(np.abs(tunings).max() * np.abs(predicted - centre).max()) if len(others) else 0.0
     ends = (bounds[0] - reach, bounds[1] + reach)
 
     def limits(at: float) -> tuple[float, float]:
         # The square-and-add rule for limits of a sum of two independent means (Zou & Donner 2008).
-        own = mean_interval(entries, level=at, bounds=ends, unit=unit_of(bounds))
+        labelled = mean_interval(entries, level=at, bounds=ends, unit=unit_of(bounds))
         beside = normal_quantile(at) * spread
-        return value - math.hypot(value - own.low, beside), value + math.hypot(own.high - value, beside)
+        return value - math.hypot(value - labelled.low, beside), value + math.hypot(
+            labelled.high - value, beside
+        )
 
     low, high = limits(level)
-    own_variance = float(entries.var(ddof=1)) / n
-    variance, alone = own_variance + spread**2, float(truth.var(ddof=1)) / n
-    if len(rest) == 0:
-        method = "gold labels alone"
-    else:
-        method = f"{METHOD}, λ {mean_tuning:.2f}, {n} labelled items of {n + len(rest)}"
+    variance, alone = float(entries.var(ddof=1)) / n + spread**2, float(truth.var(ddof=1)) / n
+    method = "gold labels alone"
+    if len(others):
+        method = f"{METHOD}, λ {mean_tuning:.2f}, {n} labelled items of {n + len(others)}"
     return PredictionPowered(
         Estimate(value, max(low, bounds[0]), min(high, bounds[1]), level, n, method, math.sqrt(variance)),
         mean_tuning,
-        len(rest),
+        len(others),
         alone / variance if variance > 0 else 1.0,
         limits,
     )

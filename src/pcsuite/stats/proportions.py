@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.estimate import (
-    Estimate,
-    as_vector,
-    normal_quantile,
-)
+from pcsuite.stats.estimate import Estimate, as_vector, normal_quantile
 
 
 def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
@@ -24,7 +20,8 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
     >>> round(share.low, 3), round(share.high, 3)
     (0.49, 0.943)
     """
-    _check_counts(successes, n)
+    if n <= 0 or successes < 0 or successes > n:
+        raise AnalysisError(f"{successes} successes of {n} is not a proportion")
     z2 = normal_quantile(level) ** 2
     share = successes / n
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
@@ -67,8 +64,3 @@ def clustered_se(scores: ArrayLike, clusters: ArrayLike) -> float:
         raise AnalysisError(f"scores have {len(values)} rows, clusters {len(codes)}")
     sums = np.bincount(codes, weights=values - values.mean())
     return float(np.sqrt((sums**2).sum()) / len(values))
-
-
-def _check_counts(successes: float, n: float) -> None:
-    if n <= 0 or successes < 0 or successes > n:
-        raise AnalysisError(f"{successes} successes of {n} is not a proportion")

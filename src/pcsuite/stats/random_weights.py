@@ -22,7 +22,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.estimate import Estimate, FloatArray, TestResult, as_vector, check_level
+from pcsuite.stats.estimate import (
+    Estimate,
+    FloatArray,
+    TestResult,
+    as_vector,
+    check_level,
+    expanded_quantiles,
+)
 
 FEW_ITEMS = 30
 """Below so many items no limit lies beyond Gaffke's; from there on the unseen item is sized by those seen."""
@@ -102,10 +109,10 @@ class WeightedMean:
             return _lugannani_rice(centred - c, self.shapes, s / (1.0 - c * s)) - probability
 
         # The distribution function is 0 and 1 at the ends of the range.
-        found = float(optimize.brentq(excess, left, right, xtol=1e-9 * (right - left), rtol=1e-12))
+        root = float(optimize.brentq(excess, left, right, xtol=1e-9 * (right - left), rtol=1e-12))
         with np.errstate(divide="ignore", invalid="ignore"):
-            c = mean_of(found)
-        return middle + (c if math.isfinite(c) else float(centred[-1] if found > 0 else centred[0]))
+            c = mean_of(root)
+        return middle + (c if math.isfinite(c) else float(centred[-1] if root > 0 else centred[0]))
 
 
 def _lugannani_rice(gaps: FloatArray, shapes: FloatArray, t: float) -> float:
@@ -198,9 +205,7 @@ def mean_interval(
 def _mean_interval(sample_bytes: bytes, level: float, bounds: Bounds, grain: float, unit: float) -> Estimate:
     sample = np.frombuffer(sample_bytes)
     n, value = len(sample), float(sample.mean())
-    special = require("scipy.special", "stats")
-    # Hesterberg's 2015 expansion: Student's quantile, and n / (n - 1) for the divisor of a resampled variance.
-    tail = float(special.ndtr(special.stdtrit(n - 1, (1 - level) / 2) * np.sqrt(n / (n - 1))))
+    tail = float(require("scipy.special", "stats").ndtr(expanded_quantiles(n, level)[0]))
     if max(unit, grain) == 0 and np.ptp(sample) < 1e-12:
         return Estimate(value, math.nan, math.nan, level, n, ALL_EQUAL, 0.0)
     lower, upper = _with_end_items(sample, bounds, grain, unit)
@@ -256,10 +261,9 @@ def _with_end_items(
     if moved < 3.5:
         reach = max(reach, unit)
     weight = min(0.5, 4 / max(moved, 1.0))
-    low, high = max(bounds[0], centre - reach), min(bounds[1], centre + reach)
-    return WeightedMean.of(sample, end=low, end_weight=weight), WeightedMean.of(
-        sample, end=high, end_weight=weight
-    )
+    ends = max(bounds[0], centre - reach), min(bounds[1], centre + reach)
+    low, high = (WeightedMean.of(sample, end=end, end_weight=weight) for end in ends)
+    return low, high
 
 
 def mean_test(deltas: ArrayLike, *, bounds: Bounds = (-math.inf, math.inf), grain: float = 0.0) -> TestResult:

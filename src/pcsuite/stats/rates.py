@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +50,9 @@ def abstention_matrix(
     if declined.min() < 0 or declined.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = declined[no_answer == 1], declined[no_answer == 0]
+    mean = partial(bootstrap_mean, rng=rng, resamples=resamples, level=level)
     recall, misuse = (
-        bootstrap_mean(values, rng=rng, resamples=resamples, level=level)
-        if values.size
-        else undefined("no such item", 0, level)
-        for values in (bad, good)
+        mean(values) if values.size else undefined("no such item", 0, level) for values in (bad, good)
     )
     return AbstentionMatrix(
         abstained_unanswerable=float(bad.sum()),
@@ -63,9 +62,7 @@ def abstention_matrix(
         recall=recall,
         misuse=misuse,
         precision=bootstrap_ratio(declined * no_answer, declined, rng=rng, resamples=resamples, level=level),
-        correct=bootstrap_mean(
-            np.where(no_answer == 1, declined, 1 - declined), rng=rng, resamples=resamples, level=level
-        ),
+        correct=mean(np.where(no_answer == 1, declined, 1 - declined)),
     )
 
 
@@ -75,7 +72,7 @@ def cost_per_correct(
     """Total cost (tokens, money, seconds) over total correct answers, with an interval that may be open above.
 
     The interval is that of correct answers per unit of cost, turned over: where so few are correct that their rate may
-    be 0, the upper limit is infinite; where none is, so is the value, and the lower limit says how dear it is at least.
+    be 0, the upper limit is infinite; where none is, so is the value, and the lower limit is the least cost.
     Not defined where nothing was spent.
 
     >>> cost_per_correct([90, 110, 100], [1, 0, 1], rng=np.random.default_rng(0)).value
@@ -115,8 +112,8 @@ def pareto_front(quality: ArrayLike, cost: ArrayLike) -> npt.NDArray[np.bool_]:
     >>> pareto_front([0.6, 0.7, 0.65], [100, 200, 300]).tolist()
     [True, True, False]
     """
-    good, dear = as_pair(quality, cost, "quality and cost")
-    return np.asarray(_front(good[None, :], dear[None, :])[0], dtype=np.bool_)
+    scores, costs = as_pair(quality, cost, "quality and cost")
+    return np.asarray(_front(scores[None, :], costs[None, :])[0], dtype=np.bool_)
 
 
 def front_probability(
@@ -124,7 +121,7 @@ def front_probability(
 ) -> FloatArray:
     """How often each condition is on the front when items are resampled, from items-by-conditions tables.
 
-    A front is drawn from noisy means; a condition at 0.5 is on it by a coin's toss.
+    A front is drawn from noisy means; a condition at 0.5 is on it in every other resample.
 
     >>> scores, costs = [[0, 1], [0, 1]], [[1, 2], [1, 2]]
     >>> front_probability(scores, costs, rng=np.random.default_rng(0), resamples=100).tolist()

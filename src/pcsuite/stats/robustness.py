@@ -54,7 +54,6 @@ class Spread:
     quantiles: dict[float, float]
     range: Estimate
     """Max - min of the mean scores (FormatSpread). An extreme: it grows with the number of formats."""
-    interquartile: Estimate
 
 
 def worst_case(
@@ -78,9 +77,7 @@ def worst_case(
     score = _from_deviations(value, *_deviations(table, means, draws), level, len(table))
     score = widened(score, table[:, worst], _unit_bounds(table, 0.0))
     bias = float((draws.min(axis=1) - draws[:, worst]).mean())
-    low, high = (
-        float(np.quantile(draws[:, worst], share)) for share in ((1 - level) / 2, 1 - (1 - level) / 2)
-    )
+    low, high = np.quantile(draws[:, worst], [(1 - level) / 2, 1 - (1 - level) / 2]).tolist()
     naive = Estimate(value, low, high, level, len(table), "naive percentile")
     return WorstCase(attacks[worst], score, value - bias, naive)
 
@@ -156,14 +153,12 @@ def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, le
         raise AnalysisError("a spread needs at least 2 formats")
     means, draws = _bootstrap_attack_means(table, rng, resamples)
     quantiles = dict(zip(QUANTILES, (float(q) for q in np.quantile(means, QUANTILES)), strict=True))
-    n = len(table)
-    outer = _recentred(float(np.ptp(means)), np.ptp(draws, axis=1), n, level)
+    value = float(np.ptp(means))
+    low, high = recentred_limits(value, np.ptp(draws, axis=1), level)
+    spread = Estimate(value, max(0.0, low), high, level, len(table), "recentred bootstrap")
     extremes = table[:, means.argmax()] - table[:, means.argmin()]
-    outer = widened(outer, extremes, _unit_bounds(extremes, -1.0))
-    outer = replace(outer, low=max(0.0, outer.low))
-    quartiles = np.quantile(draws, [0.25, 0.75], axis=1)
-    inner = _recentred(quantiles[0.75] - quantiles[0.25], quartiles[1] - quartiles[0], n, level)
-    return Spread(quantiles, outer, inner)
+    spread = widened(spread, extremes, _unit_bounds(extremes, -1.0))
+    return Spread(quantiles, replace(spread, low=max(0.0, spread.low)))
 
 
 def _bootstrap_attack_means(table: FloatArray, rng: Rng, resamples: int) -> tuple[FloatArray, FloatArray]:
@@ -195,8 +190,3 @@ def _from_deviations(value: float, lower: FloatArray, upper: FloatArray, level: 
 def _unit_bounds(values: FloatArray, least: float) -> tuple[float, float]:
     """``least``..1 for values that lie there: scores, or differences of scores."""
     return (least, 1.0) if values.min() >= least and values.max() <= 1 else (-np.inf, np.inf)
-
-
-def _recentred(value: float, draws: FloatArray, n: int, level: float) -> Estimate:
-    low, high = recentred_limits(value, draws, level)
-    return Estimate(value, max(0.0, low), high, level, n, "recentred bootstrap")

@@ -36,8 +36,8 @@ def best_of(values: ArrayLike, *, rng: Rng, level: float = 0.95) -> BestArm:
     ``AnalysisError`` for fewer than two items.
 
     >>> rng = np.random.default_rng(0)
-    >>> found = best_of(rng.normal(0, 1, (100, 20)), rng=rng)
-    >>> found.observed > 0.15, abs(found.adjusted.value) < 0.15, found.adjusted.low < 0 < found.adjusted.high
+    >>> best = best_of(rng.normal(0, 1, (100, 20)), rng=rng)
+    >>> best.observed > 0.15, abs(best.adjusted.value) < 0.15, best.adjusted.low < 0 < best.adjusted.high
     (True, True, True)
     """
     table = as_matrix(values, "values")

@@ -44,10 +44,6 @@ class ConfidenceSequence:
     high: FloatArray
     level: float
 
-    def verdict(self, *, margin: float | None = None) -> Verdict:
-        """What the limits of the last look say; see :func:`judge_limits`."""
-        return judge_limits(float(self.low[-1]), float(self.high[-1]), margin=margin)
-
 
 def log_capital(
     differences: ArrayLike,
@@ -88,14 +84,14 @@ def confidence_sequence(
     """
     values = _bounded(differences, bound) / bound
     check_level(level)
-    seen = tuple(range(1, len(values) + 1)) if looks is None else tuple(looks)
-    if not seen or list(seen) != sorted(set(seen)) or seen[0] < 1 or seen[-1] > len(values):
+    counts = tuple(range(1, len(values) + 1)) if looks is None else tuple(looks)
+    if not counts or list(counts) != sorted(set(counts)) or counts[0] < 1 or counts[-1] > len(values):
         raise AnalysisError(f"looks must be ascending numbers of items from 1 to {len(values)}")
     enough = float(np.log(2 / (1 - level)))
-    low = np.maximum.accumulate([_lower_limit(values[:n], enough) for n in seen])
-    high = np.minimum.accumulate([-_lower_limit(-values[:n], enough) for n in seen])
-    mean = np.array([values[:n].mean() for n in seen])
-    return ConfidenceSequence(seen, mean * bound, low * bound, high * bound, level)
+    low = np.maximum.accumulate([_lower_limit(values[:n], enough) for n in counts])
+    high = np.minimum.accumulate([-_lower_limit(-values[:n], enough) for n in counts])
+    mean = np.array([values[:n].mean() for n in counts])
+    return ConfidenceSequence(counts, mean * bound, low * bound, high * bound, level)
 
 
 def anytime_p(differences: ArrayLike, *, bound: float = 1.0) -> float:
@@ -125,8 +121,8 @@ def family_level(arms: int, *, alpha: float = 0.05) -> float:
 
 
 def judge_limits(low: float, high: float, *, margin: float | None = None) -> Verdict:
-    """What limits of a difference say: ``better``, ``worse``, with a ``margin`` also ``equivalent`` (within it on both
-    sides) and ``no worse`` (not below it), else ``undecided``.
+    """Verdict by limits of a difference: ``better``, ``worse``, with a ``margin`` also ``equivalent`` (within it on
+    both sides) and ``no worse`` (not below it), else ``undecided``.
 
     All of these are true wherever the limits cover the truth, so that they need no further correction.
 

@@ -1,17 +1,17 @@
 """Inference for a fitted mixed model by deleting one unit at a time: items, or tasks where several are pooled.
 
-A coefficient is estimated again without each unit, variances held; how much it moves says how sure it is, whatever the
-units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The jackknife's
-variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then exactly the
-paired t test over items. Degrees of freedom are the effective number of units less one. Where few items move at all
-the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact sign-flip
-test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
+A coefficient is estimated again without each unit, variances held; how much it moves measures its uncertainty, whatever
+the units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The
+jackknife's variance is too large rather than too small (Efron & Stein 1981). In a balanced run a contrast is then
+exactly the paired t test over items. Degrees of freedom are the effective number of units less one. Where few items
+move at all the t test trusts a handful of like signs too much: the p-value is then the larger of it and the exact
+sign-flip test's, and the interval that of a mean of few items (:mod:`pcsuite.stats.random_weights`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,15 +43,24 @@ class Contrast:
     high: float
     note: str = ""
 
+    @classmethod
+    def by_t(cls, name: str, estimate: float, se: float, df: float, level: float) -> Contrast:
+        """With the two-sided test and the interval of Student's t with ``df`` degrees of freedom; ``se`` is not 0."""
+        special = require("scipy.special", "stats")
+        t = estimate / se
+        half = float(special.stdtrit(df, (1 + level) / 2)) * se
+        p_value = 2 * float(special.stdtr(df, -abs(t)))
+        return cls(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+
 
 @dataclass(frozen=True, slots=True)
 class UnitJackknife:
-    """How much the coefficients move without each unit, and how much each unit says of them."""
+    """How much the coefficients move without each unit, and the information each unit holds on them."""
 
     moves: FloatArray
     """Coefficients less those without the unit, units by coefficients."""
     information: FloatArray
-    """What a unit of each pattern says of the coefficients, patterns by coefficients squared."""
+    """Information of a unit of each pattern on the coefficients, patterns by coefficients squared."""
     pattern: IntArray
     """Pattern of each unit."""
     covariance: FloatArray
@@ -83,18 +92,14 @@ class UnitJackknife:
         if variance <= 1e-18 * max(1.0, estimate**2):
             alike = "no item changed" if abs(estimate) < 1e-9 else f"every {self.unit} changed alike"
             return untested(f"{alike}: no spread to infer from")
-        special = require("scipy.special", "stats")
-        se, df = float(np.sqrt(variance)), effective - 1
-        t = estimate / se
-        p_value = 2 * float(special.stdtr(df, -abs(t)))
+        by_t = Contrast.by_t(name, estimate, float(np.sqrt(variance)), effective - 1, level)
         if self.unit == "item" and len(moved) <= ENUMERATE_UP_TO:
             exact = sign_flip_test(moved * len(moved) if len(moved) else [0.0], rng=np.random.default_rng(0))
-            p_value = max(p_value, exact.p_value)
             scaled = parts[share > 0] * np.count_nonzero(share)
             limits = mean_interval(scaled, level=level, bounds=bounds_of_differences(scaled))
-            return Contrast(name, estimate, se, df, t, p_value, limits.low, limits.high)
-        half = float(special.stdtrit(df, (1 + level) / 2)) * se
-        return Contrast(name, estimate, se, df, t, p_value, estimate - half, estimate + half)
+            p_value = max(by_t.p_value, exact.p_value)
+            return replace(by_t, p_value=p_value, low=limits.low, high=limits.high)
+        return by_t
 
 
 def unit_jackknife(
@@ -127,8 +132,8 @@ def unit_jackknife(
     starts = np.searchsorted(item[order], np.arange(len(mass) + 1))
     for index, unit in enumerate(first):
         rows = order[starts[unit] : starts[unit + 1]]
-        own = design[totals.cell[rows]]
-        information[index] = (own * weight[rows, None]).T @ own
+        rows_of_unit = design[totals.cell[rows]]
+        information[index] = (rows_of_unit * weight[rows, None]).T @ rows_of_unit
         information[index] -= shrink[unit] * np.outer(sum_x[unit], sum_x[unit])
     name = "item"
     if group is not None:

@@ -63,9 +63,9 @@ def self_consistency(
         raise AnalysisError(
             f"verifier has shape {weights.shape}, a score or nan for each of {n} items by {r} is needed"
         )
-    wanted = list(ks) if ks is not None else list(range(1, r + 1))
-    if any(not 1 <= k <= r for k in wanted):
-        raise AnalysisError(f"K must lie between 1 and the {r} answers there are, not {wanted}")
+    sizes = list(ks) if ks is not None else list(range(1, r + 1))
+    if any(not 1 <= k <= r for k in sizes):
+        raise AnalysisError(f"K must lie between 1 and the {r} answers there are, not {sizes}")
     same = np.zeros((n, r, r), dtype=bool)
     for i, row in enumerate(answers):
         index: dict[Hashable, int] = {}
@@ -74,7 +74,7 @@ def self_consistency(
                 same[i, a, index.setdefault(answer, len(index))] = True
     single = _vote_accuracy(same, scores, 1, rng, weights)[0]
     votes = []
-    for k in wanted:
+    for k in sizes:
         accuracy, exact = _vote_accuracy(same, scores, k, rng, weights)
         mean = bootstrap_mean(accuracy, rng=rng, resamples=resamples, level=level)
         gain = paired_bootstrap(accuracy, single, rng=rng, resamples=resamples, level=level)
@@ -118,8 +118,8 @@ def _most_trusted(
     read = np.einsum("ma,na,nab->mnb", block, has_verdict.astype(np.float64), votes)
     total = np.einsum("ma,na,nab->mnb", block, np.where(has_verdict, verifier, 0.0), votes)
     trust = total / np.where(read > 0, read, 1.0)
-    known = leading & (read > 0)
-    judged = known.sum(axis=2, keepdims=True)
-    middle = np.where(known, trust, 0.0).sum(axis=2, keepdims=True) / np.where(judged > 0, judged, 1)
-    trust = np.where(leading, np.where(known, trust, middle), -np.inf)
+    trusted = leading & (read > 0)
+    judged = trusted.sum(axis=2, keepdims=True)
+    middle = np.where(trusted, trust, 0.0).sum(axis=2, keepdims=True) / np.where(judged > 0, judged, 1)
+    trust = np.where(leading, np.where(trusted, trust, middle), -np.inf)
     return np.asarray(trust >= trust.max(axis=2, keepdims=True) - 1e-12)

@@ -41,7 +41,7 @@ from pcsuite.analysis.verdicts.findings import (
 )
 from pcsuite.config.definitions import StructureKind
 from pcsuite.stats.estimate import FloatArray
-from pcsuite.stats.paired_information import InformationGain, information_gain
+from pcsuite.stats.information import InformationGain, information_gain
 
 INFORMATION = "information"
 DOMAINS, SCALES = 3, 3
