@@ -40,7 +40,7 @@ from pcsuite.evaluation.base import (
 )
 from pcsuite.evaluation.numerals import final_number, number_of
 from pcsuite.evaluation.parsing import read_json
-from pcsuite.evaluation.schema_check import fill_required, schema_error
+from pcsuite.evaluation.schema_check import schema_error, written_answer
 from pcsuite.prompts.verbatim import fill_placeholders
 
 ITEM_KEY = "assert"
@@ -412,7 +412,7 @@ def _texts(assertion: Assertion, fill: Callable[[str], str]) -> Sequence[str]:
     if assertion.check == "is_json":
         return ["{}"]
     if assertion.check == "json_schema":
-        return [json.dumps(fill_required({}, value), ensure_ascii=False)]
+        return [written_answer({}, value)]
     if isinstance(value, (list, tuple)) and assertion.check != "equals":
         return [" ".join(fill(str(part)) for part in value)]
     return [fill(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)]

@@ -29,9 +29,10 @@ from pcsuite.evaluation.base import (
     squad_normalise,
 )
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
+from pcsuite.evaluation.listed import Counts, counts_by_name
 from pcsuite.evaluation.numerals import number_of
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 from pcsuite.stats.f1 import f1_score
 
 FieldMatch = Literal["exact", "number", "text"]
@@ -88,8 +89,7 @@ class ExtractionEvaluator(Evaluator):
         present = [name for name in truth if is_present(truth[name])]
         lenient = _confusion(kinder)
         extra: dict[str, MetricValue] = {
-            **dict(zip(("tp", "fp", "fn"), _confusion(counts), strict=True)),
-            **dict(zip(("lenient_tp", "lenient_fp", "lenient_fn"), lenient, strict=True)),
+            **counts_by_name(_confusion(counts), lenient),
             **{"wrong": wrong, "invented": invented, "omitted": omitted},
             **field_metrics(given, expected=present),
             **field_metrics(parsed.fields, word_limits=self.options.word_limits),
@@ -139,7 +139,7 @@ class ExtractionEvaluator(Evaluator):
         """The truth's fields as one JSON object."""
         if item.unanswerable:
             return json.dumps({self.options.abstain_field: True})
-        return self._write(_unflatten(self._truth(item)))
+        return written_answer(_unflatten(self._truth(item)), self.schema)
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The truth's fields with one value changed, or one invented where all are null.
@@ -154,10 +154,7 @@ class ExtractionEvaluator(Evaluator):
             changed = not truth[name]
         elif isinstance(truth[name], (int, float)):
             changed = truth[name] + rng.randint(1, 9)
-        return self._write(_unflatten({**truth, name: changed}))
-
-    def _write(self, fields: dict[str, Any]) -> str:
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(_unflatten({**truth, name: changed}), self.schema)
 
     def _truth(self, item: Item) -> dict[str, Any]:
         truth = {name: value for name, value in flatten(item.truth) if name not in _SPECIAL}
@@ -192,7 +189,7 @@ class ExtractionEvaluator(Evaluator):
         return _exact(given)
 
 
-def _confusion(counts: tuple[int, int, int, int]) -> tuple[int, int, int]:
+def _confusion(counts: tuple[int, int, int, int]) -> Counts:
     """True positives, false positives and false negatives: a wrong field is both of the latter."""
     right, wrong, invented, omitted = counts
     return right, wrong + invented, wrong + omitted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,17 +29,10 @@ from pcsuite.evaluation.base import (
     harmonic_mean,
     truth_of,
 )
-from pcsuite.evaluation.lenient import (
-    field_line,
-    lenient_text,
-    loose_field,
-    loose_object,
-    one_mention,
-    prose_of,
-)
+from pcsuite.evaluation.lenient import field_line, loose_answer, one_mention
 from pcsuite.evaluation.numerals import marked_answer
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 
 NOT_ENOUGH_INFO = "NOT_ENOUGH_INFO"
 LABELS = ("SUPPORTS", "REFUTES", NOT_ENOUGH_INFO)
@@ -169,21 +161,17 @@ class FeverEvaluator(Evaluator):
 
     def _lenient_label(self, answer: Answer, parsed: Parsed) -> str | None:
         """The verdict by another name, in broken JSON or in a sentence that names just one; ``None`` if cut off."""
-        if answer.finish_reason == "length":
+        names = (self.options.label_field, *_LABEL_NAMES)
+        loose = None if answer.finish_reason == "length" else loose_answer(answer.text, parsed.fields, names)
+        if loose is None or not isinstance(loose[0], str):
             return None
-        names = tuple(dict.fromkeys((self.options.label_field, *_LABEL_NAMES)))
-        seen = lenient_text(answer.text)
-        value, rule = loose_field(parsed.fields, names, scalar=True), "another spelling"
-        if value is None and (loose := loose_object(seen, names, scalar=True)) is not None:
-            value, rule = loose_field(loose[0], names, scalar=True), loose[1]
-        elif value is None and (prose := prose_of(seen).strip()):
-            value, rule = field_line(prose, names) or marked_answer(prose) or prose, "verdict in a sentence"
-        if not isinstance(value, str):
-            return None
-        found = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
-        if found is not None:
-            parsed.note_lenient(repr(found), rule)
-        return found
+        value, rule = loose
+        if rule is None:
+            value, rule = field_line(value, names) or marked_answer(value) or value, "verdict in a sentence"
+        label = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
+        if label is not None:
+            parsed.note_lenient(repr(label), rule)
+        return label
 
     def check(self, item: Item) -> None:
         """See that label and evidence can be met; a claim without any word on evidence is scored on its label alone."""
@@ -216,7 +204,7 @@ class FeverEvaluator(Evaluator):
 
     def _write(self, label: str, evidence: list[dict[str, Any]]) -> str:
         fields = {self.options.label_field: label, self.options.evidence_field: evidence}
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(fields, self.schema)
 
     @cached_property
     def _known_pages(self) -> frozenset[str] | None:

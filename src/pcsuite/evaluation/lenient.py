@@ -86,6 +86,28 @@ def loose_object(
     return None if broken is None else ({broken[1]: broken[2].strip('"')}, "broken quotes")
 
 
+def loose_answer(
+    text: str, fields: Mapping[str, Any], names: Collection[str]
+) -> tuple[Any, str | None] | None:
+    """What a lenient reader takes for the one value of an answer, and by which rule; ``None`` where it finds nothing.
+
+    The value under one of ``names`` in the ``fields`` that were read, else in broken JSON, else the text outside JSON,
+    which has no rule: its task says what counts there.
+
+    >>> loose_answer('{"Label": "World",}', {}, ["label"]), loose_answer("I say World.", {}, ["label"])
+    (('World', 'trailing comma'), ('I say World.', None))
+    """
+    value = loose_field(fields, names, scalar=True)
+    if value is not None:
+        return value, "another spelling"
+    visible = lenient_text(text)
+    loose = loose_object(visible, names, scalar=True)
+    if loose is not None:
+        return loose_field(loose[0], names, scalar=True), loose[1]
+    prose = prose_of(visible).strip()
+    return (prose, None) if prose else None
+
+
 def prose_of(text: str) -> str:
     """The text behind the last brace, or all of a text without one: words beside an object are not read in it.
 

@@ -161,6 +161,15 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     return {name: fitted[name] for name in [*listed, *(name for name in fitted if name not in properties)]}
 
 
+def written_answer(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
+    """An answer's fields, fitted to the schema (:func:`fill_required`), as the JSON text of an exemplar.
+
+    >>> written_answer({"label": "yes"}, None)
+    '{"label": "yes"}'
+    """
+    return json.dumps(fill_required(fields, schema), ensure_ascii=False)
+
+
 def _smallest(part: Any) -> Any:
     """A plain value of the property's type, for fields no truth speaks of."""
     schema: Mapping[str, Any] = part if isinstance(part, Mapping) else {}

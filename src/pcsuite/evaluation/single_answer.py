@@ -5,7 +5,6 @@ All go the same way: read the value, recognise an abstention, bring it to its ca
 
 from __future__ import annotations
 
-import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -32,19 +31,10 @@ from pcsuite.evaluation.base import (
     required_fields,
     truth_of,
 )
-from pcsuite.evaluation.lenient import (
-    field_line,
-    lenient_text,
-    loose_choice,
-    loose_field,
-    loose_object,
-    one_mention,
-    prose_of,
-    yes_or_no,
-)
+from pcsuite.evaluation.lenient import field_line, loose_answer, loose_choice, one_mention, yes_or_no
 from pcsuite.evaluation.numerals import last_line, marked_answer
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 
 
 class SingleAnswerOptions(Definition):
@@ -201,8 +191,7 @@ class SingleAnswerEvaluator(Evaluator):
 
         ``text`` holds no object; by default the value is then read as in a field.
         """
-        found = field_line(text, self.field_names) or marked_answer(text) or text
-        return self.lenient_value(found, item)
+        return self.lenient_value(field_line(text, self.field_names) or marked_answer(text) or text, item)
 
     def is_leniently_correct(self, value: str, item: Item) -> bool:
         """Whether a leniently read value is right: by default as for any canonical answer."""
@@ -215,21 +204,14 @@ class SingleAnswerEvaluator(Evaluator):
 
     def _lenient_score(self, text: str, item: Item, parsed: Parsed) -> float:
         """1 where a lenient reader finds the right answer in what the strict one could not use."""
-        seen = lenient_text(text)
-        found, rule = None, ""
-        value = loose_field(parsed.fields, self.field_names, scalar=True) if parsed.fields else None
-        if value is not None:
-            found, rule = self.lenient_value(value, item), "another spelling"
-        elif (loose := loose_object(seen, self.field_names, scalar=True)) is not None:
-            found, rule = (
-                self.lenient_value(loose_field(loose[0], self.field_names, scalar=True), item),
-                loose[1],
-            )
-        elif prose := prose_of(seen).strip():
-            found, rule = self.lenient_prose(prose, item), "answer in a sentence"
-        if found is None or not self.is_leniently_correct(found, item):
+        loose = loose_answer(text, parsed.fields, self.field_names)
+        if loose is None:
             return 0.0
-        parsed.note_lenient(repr(found[:40]), rule)
+        value, rule = loose
+        canonical = self.lenient_prose(value, item) if rule is None else self.lenient_value(value, item)
+        if canonical is None or not self.is_leniently_correct(canonical, item):
+            return 0.0
+        parsed.note_lenient(repr(canonical[:40]), rule or "answer in a sentence")
         return 1.0
 
     def check(self, item: Item) -> None:
@@ -276,7 +258,7 @@ class SingleAnswerEvaluator(Evaluator):
             fields[str(self.options.confidence_field)] = confidence
         if self.options.abstain_field in properties:
             fields[self.options.abstain_field] = value == ABSTENTION
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(fields, self.schema)
 
     def _read(self, text: str, item: Item) -> tuple[Parsed, object]:
         """The answer value, from JSON where there is or must be some, else from the text."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed, clean_text, conclude, truth_of
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 from pcsuite.evaluation.sql_contents import generated_contents, stored_contents
 from pcsuite.evaluation.sql_match import naive_match, same_result
 from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, Row, run_query
@@ -150,7 +149,7 @@ class SqlEvaluator(Evaluator):
     def _lenient_score(self, item: Item, text: str, query: str | None, parsed: Parsed) -> float:
         """1 where the query is right once typographic quotes, escapes, wrapping JSON and prose behind it are gone."""
         seen = lenient_text(text)
-        names = tuple(dict.fromkeys((self.options.query_field, "sql", "query", "answer")))
+        names = (self.options.query_field, "sql", "query", "answer")
         loose = loose_object(seen, names, scalar=True)
         value = loose_field(loose[0], names, scalar=True) if loose is not None else None
         mended = mend_query(value if isinstance(value, str) else seen)
@@ -175,7 +174,7 @@ class SqlEvaluator(Evaluator):
     def _write(self, query: str) -> str:
         if self.schema is None:
             return query
-        return json.dumps(fill_required({self.options.query_field: query}, self.schema), ensure_ascii=False)
+        return written_answer({self.options.query_field: query}, self.schema)
 
     def _read(self, text: str) -> tuple[Parsed, str | None]:
         if self.schema is not None or text.lstrip().startswith("{"):

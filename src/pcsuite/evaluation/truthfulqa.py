@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -30,11 +29,11 @@ from pcsuite.evaluation.base import (
     squad_normalise,
     truth_of,
 )
-from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object, prose_of
+from pcsuite.evaluation.lenient import loose_answer
 from pcsuite.evaluation.metric_cache import MetricCache, shared_metric_cache
 from pcsuite.evaluation.numerals import marked_answer
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 
 LONGEST_TEXT = 20_000
 """Characters compared; ROUGE-L is quadratic, and no answer within its token limit is longer."""
@@ -180,15 +179,13 @@ class TruthfulQaEvaluator(Evaluator):
 
     def _lenient_score(self, answer: Answer, item: Item, parsed: Parsed) -> float:
         """1 where the answer is truthful once mended JSON or plain text is read; 0 where it was cut off."""
-        if answer.finish_reason == "length":
+        names = (self.options.answer_field, "answer", "response", "final_answer")
+        loose = None if answer.finish_reason == "length" else loose_answer(answer.text, parsed.fields, names)
+        if loose is None:
             return 0.0
-        names = tuple(dict.fromkeys((self.options.answer_field, "answer", "response", "final_answer")))
-        seen = lenient_text(answer.text)
-        value, rule = loose_field(parsed.fields, names, scalar=True), "another spelling"
-        if value is None and (loose := loose_object(seen, names, scalar=True)) is not None:
-            value, rule = loose_field(loose[0], names, scalar=True), loose[1]
-        elif value is None and (prose := prose_of(seen).strip()):
-            value, rule = marked_answer(prose) or prose, "answer outside JSON"
+        value, rule = loose
+        if rule is None:
+            value, rule = marked_answer(value) or value, "answer outside JSON"
         if not isinstance(value, str) or not value.strip() or not self._is_truthful(value, item):
             return 0.0
         parsed.note_lenient("answer", rule)
@@ -236,7 +233,7 @@ class TruthfulQaEvaluator(Evaluator):
         if self.schema is None:
             return text
         fields = {self.options.answer_field: text, self.options.abstain_field: abstained}
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(fields, self.schema)
 
     def _closest(self, name: str, text: str, item: Item) -> tuple[float, float]:
         """Similarity to the nearest true and to the nearest false reference, through the metric cache."""
