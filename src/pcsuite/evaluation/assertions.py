@@ -28,16 +28,7 @@ from pcsuite._util.text import shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    clean_text,
-    conclude,
-    fold,
-)
+from pcsuite.evaluation import base
 from pcsuite.evaluation.numerals import final_number, number_of
 from pcsuite.evaluation.parsing import read_json
 from pcsuite.evaluation.schema_check import schema_error, written_answer
@@ -203,10 +194,10 @@ def _distance(within: Any, percent: Any, value: Any, where: str) -> Fraction:
         raise DataError(f"{where}: the tolerance {given!r} is no number of 0 or more")
     if within is not None:
         return Fraction(text)
-    base = number_of(value)
-    if base is None:
+    expected = number_of(value)
+    if expected is None:
         raise DataError(f"{where}: within_percent needs a number to take the share of")
-    return abs(Fraction(base)) * Fraction(text) / 100
+    return abs(Fraction(expected)) * Fraction(text) / 100
 
 
 class Check(NamedTuple):
@@ -321,7 +312,7 @@ class AssertionOptions(Definition):
         return given if isinstance(given, (list, tuple)) else (given,)
 
 
-class AssertionEvaluator(Evaluator):
+class AssertionEvaluator(base.Evaluator):
     """Scores an answer by assertions, those of the task and those of the item together."""
 
     Options: ClassVar[type[BaseModel]] = AssertionOptions
@@ -351,20 +342,20 @@ class AssertionEvaluator(Evaluator):
         for item in items:
             self.assertions_of(item)
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer; what did not hold stands among the parse errors, as a reader wrote it."""
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         fill = _filler(item)
         outcomes = [(assertion, holds(assertion, text, fill)) for assertion in self.assertions_of(item)]
         share = sum(passed for _, passed in outcomes) / len(outcomes)
         score = share if self.options.score == "share" else float(share == 1)
-        parsed = Parsed(answer=fold(text)[:_LONGEST_CANONICAL] or None)
+        parsed = base.Parsed(answer=base.fold(text)[:_LONGEST_CANONICAL] or None)
         for assertion, passed in outcomes:
             if not passed:
                 parsed.note_failed(assertion)
-        named: dict[str, MetricValue] = {entry.name: passed for entry, passed in outcomes if entry.name}
+        named: dict[str, base.MetricValue] = {entry.name: passed for entry, passed in outcomes if entry.name}
         extra = {"assertions_held": share, **named}
-        return conclude(parsed, answer, score=score, exact_match=score == 1, extra=extra)
+        return base.conclude(parsed, answer, score=score, exact_match=score == 1, extra=extra)
 
     def gold_answer(self, item: Item) -> str:
         """A text that meets every assertion, made of their values; ``DataError`` where that does not succeed.

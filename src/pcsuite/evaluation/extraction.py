@@ -14,20 +14,8 @@ from pcsuite._util.mappings import flatten
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    Pooling,
-    clean_text,
-    conclude,
-    field_metrics,
-    is_present,
-    squad_normalise,
-)
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
 from pcsuite.evaluation.listed import Counts, counts_by_name
 from pcsuite.evaluation.numerals import number_of
@@ -52,26 +40,26 @@ class ExtractionOptions(Definition):
     """Most words a field may have; excess is logged, not punished."""
 
 
-class ExtractionEvaluator(Evaluator):
+class ExtractionEvaluator(base.Evaluator):
     """Field F1. A field is right, wrong (both a false positive and a false negative), omitted or invented.
 
     A null or blank truth value says that the input does not give the field: filling it is unsupported.
     """
 
     Options: ClassVar[type[BaseModel]] = ExtractionOptions
-    pooling: ClassVar[Pooling] = "micro_f1"
+    pooling: ClassVar[base.Pooling] = "micro_f1"
     options: ExtractionOptions
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer field by field; an answer that cannot be read omits every field.
 
         Further metrics are the counts (``wrong``, ``invented``, ``omitted``; ``tp``, ``fp``, ``fn``), and as
         ``unsupported_rate`` the share of filled fields that were invented.
         """
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         truth = self._truth(item)
         parsed = parse_object(text, self.schema, () if self.schema else self._top_names(truth))
-        readable = parsed.json_valid and bool(parsed.fields or not any(map(is_present, truth.values())))
+        readable = parsed.json_valid and bool(parsed.fields or not any(map(base.is_present, truth.values())))
         stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
         abstained = text_abstains(text) if stated is None else stated
         whole = answer.finish_reason != "length"
@@ -86,15 +74,15 @@ class ExtractionEvaluator(Evaluator):
             canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
             parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
         filled = tp + wrong + invented
-        present = [name for name in truth if is_present(truth[name])]
+        present = [name for name in truth if base.is_present(truth[name])]
         lenient = _confusion(kinder)
-        extra: dict[str, MetricValue] = {
+        extra: dict[str, base.MetricValue] = {
             **counts_by_name(_confusion(counts), lenient),
             **{"wrong": wrong, "invented": invented, "omitted": omitted},
-            **field_metrics(given, expected=present),
-            **field_metrics(parsed.fields, word_limits=self.options.word_limits),
+            **base.field_metrics(given, expected=present),
+            **base.field_metrics(parsed.fields, word_limits=self.options.word_limits),
         }
-        return conclude(
+        return base.conclude(
             parsed,
             answer,
             score=float(abstained) if item.unanswerable else f1_score(*_confusion(counts), empty=1.0),
@@ -112,7 +100,7 @@ class ExtractionEvaluator(Evaluator):
         return verdicts["right"], verdicts["wrong"], verdicts["invented"], verdicts["omitted"]
 
     def _lenient_counts(
-        self, text: str, truth: Mapping[str, Any], parsed: Parsed, strict: tuple[int, int, int, int]
+        self, text: str, truth: Mapping[str, Any], parsed: base.Parsed, strict: tuple[int, int, int, int]
     ) -> tuple[int, int, int, int]:
         """Counts where broken JSON is mended and keys match whatever their case; the strict ones unless kinder."""
         fields, rule = parsed.fields, "another spelling"
@@ -147,7 +135,7 @@ class ExtractionEvaluator(Evaluator):
         A number moves by 1 to 9, a truth value flips, anything else becomes "not" itself.
         """
         truth = self._truth(item)
-        filled = [name for name in truth if is_present(truth[name])]
+        filled = [name for name in truth if base.is_present(truth[name])]
         name = rng.choice(filled or sorted(truth))
         changed: Any = f"not {truth[name]}"
         if isinstance(truth[name], bool):
@@ -165,16 +153,16 @@ class ExtractionEvaluator(Evaluator):
         return truth
 
     def _verdict(self, name: str, truth: object, given: object) -> str:
-        if not is_present(truth):
-            return "invented" if is_present(given) else "absent"
-        if not is_present(given):
+        if not base.is_present(truth):
+            return "invented" if base.is_present(given) else "absent"
+        if not base.is_present(given):
             return "omitted"
         right = self._canonical(name, truth, given) == self._canonical(name, truth, truth)
         return "right" if right else "wrong"
 
     def _canonical(self, name: str, truth: object, given: object) -> str | None:
         """One spelling of a value under the field's way of matching."""
-        if not is_present(given):
+        if not base.is_present(given):
             return None
         match = self.options.fields.get(name)
         if match is None and isinstance(truth, (int, float)) and not isinstance(truth, bool):
@@ -185,7 +173,7 @@ class ExtractionEvaluator(Evaluator):
             number = number_of(given)
             return number if number is not None else f"?{_exact(given)}"
         if match == "text" and isinstance(given, (str, int, float)):
-            return squad_normalise(str(given)) or _exact(given)
+            return base.squad_normalise(str(given)) or _exact(given)
         return _exact(given)
 
 

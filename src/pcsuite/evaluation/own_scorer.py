@@ -36,17 +36,7 @@ from pcsuite.config.definitions import Definition
 from pcsuite.config.load import ScorerFile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    NamedScore,
-    Parsed,
-    clean_text,
-    conclude,
-    fold,
-)
+from pcsuite.evaluation import base
 from pcsuite.evaluation.numerals import final_number
 from pcsuite.evaluation.parsing import parse_object
 
@@ -153,11 +143,11 @@ class TaskEvaluator(ABC):
 
 def is_task_evaluator(target: object) -> bool:
     """Whether something has the two methods of the specification's ``TaskEvaluator``, and is no evaluator of ours."""
-    ours = isinstance(target, type) and issubclass(target, Evaluator)
+    ours = isinstance(target, type) and issubclass(target, base.Evaluator)
     return not ours and all(callable(getattr(target, name, None)) for name in ("parse", "score"))
 
 
-class OwnScorer(Evaluator):
+class OwnScorer(base.Evaluator):
     """Scores by a user's function; it is loaded from the text that was hashed, so that both are the same.
 
     ``target`` is what to call where it need not be loaded: a class that was registered, or an object of it.
@@ -220,15 +210,15 @@ class OwnScorer(Evaluator):
             found["task_score"] = numbers[0]
         if "answer" not in found and parsed is not None:
             said = parsed if isinstance(parsed, (str, int, float)) else canonical_json(_jsonable(parsed))
-            found["answer"] = fold(str(said))[:_LONGEST_CANONICAL]
+            found["answer"] = base.fold(str(said))[:_LONGEST_CANONICAL]
         return found
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Call the function; raises :class:`ConfigError` of one line, with file, line and item, where it fails.
 
         As for every task, an empty answer and one that was cut off at the token limit score 0.
         """
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         reply = Reply(text)
         reply.finish_reason = answer.finish_reason
         try:
@@ -242,19 +232,19 @@ class OwnScorer(Evaluator):
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
         score, metrics, scores, said = self._read(returned, item)
-        canonical = said if said is not None else fold(text)[:_LONGEST_CANONICAL]
-        parsed = parse_object(text, self.schema) if self.schema is not None else Parsed()
+        canonical = said if said is not None else base.fold(text)[:_LONGEST_CANONICAL]
+        parsed = parse_object(text, self.schema) if self.schema is not None else base.Parsed()
         parsed.answer = canonical or None
-        evaluation = conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
+        evaluation = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
         evaluation.scores = scores
         return evaluation
 
     def _read(
         self, returned: Any, item: Item
-    ) -> tuple[float, dict[str, MetricValue], dict[str, NamedScore], str | None]:
+    ) -> tuple[float, dict[str, base.MetricValue], dict[str, base.NamedScore], str | None]:
         """Score, further metrics, named scores and canonical answer of what the function returned."""
         where = f"{self.scorer.name} on item '{item.item_id}'"
-        scores: dict[str, NamedScore] = {}
+        scores: dict[str, base.NamedScore] = {}
         if not isinstance(returned, Mapping):
             return self._score(returned, where), {}, scores, None
         key = next((name for name in SCORE_NAMES if name in returned), None)
@@ -263,7 +253,7 @@ class OwnScorer(Evaluator):
                 f"{where} returned a mapping without 'score'",
                 hint="return {'score': 0..1 or True/False, …}",
             )
-        metrics: dict[str, MetricValue] = {}
+        metrics: dict[str, base.MetricValue] = {}
         said: str | None = None
         for name, value in returned.items():
             if name == key:
@@ -287,11 +277,11 @@ class OwnScorer(Evaluator):
             raise ConfigError(f"{where} returned a metric called {name!r}", hint="choose another name")
         return name
 
-    def _named(self, entry: Any, where: str) -> NamedScore:
+    def _named(self, entry: Any, where: str) -> base.NamedScore:
         """A named score: a number, or a mapping with ``score`` and ``reason``."""
         if not isinstance(entry, Mapping):
-            return NamedScore(self._score(entry, where))
-        return NamedScore(self._score(entry.get("score"), where), str(entry.get("reason") or ""))
+            return base.NamedScore(self._score(entry, where))
+        return base.NamedScore(self._score(entry.get("score"), where), str(entry.get("reason") or ""))
 
     def _score(self, value: Any, where: str) -> float:
         value = _plain(value)
@@ -302,7 +292,7 @@ class OwnScorer(Evaluator):
             hint="divide it by its maximum, or return {'score': …, 'points': …}",
         )
 
-    def _metric(self, value: Any, name: str, where: str) -> MetricValue:
+    def _metric(self, value: Any, name: str, where: str) -> base.MetricValue:
         value = _plain(value)
         if value is None or isinstance(value, (bool, int, str)):
             return value
@@ -347,7 +337,7 @@ class OwnScorer(Evaluator):
             ]
             candidates += [str(expected), f"#### {expected}", f"Answer: {expected}"]
         for candidate in candidates:
-            if float(self.evaluate(item, Answer(candidate)).metrics["task_score"] or 0) >= 1:
+            if float(self.evaluate(item, base.Answer(candidate)).metrics["task_score"] or 0) >= 1:
                 return candidate
         raise DataError(
             f"item '{item.item_id}': {self.scorer.name} scores no form of the truth as perfect",
@@ -358,7 +348,7 @@ class OwnScorer(Evaluator):
         """A text that the function scores below 1; ``DataError`` where it accepts everything that was tried."""
         candidates = rng.sample(_WRONG, len(_WRONG))
         for candidate in candidates:
-            if float(self.evaluate(item, Answer(candidate)).metrics["task_score"] or 0) < 1:
+            if float(self.evaluate(item, base.Answer(candidate)).metrics["task_score"] or 0) < 1:
                 return candidate
         raise DataError(
             f"{self.scorer.name} scores {', '.join(candidates)} as right on item '{item.item_id}'"
@@ -371,7 +361,7 @@ class OwnScorer(Evaluator):
                 self.gold_answer(item)
                 continue
             expected = ScoredItem(item, self.options.expected).expected
-            self.evaluate(item, Answer(str(expected) if expected is not None else "an answer"))
+            self.evaluate(item, base.Answer(str(expected) if expected is not None else "an answer"))
 
 
 def _jsonable(value: Any) -> Any:
