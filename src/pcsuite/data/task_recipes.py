@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from string import ascii_uppercase as LETTERS
 from typing import Any, NamedTuple
 
 import yaml
@@ -19,10 +20,10 @@ import yaml
 from pcsuite._util.text import plain_number
 from pcsuite.config.definitions import AnswerForm
 from pcsuite.data.items import Item, Row
+from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError, did_you_mean
 
 ABSTAIN_LABEL = "INSUFFICIENT_INFO"
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MAX_INFERRED_LABELS = 50
 
 Schema = dict[str, Any]
@@ -216,8 +217,8 @@ def _read_choice(row: Row, columns: Columns) -> RowContent:
     letter = by_text[0] if by_text else given.upper()
     if letter not in choices:
         raise row.error(f"answer '{given}' is neither a letter A to {list(choices)[-1]} nor an option's text")
-    lines = [_input_text(row, columns), *(f"{key}. {option}" for key, option in choices.items())]
-    return RowContent("\n".join(lines), {"choice": letter, "choices": choices})
+    text = choice_text(_input_text(row, columns), choices)
+    return RowContent(text, {"choice": letter, "choices": choices})
 
 
 def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:

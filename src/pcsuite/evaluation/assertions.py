@@ -85,7 +85,7 @@ class Assertion:
         return f"{self.check}: {shorten(shown, 60)}{within}"
 
 
-def read_assertion(given: Any, where: str) -> Assertion:
+def read_assertion(entry: Any, where: str) -> Assertion:
     """One assertion as written: ``{contains: x}``, promptfoo's ``{type: contains, value: x}``, or its text form.
 
     Raises :class:`DataError`, which begins with ``where``, for a check that does not exist (with the nearest), one
@@ -94,11 +94,11 @@ def read_assertion(given: Any, where: str) -> Assertion:
     >>> str(read_assertion("contains-any: red, blue", "row 1")), str(read_assertion({"number": 3, "within": 0.1}, ""))
     ('contains_any: ["red", "blue"]', 'number: 3 within 0.1')
     """
-    if isinstance(given, str):
-        return _from_text(given, where)
-    if not isinstance(given, Mapping) or not given:
-        raise DataError(f"{where}: an assertion is a mapping such as {{contains: text}}, found {given!r}")
-    options = {str(key): value for key, value in given.items()}
+    if isinstance(entry, str):
+        return _from_text(entry, where)
+    if not isinstance(entry, Mapping) or not entry:
+        raise DataError(f"{where}: an assertion is a mapping such as {{contains: text}}, found {entry!r}")
+    options = {str(key): value for key, value in entry.items()}
     if "type" in options:
         check, value = str(options.pop("type")), options.pop("value", options.pop("threshold", None))
         options.pop("weight", None)
@@ -106,9 +106,9 @@ def read_assertion(given: Any, where: str) -> Assertion:
         extra = ("within", "within_percent", "ignore_case", "name", "metric")
         checks = [key for key in options if key not in extra]
         if len(checks) != 1:
-            found = ", ".join(checks) or "none"
+            listed = ", ".join(checks) or "none"
             raise DataError(
-                f"{where}: an assertion has one check, found {found}",
+                f"{where}: an assertion has one check, found {listed}",
                 hint="several go into a list, or into all_of and any_of",
             )
         check, value = checks[0], options.pop(checks[0])
@@ -188,10 +188,10 @@ def _made(check: str, value: Any, options: dict[str, Any], name: str, where: str
 
 
 def _distance(within: Any, percent: Any, value: Any, where: str) -> Fraction:
-    given = within if within is not None else percent
-    text = number_of(given)
+    tolerance = within if within is not None else percent
+    text = number_of(tolerance)
     if text is None or Fraction(text) < 0:
-        raise DataError(f"{where}: the tolerance {given!r} is no number of 0 or more")
+        raise DataError(f"{where}: the tolerance {tolerance!r} is no number of 0 or more")
     if within is not None:
         return Fraction(text)
     expected = number_of(value)
@@ -247,10 +247,10 @@ def _equals(text: str, value: Any, assertion: Assertion) -> bool:
 
 
 def _number_close(text: str, value: Any, assertion: Assertion) -> bool:
-    found, wanted = final_number(text)[0], number_of(value)
-    if found is None or wanted is None:
+    stated, expected = final_number(text)[0], number_of(value)
+    if stated is None or expected is None:
         return False
-    return abs(Fraction(found) - Fraction(wanted)) <= (assertion.within or 0)
+    return abs(Fraction(stated) - Fraction(expected)) <= (assertion.within or 0)
 
 
 def _fits_schema(text: str, value: Any, assertion: Assertion) -> bool:
@@ -308,8 +308,8 @@ class AssertionOptions(Definition):
 
     @field_validator("assertions", mode="before")
     @classmethod
-    def _one_is_a_list(cls, given: Any) -> Any:
-        return given if isinstance(given, (list, tuple)) else (given,)
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return value if isinstance(value, (list, tuple)) else (value,)
 
 
 class AssertionEvaluator(base.Evaluator):
@@ -321,21 +321,21 @@ class AssertionEvaluator(base.Evaluator):
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
         self._shared = [
-            read_assertion(given, f"assertion {number}")
-            for number, given in enumerate(self.options.assertions, start=1)
+            read_assertion(entry, f"assertion {number}")
+            for number, entry in enumerate(self.options.assertions, start=1)
         ]
 
     def assertions_of(self, item: Item) -> list[Assertion]:
         """The task's assertions and the item's; ``DataError`` where there is none, or one that cannot be read."""
-        given = item.truth.get(ITEM_KEY) or ()
-        own = given if isinstance(given, (list, tuple)) else (given,)
-        found = [*self._shared, *(read_assertion(entry, f"item '{item.item_id}'") for entry in own)]
-        if not found:
+        value = item.truth.get(ITEM_KEY) or ()
+        of_item = value if isinstance(value, (list, tuple)) else (value,)
+        assertions = [*self._shared, *(read_assertion(entry, f"item '{item.item_id}'") for entry in of_item)]
+        if not assertions:
             raise DataError(
                 f"item '{item.item_id}': nothing is asserted of its answer",
                 hint="evaluator_options: {assert: […]}, or a column of assertions",
             )
-        return found
+        return assertions
 
     def check_items(self, items: Sequence[Item]) -> None:
         """Read the assertions of every item, so that a wrong one is told before the first call."""
@@ -362,25 +362,25 @@ class AssertionEvaluator(base.Evaluator):
 
         A truth's ``answer`` is taken first: patterns cannot be turned into a text that matches them.
         """
-        wanted, fill = self.assertions_of(item), _filler(item)
-        own = item.truth.get("answer")
-        candidates = [str(own)] if own is not None else []
-        parts = [text for assertion in wanted for text in _texts(assertion, fill)]
+        assertions, fill = self.assertions_of(item), _filler(item)
+        stated = item.truth.get("answer")
+        candidates = [str(stated)] if stated is not None else []
+        parts = [text for assertion in assertions for text in _texts(assertion, fill)]
         candidates += [*parts, " ".join(parts)]
         for candidate in candidates:
-            if all(holds(assertion, candidate, fill) for assertion in wanted):
+            if all(holds(assertion, candidate, fill) for assertion in assertions):
                 return candidate
         raise DataError(
-            f"item '{item.item_id}': no right answer can be made up from {'; '.join(map(str, wanted))}",
+            f"item '{item.item_id}': no right answer can be made up from {'; '.join(map(str, assertions))}",
             hint="give its truth an 'answer', which exemplars and simulated models show",
         )
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """A text that one assertion at least does not hold for; ``DataError`` where every one tried passes."""
-        wanted, fill = self.assertions_of(item), _filler(item)
+        assertions, fill = self.assertions_of(item), _filler(item)
         candidates = rng.sample(_WRONG, len(_WRONG))
         for candidate in candidates:
-            if not all(holds(assertion, candidate, fill) for assertion in wanted):
+            if not all(holds(assertion, candidate, fill) for assertion in assertions):
                 return candidate
         raise DataError(f"item '{item.item_id}': its assertions hold for {', '.join(candidates)}")
 

@@ -62,16 +62,16 @@ class ExtractionEvaluator(base.Evaluator):
         readable = parsed.json_valid and bool(parsed.fields or not any(map(base.is_present, truth.values())))
         stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
         abstained = text_abstains(text) if stated is None else stated
-        whole = answer.finish_reason != "length"
-        given = dict(flatten(parsed.fields)) if readable and whole else {}
-        tp, wrong, invented, omitted = counts = self._counts(truth, given)
+        complete = answer.finish_reason != "length"
+        values = dict(flatten(parsed.fields)) if readable and complete else {}
+        tp, wrong, invented, omitted = counts = self._counts(truth, values)
         kinder = counts
-        if whole and not abstained and (wrong or omitted):
+        if complete and not abstained and (wrong or omitted):
             kinder = self._lenient_counts(answer.text, truth, parsed, counts)
         if abstained:
             parsed.answer = ABSTENTION
         elif readable:
-            canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
+            canonical = {name: self._canonical(name, truth[name], values.get(name)) for name in sorted(truth)}
             parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
         filled = tp + wrong + invented
         present = [name for name in truth if base.is_present(truth[name])]
@@ -79,7 +79,7 @@ class ExtractionEvaluator(base.Evaluator):
         extra: dict[str, base.MetricValue] = {
             **counts_by_name(_confusion(counts), lenient),
             **{"wrong": wrong, "invented": invented, "omitted": omitted},
-            **base.field_metrics(given, expected=present),
+            **base.field_metrics(values, expected=present),
             **base.field_metrics(parsed.fields, word_limits=self.options.word_limits),
         }
         return base.conclude(
@@ -94,9 +94,9 @@ class ExtractionEvaluator(base.Evaluator):
             extra=extra,
         )
 
-    def _counts(self, truth: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    def _counts(self, truth: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[int, int, int, int]:
         """Fields that are right, wrong, invented and omitted."""
-        verdicts = Counter(self._verdict(name, truth[name], given.get(name)) for name in truth)
+        verdicts = Counter(self._verdict(name, truth[name], values.get(name)) for name in truth)
         return verdicts["right"], verdicts["wrong"], verdicts["invented"], verdicts["omitted"]
 
     def _lenient_counts(
@@ -106,14 +106,14 @@ class ExtractionEvaluator(base.Evaluator):
         fields, rule = parsed.fields, "another spelling"
         names = self._top_names(truth)
         if not fields:
-            found = loose_object(lenient_text(text), names)
-            if found is None:
+            loose = loose_object(lenient_text(text), names)
+            if loose is None:
                 return strict
-            fields, rule = found
-        given = dict(flatten(fields))
-        if rule == "another spelling" and all(name in given for name in truth):
+            fields, rule = loose
+        values = dict(flatten(fields))
+        if rule == "another spelling" and all(name in values for name in truth):
             return strict
-        kinder = self._counts(truth, {name: loose_field(given, (name,)) for name in truth})
+        kinder = self._counts(truth, {name: loose_field(values, (name,)) for name in truth})
         if kinder[0] <= strict[0]:
             return strict
         parsed.note_lenient("fields", rule)
@@ -152,17 +152,17 @@ class ExtractionEvaluator(base.Evaluator):
             raise DataError(f"item '{item.item_id}': truth has no fields to score")
         return truth
 
-    def _verdict(self, name: str, truth: object, given: object) -> str:
+    def _verdict(self, name: str, truth: object, value: object) -> str:
         if not base.is_present(truth):
-            return "invented" if base.is_present(given) else "absent"
-        if not base.is_present(given):
+            return "invented" if base.is_present(value) else "absent"
+        if not base.is_present(value):
             return "omitted"
-        right = self._canonical(name, truth, given) == self._canonical(name, truth, truth)
+        right = self._canonical(name, truth, value) == self._canonical(name, truth, truth)
         return "right" if right else "wrong"
 
-    def _canonical(self, name: str, truth: object, given: object) -> str | None:
+    def _canonical(self, name: str, truth: object, value: object) -> str | None:
         """One spelling of a value under the field's way of matching."""
-        if not base.is_present(given):
+        if not base.is_present(value):
             return None
         match = self.options.fields.get(name)
         if match is None and isinstance(truth, (int, float)) and not isinstance(truth, bool):
@@ -170,11 +170,11 @@ class ExtractionEvaluator(base.Evaluator):
         elif match is None:
             match = "text" if isinstance(truth, str) else "exact"
         if match == "number":
-            number = number_of(given)
-            return number if number is not None else f"?{_exact(given)}"
-        if match == "text" and isinstance(given, (str, int, float)):
-            return base.squad_normalise(str(given)) or _exact(given)
-        return _exact(given)
+            number = number_of(value)
+            return number if number is not None else f"?{_exact(value)}"
+        if match == "text" and isinstance(value, (str, int, float)):
+            return base.squad_normalise(str(value)) or _exact(value)
+        return _exact(value)
 
 
 def _confusion(counts: tuple[int, int, int, int]) -> Counts:

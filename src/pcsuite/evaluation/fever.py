@@ -232,7 +232,7 @@ def normalise_page(title: str) -> str:
     """
     name = unicodedata.normalize("NFC", title).replace("_", " ")
     if "-" in name:
-        name = _ESCAPE.sub(lambda found: "()[]:"[(found.lastindex or 1) - 1], name)
+        name = _ESCAPE.sub(lambda match: "()[]:"[(match.lastindex or 1) - 1], name)
     name = " ".join(name.split())
     return name[:1].upper() + name[1:]
 

@@ -163,14 +163,14 @@ class JudgedEvaluator(base.Evaluator):
         if self.options.judge.scale == "pairwise":
             both = len(readable) == 2 and not unreadable
             extra["judge_flip"] = readable[0] != readable[1] if both else None
-        found = base.conclude(parsed, answer, score=score, extra=extra)
+        evaluation = base.conclude(parsed, answer, score=score, extra=extra)
         if text is not None and not calls:
             # Asked for by who looks at the form alone (retries, perturbations): there is no score to give.
-            found.metrics |= {"task_score": None, "lenient_score": None, "judge_unreadable": None}
+            evaluation.metrics |= {"task_score": None, "lenient_score": None, "judge_unreadable": None}
         elif unreadable and text is not None:
-            found.metrics["task_score"] = found.metrics["lenient_score"] = None
+            evaluation.metrics["task_score"] = evaluation.metrics["lenient_score"] = None
             parsed.parse_errors.append("the judge's reply could not be read: no score")
-        return found
+        return evaluation
 
     def check(self, item: Item) -> None:
         """A reference is needed where the judge is shown one; any other item can be judged."""
@@ -179,13 +179,13 @@ class JudgedEvaluator(base.Evaluator):
 
     def gold_answer(self, item: Item) -> str:
         """The item's reference answer."""
-        found = reference_of(item)
-        if found is None:
+        reference = reference_of(item)
+        if reference is None:
             raise DataError(
                 f"item '{item.item_id}': truth has no 'reference'",
                 hint="exemplars, simulated models and show_reference need one",
             )
-        return found
+        return reference
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """``truth.wrong`` where the item has one, else a sentence that answers nothing."""
@@ -260,9 +260,9 @@ def has_reference(item: Item) -> bool:
 def reference_of(item: Item) -> str | None:
     """The item's reference answer: ``truth.reference`` (or ``best_answer``, ``answer``, the first of ``answers``)."""
     listed = item.truth.get("answers")
-    given = [item.truth.get(key) for key in REFERENCE_KEYS]
-    given += listed[:1] if isinstance(listed, list) else []
-    return next((str(text) for text in given if text is not None and str(text).strip()), None)
+    candidates = [item.truth.get(key) for key in REFERENCE_KEYS]
+    candidates += listed[:1] if isinstance(listed, list) else []
+    return next((str(text) for text in candidates if text is not None and str(text).strip()), None)
 
 
 def _tagged(name: str, text: str) -> str:

@@ -167,21 +167,18 @@ class NerEvaluator(ListEvaluator):
         entities = [entity for entity in listed if isinstance(entity, dict)][:_MOST_ENTITIES]
         spans = [_by_offsets(entity, item) for entity in entities]
         source = item.input_text
-        if any_case and len(source.lower()) == len(source):
+        lowered = any_case and len(source.lower()) == len(source)
+        if lowered:
             source = source.lower()
-        if None in spans:
-            taken = [span for span in spans if span is not None]
-            texts = [
-                str(entity.get("text")) if span is None else ""
-                for entity, span in zip(entities, spans, strict=True)
-            ]
-            for index in sorted(range(len(texts)), key=lambda at: -len(texts[at])):
-                if spans[index] is None and isinstance(entities[index].get("text"), str):
-                    wanted = texts[index].lower() if source is not item.input_text else texts[index]
-                    found = _first_unused(wanted, source, taken)
-                    if found is not None:
-                        spans[index] = found
-                        taken.append(found)
+        occupied = [span for span in spans if span is not None]
+        unplaced = [
+            (index, entity["text"].lower() if lowered else entity["text"])
+            for index, entity in enumerate(entities)
+            if spans[index] is None and isinstance(entity.get("text"), str)
+        ]
+        for index, text in sorted(unplaced, key=lambda entry: -len(entities[entry[0]]["text"])):
+            spans[index] = _first_unused(text, source, occupied)
+            occupied += [span for span in (spans[index],) if span is not None]
         mentions = []
         for entity, span in zip(entities, spans, strict=True):
             text, kind = entity.get("text"), entity.get("type")
@@ -196,11 +193,11 @@ class NerEvaluator(ListEvaluator):
             missing = [key for key in self.entry_fields if key not in entity]
             if missing:
                 raise DataError(f"item '{item.item_id}': an entity of the truth has no '{missing[0]}'")
-            found = item.input_text[entity["start"] : entity["end"]]
-            if found != entity["text"]:
+            text_there = item.input_text[entity["start"] : entity["end"]]
+            if text_there != entity["text"]:
                 raise DataError(
                     f"item '{item.item_id}': the truth's entity {entity['text']!r} should stand at {entity['start']} to"
-                    f" {entity['end']}, and the input has {found!r} there",
+                    f" {entity['end']}, and the input has {text_there!r} there",
                     hint="offsets count characters, and the end comes after the last one",
                 )
 
@@ -257,7 +254,7 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _first_unused(text: str, source: str, taken: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def _first_unused(text: str, source: str, occupied: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """First occurrence of ``text`` that overlaps nothing taken; one that fills whole tokens goes first."""
     text = text.strip()
     if not text:
@@ -266,7 +263,7 @@ def _first_unused(text: str, source: str, taken: Sequence[tuple[int, int]]) -> t
     start = source.find(text)
     while start >= 0:
         end = start + len(text)
-        if all(end <= other[0] or start >= other[1] for other in taken):
+        if all(end <= other[0] or start >= other[1] for other in occupied):
             # A border of a token is a blank or the end of the text.
             if not source[max(0, start - 1) : start].strip() and not source[end : end + 1].strip():
                 return start, end

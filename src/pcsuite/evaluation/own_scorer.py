@@ -76,9 +76,9 @@ class Reply(str):
     @property
     def number(self) -> float | None:
         """The number that is marked as the answer, else the last one in the text, else ``None``."""
-        found = final_number(str(self))[0]
+        numeral = final_number(str(self))[0]
         try:
-            return None if found is None else float(Fraction(found))
+            return None if numeral is None else float(Fraction(numeral))
         except (ValueError, ZeroDivisionError, OverflowError):
             return None
 
@@ -204,14 +204,14 @@ class OwnScorer(base.Evaluator):
         returned = self._specified.score(parsed, dict(item.truth), extra)
         if not isinstance(returned, Mapping):
             return returned
-        found = {name: value for name, value in returned.items() if name not in _RESERVED}
-        numbers = [value for value in found.values() if isinstance(_plain(value), (bool, int, float))]
-        if not any(name in found for name in SCORE_NAMES) and len(numbers) == 1:
-            found["task_score"] = numbers[0]
-        if "answer" not in found and parsed is not None:
-            said = parsed if isinstance(parsed, (str, int, float)) else canonical_json(_jsonable(parsed))
-            found["answer"] = base.fold(str(said))[:_LONGEST_CANONICAL]
-        return found
+        metrics = {name: value for name, value in returned.items() if name not in _RESERVED}
+        numbers = [value for value in metrics.values() if isinstance(_plain(value), (bool, int, float))]
+        if not any(name in metrics for name in SCORE_NAMES) and len(numbers) == 1:
+            metrics["task_score"] = numbers[0]
+        if "answer" not in metrics and parsed is not None:
+            text = parsed if isinstance(parsed, (str, int, float)) else canonical_json(_jsonable(parsed))
+            metrics["answer"] = base.fold(str(text))[:_LONGEST_CANONICAL]
+        return metrics
 
     def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Call the function; raises :class:`ConfigError` of one line, with file, line and item, where it fails.
@@ -224,15 +224,14 @@ class OwnScorer(base.Evaluator):
         try:
             returned = self._function(reply, ScoredItem(item, self.options.expected), **self.options.settings)
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == str(self.scorer.path)]
-            at = f" (line {lines[-1]})" if lines else ""
+            line = _line_in(self.scorer.path, error)
+            at = f" (line {line})" if line else ""
             raise ConfigError(
                 f"{self.scorer.name}{at} fails on item '{item.item_id}': {describe(error)}",
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
-        score, metrics, scores, said = self._read(returned, item)
-        canonical = said if said is not None else base.fold(text)[:_LONGEST_CANONICAL]
+        score, metrics, scores, stated = self._read(returned, item)
+        canonical = stated if stated is not None else base.fold(text)[:_LONGEST_CANONICAL]
         parsed = parse_object(text, self.schema) if self.schema is not None else base.Parsed()
         parsed.answer = canonical or None
         evaluation = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
@@ -254,12 +253,12 @@ class OwnScorer(base.Evaluator):
                 hint="return {'score': 0..1 or True/False, …}",
             )
         metrics: dict[str, base.MetricValue] = {}
-        said: str | None = None
+        stated: str | None = None
         for name, value in returned.items():
             if name == key:
                 continue
             if name == "answer":
-                said = None if value is None else str(value)
+                stated = None if value is None else str(value)
                 continue
             if name == "scores" and isinstance(value, Mapping):
                 scores = {part: self._named(entry, f"{where}, '{part}',") for part, entry in value.items()}
@@ -269,7 +268,7 @@ class OwnScorer(base.Evaluator):
             if name in metrics or name in SCORE_NAMES:
                 raise ConfigError(f"{where} returned two scores called '{name}'", hint="choose another name")
             metrics[self._metric_name(name, where)] = entry.value
-        return self._score(returned[key], where), metrics, scores, said
+        return self._score(returned[key], where), metrics, scores, stated
 
     @staticmethod
     def _metric_name(name: Any, where: str) -> str:
@@ -320,9 +319,9 @@ class OwnScorer(base.Evaluator):
         return str(expected)
 
     def _gold_by_trial(self, item: Item) -> str:
-        said = getattr(self._specified, "gold_answer", None)
-        if callable(said):
-            return str(said(dict(item.truth)))
+        gold_answer = getattr(self._specified, "gold_answer", None)
+        if callable(gold_answer):
+            return str(gold_answer(dict(item.truth)))
         expected = ScoredItem(item, self.options.expected).expected
         if isinstance(expected, (list, tuple)) and expected and "entities" not in item.truth:
             expected = expected[0]
@@ -364,6 +363,12 @@ class OwnScorer(base.Evaluator):
             self.evaluate(item, base.Answer(str(expected) if expected is not None else "an answer"))
 
 
+def _line_in(path: Path, error: BaseException) -> int | None:
+    """The innermost line of a file that an error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
+
+
 def _jsonable(value: Any) -> Any:
     """What stands for a parsed answer in a row: itself where JSON can hold it, else its text."""
     try:
@@ -385,9 +390,9 @@ def check_scorer(reference: str | None) -> None:
     ``reference`` is ``FILE.py:FUNCTION`` from the working folder; another name, or none, is nobody's function. Raises
     :class:`ConfigError` as :func:`load_scorer` does.
     """
-    own = ScorerFile.read(reference, [Path()]) if reference else None
-    if own is not None:
-        load_scorer(own, {})
+    scorer = ScorerFile.read(reference, [Path()]) if reference else None
+    if scorer is not None:
+        load_scorer(scorer, {})
 
 
 def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[..., Any]:
@@ -404,19 +409,14 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
     except SyntaxError as error:
         raise ConfigError(f"{scorer.path}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == str(scorer.path)
-        ]
-        raise ConfigError(f"{scorer.path}:{lines[-1] if lines else 1}: {describe(error)}") from error
+        raise ConfigError(f"{scorer.path}:{_line_in(scorer.path, error) or 1}: {describe(error)}") from error
     finally:
         sys.path.remove(str(scorer.path.parent))
     function = module.__dict__.get(scorer.function)
     if not callable(function):
         there = [name for name, value in module.__dict__.items() if inspect.isfunction(value)]
-        own = [name for name in there if module.__dict__[name].__module__ == module.__name__]
-        hint = f"it has {', '.join(own)}" if own else f"write def {scorer.function}(answer, item): …"
+        defined = [name for name in there if module.__dict__[name].__module__ == module.__name__]
+        hint = f"it has {', '.join(defined)}" if defined else f"write def {scorer.function}(answer, item): …"
         raise ConfigError(f"{scorer.path}: no function '{scorer.function}'", hint=hint)
     if is_task_evaluator(function):
         return cast(Callable[..., Any], function)

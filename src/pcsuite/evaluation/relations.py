@@ -140,7 +140,7 @@ class RelationEvaluator(ListEvaluator):
             return {}
         kind = loose_field(row, _TYPE_NAMES)
         known = {_bare(name): name for name in self.options.types}
-        known |= {_bare(name): meant for name, meant in self.options.lenient_types.items()}
+        known |= {_bare(name): canonical for name, canonical in self.options.lenient_types.items()}
         return {
             "head": _text(loose_field(row, _HEAD_NAMES)),
             "type": known.get(_bare(str(kind)), str(kind)),

@@ -114,13 +114,13 @@ def _unique_items(validator: Any, unique: object, instance: object, schema: obje
 
     if not unique or not isinstance(instance, list):
         return
-    seen: set[str] = set()
+    keys: set[str] = set()
     for element in instance:
         key = json.dumps(_number_blind(element), sort_keys=True)
-        if key in seen:
+        if key in keys:
             yield ValidationError(f"{key[:80]} is repeated")
             return
-        seen.add(key)
+        keys.add(key)
 
 
 def _number_blind(value: Any) -> Any:

@@ -41,12 +41,12 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer, and say whether it asserts what no reference supports."""
         evaluation = super().evaluate(item, answer)
-        given, metrics = evaluation.parsed.answer, evaluation.metrics
-        if given is not None:
-            metrics["unsupported_rate"] = float(given != ABSTENTION and not metrics["task_score"])
-        if given not in (None, ABSTENTION) and answer.retrieved is not None:
+        canonical, metrics = evaluation.parsed.answer, evaluation.metrics
+        if canonical is not None:
+            metrics["unsupported_rate"] = float(canonical != ABSTENTION and not metrics["task_score"])
+        if canonical not in (None, ABSTENTION) and answer.retrieved is not None:
             shown = (f" {_normalised(text)} " for _, _, text in answer.retrieved)
-            metrics["answer_in_passages"] = any(f" {given} " in text for text in shown)
+            metrics["answer_in_passages"] = any(f" {canonical} " in text for text in shown)
         return evaluation
 
     def canonical(self, value: object, item: Item) -> str | None:
@@ -72,8 +72,8 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """A short text that is none of the item's answers."""
-        taken = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
-        return rng.choice([text for text in _WRONG if _normalised(text) not in taken])
+        references = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
+        return rng.choice([text for text in _WRONG if _normalised(text) not in references])
 
     def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
         """Best token F1 over the references, and other tools' verdicts on the text as it was read.

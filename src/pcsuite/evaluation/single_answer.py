@@ -250,9 +250,7 @@ class SingleAnswerEvaluator(base.Evaluator):
 
     def _read(self, text: str, item: Item) -> tuple[base.Parsed, object]:
         """The answer value, from JSON where there is or must be some, else from the text."""
-        plain = self.options.plain_text
-        if plain is None:
-            plain = self.schema is None
+        plain = self.schema is None if self.options.plain_text is None else self.options.plain_text
         if self.schema is None and "{" not in text and text.lstrip()[:1] != "[":
             return base.Parsed(), (self.plain_value(text, item) if text.strip() else None)
         parsed = parse_object(text, self.schema, (self.options.answer_field,))
@@ -313,7 +311,8 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         """The label set: the options', else the schema's (less the abstention literal), else empty."""
         self.closed = bool(self.labels)
         spellings = {base.fold(label): label for label in self.labels}
-        if set(spellings) == {"yes", "no"}:
+        self._is_yes_no = set(spellings) == {"yes", "no"}
+        if self._is_yes_no:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
         self._spellings = spellings | {
             base.fold(alias): label for alias, label in self.options.aliases.items()
@@ -322,7 +321,6 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
             {label: label for label in self.labels} | self.options.aliases | self.options.lenient_aliases
         )
         self._loose_folded = {base.fold(name): label for name, label in self._loose.items()}
-        self._is_yes_no = set(map(base.fold, self.labels)) == {"yes", "no"}
 
     def allowed(self, item: Item) -> str | None:
         return f"labels are {', '.join(self.labels)}" if self.labels else None
@@ -354,8 +352,8 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         if strict is not None or not isinstance(value, str) or not self.labels:
             return strict
         if self._is_yes_no:
-            found = yes_or_no(value)
-            return None if found is None else self._spellings[found]
+            answer = yes_or_no(value)
+            return None if answer is None else self._spellings[answer]
         named = self._loose_folded.get(base.fold(value.strip(_WRAPPING)))
         # In a longer text a label counts only as it is spelled: "all over the world" names no desk.
         return named or one_mention(value, self._loose, any_case=len(value) <= 60)
@@ -378,9 +376,9 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         field = self.options.rationale_field
         if field not in (self.schema or {}).get("properties", {}):
             return {}
-        own = item.truth.get("rationale")
+        rationale = item.truth.get("rationale")
         is_gold = base.fold(value) == base.fold(str(item.truth.get("label", "")))
-        return {field: str(own) if own and is_gold else f"The text fits {value} best."}
+        return {field: str(rationale) if rationale and is_gold else f"The text fits {value} best."}
 
 
 _LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
@@ -442,10 +440,10 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         ``A: …`` is no mark here, but the beginning of an option.
         """
         marked = marked_answer(text) if "answer" in text.casefold() else None
-        found = field_line(text, self.field_names) or marked
-        if found is None and len(set(_OPTION_LINE.findall(text))) > 1:
+        stated = field_line(text, self.field_names) or marked
+        if stated is None and len(set(_OPTION_LINE.findall(text))) > 1:
             return None
-        return self.lenient_value(found or text, item)
+        return self.lenient_value(stated or text, item)
 
     def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
         """``pred_choice``: the letter that was chosen, ``None`` for an answer that is none or was cut off."""
@@ -477,9 +475,9 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
     bare = text.strip(_CHOICE_WRAPPING + "()[]").upper()
     if bare in letters:
         return letters[bare]
-    wanted = (base.fold(text), base.fold(text.strip(_CHOICE_WRAPPING)))
+    spellings = (base.fold(text), base.fold(text.strip(_CHOICE_WRAPPING)))
     for letter, option in choices.items():
-        if base.fold(option) in wanted or base.fold(option.strip(_CHOICE_WRAPPING)) == wanted[1]:
+        if base.fold(option) in spellings or base.fold(option.strip(_CHOICE_WRAPPING)) == spellings[1]:
             return letter
     word = _OPTION_WORD.match(text)
     match = _LETTER_FIRST.match(text, word.end() if word else 0)

@@ -137,22 +137,22 @@ class SqlEvaluator(Evaluator):
                     continue
                 contents += 1
                 try:
-                    given = run_query(content, query[:LONGEST_QUERY], limits)
+                    rows_there = run_query(content, query[:LONGEST_QUERY], limits)
                 except QueryRefusedError as error:
                     parsed.parse_errors.append(f"query not run on another content: {str(error)[:200]}")
-                    given = ((error.__class__.__name__,),)
-                if not same_result(expected, given, ordered=ordered):
+                    rows_there = ((error.__class__.__name__,),)
+                if not same_result(expected, rows_there, ordered=ordered):
                     everywhere = False
                     break
         return Execution(True, naive, True, contents, everywhere)
 
     def _lenient_score(self, item: Item, text: str, query: str | None, parsed: Parsed) -> float:
         """1 where the query is right once typographic quotes, escapes, wrapping JSON and prose behind it are gone."""
-        seen = lenient_text(text)
+        visible = lenient_text(text)
         names = (self.options.query_field, "sql", "query", "answer")
-        loose = loose_object(seen, names, scalar=True)
+        loose = loose_object(visible, names, scalar=True)
         value = loose_field(loose[0], names, scalar=True) if loose is not None else None
-        mended = mend_query(value if isinstance(value, str) else seen)
+        mended = mend_query(value if isinstance(value, str) else visible)
         if mended is None or mended == query:
             return 0.0
         done = self._execute(item, mended, Parsed())

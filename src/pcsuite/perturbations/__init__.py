@@ -53,11 +53,11 @@ def variants(kinds: Iterable[str], most: int | None = None) -> list[Variant]:
     >>> [variant.id for variant in variants(["injection"], 2)]
     ['injection-1', 'injection-2']
     """
-    found = []
+    listed = []
     for name in kinds:
         count = PERTURBATIONS.get(name).variants
-        found += [Variant(name, number) for number in range(1, min(count, most or count) + 1)]
-    return found
+        listed += [Variant(name, number) for number in range(1, min(count, most or count) + 1)]
+    return listed
 
 
 def variant_of(kind: str, variant_id: str) -> Variant:

@@ -32,11 +32,11 @@ class Exemplar:
         if isinstance(entry, Exemplar):
             return entry
         if isinstance(entry, Mapping):
-            given, output = (entry.get(f"{key}_text", entry.get(key)) for key in ("input", "output"))
-            if given is None or output is None:
+            shown, output = (entry.get(f"{key}_text", entry.get(key)) for key in ("input", "output"))
+            if shown is None or output is None:
                 raise PromptError("an exemplar needs 'input' and 'output'")
             text = output if isinstance(output, str) else canonical_json(output)
-            return cls(str(given), text)
+            return cls(str(shown), text)
         first, second = entry
         return cls(str(first), str(second))
 
@@ -138,11 +138,11 @@ class PromptContext:
 
     def variables(self) -> dict[str, Any]:
         """Plain mapping for templates; ``checklist`` is a second name of ``verifier_checklist``."""
-        found = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name in ("rules", "decompose", "verifier_checklist"):
-            found[name] = Lines(found[name])
-        found["checklist"] = found["verifier_checklist"]
-        return found
+            values[name] = Lines(values[name])
+        values["checklist"] = values["verifier_checklist"]
+        return values
 
 
 @dataclass(frozen=True)

@@ -74,24 +74,24 @@ def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
 
 def _lines(text: str) -> list[tuple[str, bool]]:
     """Lines with their ends, each with whether it stands in fenced code."""
-    found: list[tuple[str, bool]] = []
+    tagged: list[tuple[str, bool]] = []
     fence = ""
     for line in _LINE.findall(text):
         match = _FENCE.match(line)
         if fence:
-            found.append((line, True))
+            tagged.append((line, True))
             if match and match.group(1)[0] == fence[0] and len(match.group(1)) >= len(fence):
                 fence = ""
         else:
             fence = match.group(1) if match else ""
-            found.append((line, bool(match)))
+            tagged.append((line, bool(match)))
     if fence:  # never closed: a stray mark, not code
-        start = max(i for i, (line, _) in enumerate(found) if _FENCE.match(line) and found[i][1])
+        start = max(i for i, (line, _) in enumerate(tagged) if _FENCE.match(line) and tagged[i][1])
         opened = next(
-            (i for i in range(start, -1, -1) if found[i][1] and (i == 0 or not found[i - 1][1])), start
+            (i for i in range(start, -1, -1) if tagged[i][1] and (i == 0 or not tagged[i - 1][1])), start
         )
-        found = found[:opened] + [(line, False) for line, _ in found[opened:]]
-    return found
+        tagged = tagged[:opened] + [(line, False) for line, _ in tagged[opened:]]
+    return tagged
 
 
 def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
@@ -209,14 +209,14 @@ def _by_paragraphs(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
 
 def _by_items(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
     """List items of the least indentation, each with its further lines; other text as paragraphs."""
-    found = [_ITEM.match(line) if not fenced else None for line, fenced in lines]
-    indents = [len(match.group(1).expandtabs(4)) for match in found if match]
+    bullets = [_ITEM.match(line) if not fenced else None for line, fenced in lines]
+    indents = [len(match.group(1).expandtabs(4)) for match in bullets if match]
     least = min(indents, default=0)
     pieces: list[Piece] = []
     other: list[tuple[str, bool]] = []
     index = 0
     while index < len(lines):
-        match = found[index]
+        match = bullets[index]
         if match is None or len(match.group(1).expandtabs(4)) > least:
             other.append(lines[index])
             index += 1
@@ -227,10 +227,10 @@ def _by_items(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
         while end < len(lines):
             line, fenced = lines[end]
             indented = line[:1] in (" ", "\t") and bool(line.strip())
-            begins = found[end] is not None and not indented
+            begins = bullets[end] is not None and not indented
             after_blank = not lines[end - 1][0].strip()
             if begins or (
-                found[end] is not None and len(line) - len(line.lstrip()) <= least and line.strip()
+                bullets[end] is not None and len(line) - len(line.lstrip()) <= least and line.strip()
             ):
                 break
             if not fenced and line.strip() and not indented and after_blank:

@@ -49,10 +49,10 @@ def fill_placeholders(template: str, input_text: str, columns: Mapping[str, str]
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        found = columns.get(name, input_text if name in INPUT_NAMES else None)
-        if found is None:
+        filled = columns.get(name, input_text if name in INPUT_NAMES else None)
+        if filled is None:
             return match.group()
-        return _escaped(found) if in_chat else found
+        return _escaped(filled) if in_chat else filled
 
     return _PLACEHOLDER.sub(value, template)
 

@@ -7,13 +7,13 @@ BoolQ and NQ-open) and ``train`` the rest.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row, decode_line
+from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 OPT_ITEMS = 500
 TREC_LABELS = ("ABBR", "ENTY", "DESC", "HUM", "LOC", "NUM")
 
@@ -48,14 +48,6 @@ def _choice_item(row: Row, stem: str, choices: dict[str, str]) -> Item:
     if answer not in choices:
         raise row.error(f"answerKey '{answer}' is none of the choices {', '.join(choices)}")
     return Item(row.text("id"), choice_text(stem.strip(), choices), {"choice": answer, "choices": choices})
-
-
-def choice_text(question: str, choices: Mapping[str, str]) -> str:
-    """The question, then a line for each choice: ``A. …``.
-
-    ``choices`` are texts by letter, in the order to show.
-    """
-    return "\n".join([question, *(f"{letter}. {text}" for letter, text in choices.items())])
 
 
 class StrategyQaExporter(base.ItemExporter):
