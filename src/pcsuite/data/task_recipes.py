@@ -211,12 +211,14 @@ def _read_choice(row: Row, columns: Columns) -> RowContent:
     if not 2 <= len(options) <= len(LETTERS):
         raise row.error(f"a choice needs 2 to {len(LETTERS)} options, found {len(options)}")
     choices = dict(zip(LETTERS, options, strict=False))
-    given = cell_text(row, _answer(columns))
+    answer = cell_text(row, _answer(columns))
     # An option's text goes before its letter: an option may itself be called A.
-    by_text = [letter for letter, option in choices.items() if option.casefold() == given.casefold()]
-    letter = by_text[0] if by_text else given.upper()
+    by_text = [letter for letter, option in choices.items() if option.casefold() == answer.casefold()]
+    letter = by_text[0] if by_text else answer.upper()
     if letter not in choices:
-        raise row.error(f"answer '{given}' is neither a letter A to {list(choices)[-1]} nor an option's text")
+        raise row.error(
+            f"answer '{answer}' is neither a letter A to {list(choices)[-1]} nor an option's text"
+        )
     text = choice_text(_input_text(row, columns), choices)
     return RowContent(text, {"choice": letter, "choices": choices})
 
@@ -277,16 +279,16 @@ def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
 def _read_assertions(row: Row, columns: Columns) -> RowContent:
     """What the answer must be, one assertion a column; an empty cell asserts nothing, but one must be filled."""
     names = columns.fields or (_answer(columns),)
-    given = [row.get(name) for name in names]
-    found: list[Any] = []
-    for value in given:
+    cells = [row.get(name) for name in names]
+    assertions: list[Any] = []
+    for value in cells:
         if isinstance(value, str) and value.strip().startswith("["):
             with suppress(ValueError):  # else a text in brackets that the answer must equal
                 value = json.loads(value)
-        found += value if isinstance(value, list) else [value] if str(value or "").strip() else []
-    if not found:
+        assertions += value if isinstance(value, list) else [value] if str(value or "").strip() else []
+    if not assertions:
         raise row.error(f"column '{names[0]}' is empty", FILL_IT_IN)
-    return RowContent(_input_text(row, columns), {"assert": found})
+    return RowContent(_input_text(row, columns), {"assert": assertions})
 
 
 RECIPES: Mapping[str, Recipe] = {

@@ -77,23 +77,23 @@ def _with_choices(truth: dict[str, Any], where: str) -> dict[str, Any]:
     """Options by letter, and the right one's letter, whether it was given by letter, number or text."""
     options = _options(truth["choices"], where)
     key = "choice" if "choice" in truth else next(key for key in CHOICE_KEYS if key in truth)
-    given = truth[key]
-    letter = given if isinstance(given, str) and given in options else None
+    answer = truth[key]
+    letter = answer if isinstance(answer, str) and answer in options else None
     if (
         letter is None
-        and isinstance(given, int)
-        and not isinstance(given, bool)
-        and 0 <= given < len(options)
+        and isinstance(answer, int)
+        and not isinstance(answer, bool)
+        and 0 <= answer < len(options)
     ):
-        letter = list(options)[given]
+        letter = list(options)[answer]
     if letter is None:
-        wanted = str(given).strip().casefold()
+        folded = str(answer).strip().casefold()
         letter = next(
-            (name for name, text in options.items() if wanted in (name.casefold(), text.casefold())), None
+            (name for name, text in options.items() if folded in (name.casefold(), text.casefold())), None
         )
     if letter is None:
         raise DataError(
-            f"{where}: truth '{key}' is {given!r}, which is none of the choices {', '.join(options)}"
+            f"{where}: truth '{key}' is {answer!r}, which is none of the choices {', '.join(options)}"
         )
     kept = {name: value for name, value in truth.items() if name not in (key, "choices", "choice")}
     return {"choice": letter, "choices": options, **kept}
@@ -209,9 +209,9 @@ def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     return group, {"page": page or "", "sentence": number, "text": text}
 
 
-def _bad_evidence(where: str, found: Any) -> DataError:
+def _bad_evidence(where: str, value: Any) -> DataError:
     return DataError(
-        f"{where}: truth 'evidence' cannot be read: {str(found)[:80]!r}",
+        f"{where}: truth 'evidence' cannot be read: {str(value)[:80]!r}",
         hint='lists of [annotation, evidence, page, sentence], or {"page", "sentence"}, in sets or flat',
     )
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
+from pcsuite.data.truths import is_no_comment
 from pcsuite.errors import ConfigError, DataError, require
 from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
@@ -268,8 +269,6 @@ def true_references(item: Item) -> list[str]:
     Whether an item has that reference is compared without case and final full stop.
     """
     references = [str(reference) for reference in base.truth_of(item, "correct_answers")]
-    if not any(
-        base.fold(reference).rstrip(".") == base.fold(NO_COMMENT).rstrip(".") for reference in references
-    ):
+    if not any(map(is_no_comment, references)):
         references.append(NO_COMMENT)
     return references

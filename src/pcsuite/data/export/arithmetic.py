@@ -26,11 +26,11 @@ class Gsm8kExporter(base.ItemExporter):
     def item(self, row: Row, split: str, position: int) -> Item:
         """A question with its final number (no commas) and its worked solution (no calculator marks)."""
         worked = row.text("answer")
-        found = _ANSWER_LINE.search(worked)
-        if found is None:
+        answer_line = _ANSWER_LINE.search(worked)
+        if answer_line is None:
             raise row.error("'answer' has no '#### number' line")
-        solution = _CALCULATION.sub("", worked[: found.start()]).strip()
-        truth = {"answer": found.group(1).replace(",", ""), "solution": solution}
+        solution = _CALCULATION.sub("", worked[: answer_line.start()]).strip()
+        truth = {"answer": answer_line.group(1).replace(",", ""), "solution": solution}
         return Item(base.numbered(self.name, split, position), row.text("question").strip(), truth)
 
 

@@ -190,12 +190,12 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
 
         Splits that the source lacks are left out.
         """
-        found = dict(records)
-        if self.split_off is not None and self.split_off[0] in found:
+        by_split = dict(records)
+        if self.split_off is not None and self.split_off[0] in by_split:
             split, part, n = self.split_off
-            found[part], found[split] = split_off(found[split], n, f"{self.name}_{part}", SPLIT_SEED)
+            by_split[part], by_split[split] = split_off(by_split[split], n, f"{self.name}_{part}", SPLIT_SEED)
         return BuiltDataset(
-            [items_output(self.name, part, found[part]) for part in self.written if part in found]
+            [items_output(self.name, part, by_split[part]) for part in self.written if part in by_split]
         )
 
 
