@@ -239,21 +239,17 @@ def find_items(dataset: str, split: str, cache_dir: Path, samples: Path = SAMPLE
 
     ``cache_dir`` is the profile's ``run.cache_dir``; exported files lie in its folder ``datasets``.
     """
-    # What was exported goes before the bundled sample: whoever exported a dataset means it.
-    stems = file_stems(dataset, split)
-    exported = (ItemSource("cache", datasets_dir(cache_dir) / f"{stem}.jsonl") for stem in stems)
-    bundled = (ItemSource("sample", samples / f"{stem}.jsonl") for stem in stems)
-    return next((source for source in (*exported, *bundled) if source.path.is_file()), None)
+    return find_file([f"{stem}.jsonl" for stem in file_stems(dataset, split)], cache_dir, samples)
 
 
-def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
-    """A file that goes with items, such as pages: exported to the cache, else bundled, else ``None``.
+def find_file(names: Sequence[str], cache_dir: Path, samples: Path) -> ItemSource | None:
+    """The first file of one of these names (with their ending): exported to the cache, else bundled, else ``None``.
 
-    ``name`` is the file's, with its ending; what was exported goes before what came with the suite.
+    What was exported goes before the bundled sample: whoever exported a dataset means it.
     """
-    exported = ItemSource("cache", datasets_dir(cache_dir) / name)
-    places = (exported, ItemSource("sample", samples / name))
-    return next((source for source in places if source.path.is_file()), None)
+    exported = (ItemSource("cache", datasets_dir(cache_dir) / name) for name in names)
+    bundled = (ItemSource("sample", samples / name) for name in names)
+    return next((source for source in (*exported, *bundled) if source.path.is_file()), None)
 
 
 class ItemFields(NamedTuple):

@@ -14,8 +14,9 @@ In a table each cell holds one (``contains: refund``, or bare text that the answ
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -239,6 +240,17 @@ def _folded(text: Any, assertion: Assertion) -> str:
     return plain.casefold() if assertion.ignore_case else plain
 
 
+def _compared(test: Callable[[str, str], bool]) -> Callable[[str, Any, Assertion], bool]:
+    """The test on a text and a value whose case is folded as the assertion says."""
+    return lambda text, value, assertion: test(_folded(text, assertion), _folded(value, assertion))
+
+
+def _contains_of(how_many: Callable[[Iterable[bool]], bool]) -> Callable[[str, Any, Assertion], bool]:
+    """Whether a text contains any or all of the values."""
+    contains = _compared(operator.contains)
+    return lambda text, values, assertion: how_many(contains(text, value, assertion) for value in values)
+
+
 def _equals(text: str, value: Any, assertion: Assertion) -> bool:
     if isinstance(value, (dict, list)):
         reading = read_json(text)
@@ -260,22 +272,16 @@ def _fits_schema(text: str, value: Any, assertion: Assertion) -> bool:
 
 CHECKS: Mapping[str, Check] = {
     "equals": Check(_equals, lambda value: None if value is not None else "needs a value"),
-    "contains": Check(lambda text, value, own: _folded(value, own) in _folded(text, own), _is_text),
-    "contains_any": Check(
-        lambda text, value, own: any(_folded(part, own) in _folded(text, own) for part in value), _is_list
-    ),
-    "contains_all": Check(
-        lambda text, value, own: all(_folded(part, own) in _folded(text, own) for part in value), _is_list
-    ),
-    "starts_with": Check(
-        lambda text, value, own: _folded(text, own).startswith(_folded(value, own)), _is_text
-    ),
-    "ends_with": Check(lambda text, value, own: _folded(text, own).endswith(_folded(value, own)), _is_text),
+    "contains": Check(_compared(operator.contains), _is_text),
+    "contains_any": Check(_contains_of(any), _is_list),
+    "contains_all": Check(_contains_of(all), _is_list),
+    "starts_with": Check(_compared(str.startswith), _is_text),
+    "ends_with": Check(_compared(str.endswith), _is_text),
     "regex": Check(
-        lambda text, value, own: re.search(value, text, re.IGNORECASE if own.ignore_case else 0) is not None,
+        lambda text, value, assertion: bool(re.search(value, text, re.IGNORECASE * assertion.ignore_case)),
         _is_pattern,
     ),
-    "is_json": Check(lambda text, value, own: read_json(text).mode != "none", lambda value: None),
+    "is_json": Check(lambda text, value, assertion: read_json(text).mode != "none", lambda value: None),
     "json_schema": Check(_fits_schema, _is_schema),
     "number": Check(_number_close, _is_number),
 }

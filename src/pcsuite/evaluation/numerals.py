@@ -6,6 +6,7 @@ Every pattern is linear in the length of the text: answers are whatever a model 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
@@ -18,17 +19,7 @@ _DENOMINATOR = re.compile(r"\s?/\s?([0-9]{1,12})(?![0-9]|[.,][0-9])")
 _MIXED = re.compile(r"\s([0-9]{1,12})/([0-9]{1,12})(?![0-9]|[.,][0-9])")
 _SCALE = re.compile(r"\s?(hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_VULGAR = {
-    "½": "1/2",
-    "⅓": "1/3",
-    "⅔": "2/3",
-    "¼": "1/4",
-    "¾": "3/4",
-    "⅛": "1/8",
-    "⅜": "3/8",
-    "⅝": "5/8",
-    "⅞": "7/8",
-}
+_VULGAR = {sign: unicodedata.normalize("NFKC", sign).replace("\u2044", "/") for sign in "½⅓⅔¼¾⅛⅜⅝⅞"}
 _LEADING_MARKUP = "*_`\"'“”($€£¥₹\\[{:= \t"
 _CURRENCY = "$€£¥₹"
 _MINUS = "-−–"

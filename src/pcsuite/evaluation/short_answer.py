@@ -6,22 +6,16 @@ import re
 from random import Random
 from typing import ClassVar
 
-from pydantic import BaseModel
-
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION
 from pcsuite.evaluation.harness import helm_f1_score, helm_quasi_prefix_exact_match, lm_eval_exact_match
-from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
+from pcsuite.evaluation.single_answer import SingleAnswerEvaluator
 
 _LONGEST_ANSWER = 2_000
 _MOST_WORDS = 20
 _WRONG = ("none of these", "the opposite", "something else entirely", "nobody in particular")
-
-
-class ShortAnswerOptions(SingleAnswerOptions):
-    """Options of the ``short_answer`` evaluator."""
 
 
 class ShortAnswerEvaluator(SingleAnswerEvaluator):
@@ -33,7 +27,6 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     has the answer in it.
     """
 
-    Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
     gold_key: ClassVar[str] = "answers"
     closed: bool = False
     reread: ClassVar[re.Pattern[str] | None] = re.compile("")

@@ -20,7 +20,6 @@ class Gsm8kExporter(base.ItemExporter):
     folders = ("gsm8k", "grade_school_math")
     hub = base.HubTable("gsm8k", "openai/gsm8k", config="main")
     splits = (base.Split("train", 7473, ("train.jsonl",)), base.Split("test", 1319, ("test.jsonl",)))
-    written = ("test", "train", "dev")
     split_off = ("train", "dev", 1000)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -41,7 +40,6 @@ class SvampExporter(base.ItemExporter):
     folders = ("svamp", "SVAMP")
     hub = base.HubTable("svamp", "ChilleD/SVAMP")
     splits = (base.Split("test", 1000, ("SVAMP.json",), hub=("train", "test")),)
-    written = ("test",)
 
     def item(self, row: Row, split: str, position: int) -> Item:
         """Body and question as one text, and the answer in plain digits."""

@@ -24,7 +24,6 @@ class ConllExporter(base.ItemExporter):
         base.Split("dev", 3250, ("dev.txt", "valid.txt", "eng.testa"), hub=("validation",)),
         base.Split("test", 3453, ("test.txt", "eng.testb")),
     )
-    written = ("train", "dev", "test")
 
     def file_rows(
         self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions

@@ -28,7 +28,6 @@ class CommonsenseQaExporter(base.ItemExporter):
         base.Split("train", 9741, ("train_rand_split.jsonl",)),
         base.Split("validation", 1221, ("dev_rand_split.jsonl",)),
     )
-    written = ("validation", "train", "dev")
     split_off = ("train", "dev", 1000)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -60,7 +59,6 @@ class StrategyQaExporter(base.ItemExporter):
         base.Split("dev", 229, ("dev.json",), hub=("validation",)),
         base.Split("train", 2061, ("train.json",), required=False),
     )
-    written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -80,7 +78,6 @@ class BoolQExporter(base.ItemExporter):
         base.Split("dev", 3270, ("dev.jsonl",), hub=("validation",)),
         base.Split("train", 9427, ("train.jsonl",), required=False),
     )
-    written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -99,7 +96,6 @@ class NqOpenExporter(base.ItemExporter):
         base.Split("dev", 3610, ("NQ-open.dev.jsonl",), hub=("validation",)),
         base.Split("train", 87925, ("NQ-open.train.jsonl",), required=False),
     )
-    written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -126,7 +122,6 @@ class TrecExporter(base.ItemExporter):
         base.Split("train", 5452, ("train.txt", "train_5500.label", "qc/train.txt", "qc/train_5500.label")),
         base.Split("test", 500, ("test.txt", "TREC_10.label", "qc/test.txt", "qc/TREC_10.label")),
     )
-    written = ("test", "train", "dev")
     split_off = ("train", "dev", OPT_ITEMS)
 
     def file_rows(

@@ -18,7 +18,6 @@ class _TruthfulQaFiles(base.ItemExporter):
     """All questions in one split, ``validation``; upstream has no training split."""
 
     folders = ("truthfulqa", "truthful_qa")
-    written = ("validation",)
     option_names = ("allow_partial", "truthfulqa_version")
 
     def official_counts(self, options: base.ExportOptions) -> Mapping[str, int]:
