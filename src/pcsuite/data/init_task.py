@@ -114,7 +114,7 @@ ANSWER_NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest(Columns):
-    """What every command that takes a user's table is told about it; every field has the flag of its name."""
+    """The arguments of every command that takes a user's table; every field has the flag of its name."""
 
     kind: str | None = None
     """Kind of task, one of :data:`~pcsuite.data.task_recipes.RECIPES`."""
@@ -131,7 +131,7 @@ class TableRequest(Columns):
     """Replace what an earlier command of that name wrote."""
 
     def table_fields(self, **changes: Any) -> dict[str, Any]:
-        """What is told about the table, by field, with ``changes``: another request on the same table is made of it."""
+        """The fields of this class with ``changes``, for another request on the same table."""
         return {entry.name: getattr(self, entry.name) for entry in fields(TableRequest)} | changes
 
 
@@ -278,10 +278,10 @@ def answer_column(
     placeholders: Sequence[str] = (),
     needed: bool = True,
 ) -> tuple[str | None, str]:
-    """The column of the right answer among a table's ``known`` ones, and how it was found where it was not told.
+    """The column of the right answer among a table's ``known`` ones, and how it was found where none is named.
 
-    Columns that are told must be there. Where none is told for the answer, it is one that is called so
-    (:data:`ANSWER_NAMES`), or the only one that no other use is told of; columns that ``placeholders`` of a prompt
+    Columns that are named must be there. Where none is named for the answer, it is one that is called so
+    (:data:`ANSWER_NAMES`), or the only one that has no other use; columns that ``placeholders`` of a prompt
     name are not meant. ``(None, "")`` for records of several fields, and where none is found and none is ``needed``, as
     for a function that judges an answer by itself. Raises :class:`DataError` otherwise.
 
@@ -314,7 +314,7 @@ def answer_column(
 
 
 def input_columns(columns: Columns, known: Sequence[str], source: Path) -> tuple[str, ...]:
-    """The columns of the input: those that are told, else all that have no other use.
+    """The columns of the input: those that are named, else all that have no other use.
 
     Raises :class:`DataError` where none is left.
     """

@@ -344,7 +344,7 @@ class AssertionEvaluator(base.Evaluator):
         return assertions
 
     def check_items(self, items: Sequence[Item]) -> None:
-        """Read the assertions of every item, so that a wrong one is told before the first call."""
+        """Read the assertions of every item, so that a wrong one raises before the first call."""
         for item in items:
             self.assertions_of(item)
 

@@ -55,7 +55,7 @@ _REPLIES: Mapping[JudgeScale, str] = {
 
 
 class JudgedOptions(BaseModel):
-    """The judge of a task and what it is told of it; made from the task, not written by hand."""
+    """The judge of a task and what its prompt says of the task; made from the task, not written by hand."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,7 +92,7 @@ def reply_tokens(judge: JudgeSpec) -> int:
 
 
 def judge_fingerprint(judge: JudgeSpec, instruction: str) -> str:
-    """The sha256 (hex) of all that a judge is told and how its reply is taken: its prompt's own hash.
+    """The sha256 (hex) of all that a judge's prompts say and how its reply is read: its prompt's own hash.
 
     Another rubric, scale, wording or limit is another judge, whose scores are not those of the one before.
     """

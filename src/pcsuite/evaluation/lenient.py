@@ -161,7 +161,7 @@ def loose_lists(
 ) -> Iterator[tuple[Any, dict[str, Any], str]]:
     """What broken JSON may list, last first: the value, the object it was found in, and the rule.
 
-    ``names`` are the keys it goes by, the field's own first; a list without an object counts where one of its entries
+    ``names`` are the keys it may have, the field's own first; a list without an object counts where one of its entries
     has a key of ``entry_names``. A schema that is echoed is passed over.
 
     >>> next(loose_lists('[{"name": "Rex"},]', ("entities",), ("name",)))

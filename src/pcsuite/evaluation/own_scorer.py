@@ -354,7 +354,7 @@ class OwnScorer(base.Evaluator):
         )
 
     def check_items(self, items: Sequence[Item]) -> None:
-        """Call the function once, on the first item, so that one that cannot work is told before any call is paid."""
+        """Call the function once, on the first item, so that one that cannot work raises before any call is paid."""
         for item in items[:1]:
             if self._specified is not None:
                 self.gold_answer(item)

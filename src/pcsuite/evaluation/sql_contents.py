@@ -1,7 +1,7 @@
 """Other contents for a database of the same schema, so that equal results by coincidence come to light.
 
 A query may return what the gold query returns on one content and mean something else: ``SELECT 4`` counts four pets.
-Test suites (Zhong, Yu & Klein 2020) run both on several contents. Where a suite of files is not at hand, contents are
+Test suites (Zhong, Yu & Klein 2020) run both on several contents. Where there are no files of a suite, contents are
 made here: rows are dropped, values exchanged within their columns, and the gold query's own constants and their
 neighbours mixed in. What held before still holds (unique columns, keys, references, a single largest value), and a
 content on which the gold query's own result depends on the order of scanning (a tie under LIMIT) is not used.

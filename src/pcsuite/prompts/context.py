@@ -145,6 +145,10 @@ class PromptContext:
         return values
 
 
+_TASK_FIELDS = tuple({entry.name for entry in fields(PromptContext)} & TaskSpec.model_fields.keys())
+"""What a context takes from its task under the same name; ``None`` there leaves the default."""
+
+
 @dataclass(frozen=True)
 class TaskPrompting:
     """A task's part of the context, made once; :meth:`context` adds the item."""
@@ -166,25 +170,18 @@ class TaskPrompting:
     @cached_property
     def _without_input(self) -> PromptContext:
         task = self.task
+        shared = {name: getattr(task, name) for name in _TASK_FIELDS if getattr(task, name) is not None}
         return PromptContext(
             task_id=self.task_id,
             task_kind=task.kind,
             input_text="",
             task_title=task.title,
             task_goal=task.goal,
-            instruction=task.instruction,
-            role=task.role,
-            rules=task.rules,
-            abstain=task.abstain,
-            decompose=task.decompose,
             schema_text=schema_text(self.schema) if self.schema else "",
-            final_answer_format=task.final_answer_format or "",
             exemplars=self.exemplars,
-            verifier_checklist=task.verifier_checklist,
-            input_label=task.input_label,
-            answer_regex=task.answer_regex or "",
             grammar=self.grammar or "",
             lmql_query=self.lmql_query or "",
+            **shared,
         )
 
 

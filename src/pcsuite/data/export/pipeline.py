@@ -50,7 +50,7 @@ def export_datasets(
     """Export datasets to ``<cache_dir>/datasets``; a dataset that fails does not keep the others.
 
     With ``from_dir`` the original files are read, otherwise the hub's tables (from the mirror ``hub_dir`` if given).
-    Datasets that are not under the folder are skipped unless ``only`` names them; ``progress`` is told each name.
+    Datasets that are not under the folder are skipped unless ``only`` names them; ``progress`` gets each name.
     Returns what became of each dataset. Raises :class:`DataError` on wrong arguments and where nothing is found.
     """
     if from_dir is not None and hub_dir is not None:

@@ -76,7 +76,7 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
     def build(self, records: SpiderRecords, options: base.ExportOptions) -> base.BuiltDataset:
         """Items of the questions whose database is there, and those databases.
 
-        Questions whose database is missing cannot be scored; they are told as missing and left out.
+        Questions whose database is missing cannot be scored; they are reported as missing and left out.
         """
         built = base.BuiltDataset([])
         used: set[str] = set()
