@@ -217,9 +217,9 @@ def read_reply(judge: JudgeSpec, call: base.JudgeCall) -> base.JudgeCall:
     the control by the order they were shown in.
 
     >>> judge = JudgeSpec(model="m", rubric="polite")
-    >>> read_reply(judge, JudgeCall("m", None, text='{"verdict": "pass"}')).verdict
+    >>> read_reply(judge, base.JudgeCall("m", None, text='{"verdict": "pass"}')).verdict
     'pass'
-    >>> read_reply(judge, JudgeCall("m", None, text="It could pass or fail.")).verdict is None
+    >>> read_reply(judge, base.JudgeCall("m", None, text="It could pass or fail.")).verdict is None
     True
     """
     cleaned, key = base.clean_text(call.text), _KEYS[judge.scale]
