@@ -55,6 +55,11 @@ def test_last_value_of_a_repeated_key_counts_and_is_noted() -> None:
     assert reading.errors == ["repeated key 'label'"]
 
 
+def test_repeated_keys_are_noted_in_the_order_of_the_text() -> None:
+    text = '{"x": 0' + "".join(f', "{key}": 1' for key in "dbcadbca") + "}"
+    assert read_json(text).errors == [f"repeated key '{key}'" for key in "dbca"]
+
+
 def test_integers_beyond_64_bits_become_floats() -> None:
     assert read_json('{"n": 123456789012345678}').value == {"n": 123456789012345678}
     value = read_json('{"n": 1' + "0" * 30 + "}").value

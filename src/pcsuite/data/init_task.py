@@ -65,9 +65,9 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 if header is None:
                     header = [cell.strip() for cell in cells]
                     if "" in header or len(set(header)) != len(header):
-                        found = shorten(", ".join(cells))
+                        named = shorten(", ".join(cells))
                         raise DataError(
-                            f"{path} line 1: column names must be there and differ, found {found}"
+                            f"{path} line 1: column names must be there and differ, found {named}"
                         )
                 elif cells and len(cells) != len(header):
                     raise row.error(f"expected {len(header)} columns, found {len(cells)}")
@@ -114,7 +114,7 @@ ANSWER_NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest(Columns):
-    """What every command that takes a user's table is told about it; every field has the flag of its name."""
+    """The arguments of every command that takes a user's table; every field has the flag of its name."""
 
     kind: str | None = None
     """Kind of task, one of :data:`~pcsuite.data.task_recipes.RECIPES`."""
@@ -131,7 +131,7 @@ class TableRequest(Columns):
     """Replace what an earlier command of that name wrote."""
 
     def table_fields(self, **changes: Any) -> dict[str, Any]:
-        """What is told about the table, by field, with ``changes``: another request on the same table is made of it."""
+        """The fields of this class with ``changes``, for another request on the same table."""
         return {entry.name: getattr(self, entry.name) for entry in fields(TableRequest)} | changes
 
 
@@ -224,8 +224,8 @@ def init_task(request: TaskRequest) -> InitResult:
         written[split] = (path, len(part))
     # What an earlier init-task of that name wrote is replaced as a whole: a split that is left over would be used.
     splits_of_old = [datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl" for split in SPLITS]
-    own = dict.fromkeys([*files, request.file("schema.json"), *splits_of_old])
-    present = [path for path in own if path.exists()]
+    task_files = dict.fromkeys([*files, request.file("schema.json"), *splits_of_old])
+    present = [path for path in task_files if path.exists()]
     if present and not request.overwrite:
         exist = f"{', '.join(map(str, present))} {'exist' if len(present) > 1 else 'exists'} already"
         raise DataError(exist, hint="--overwrite replaces them")
@@ -262,60 +262,64 @@ def scorer_reference(reference: str, folder: Path) -> str:
     ``reference`` is relative to the working directory, as words of a command line are. Raises ``ConfigError`` for one
     that names no function or no file.
     """
-    found = ScorerFile.read(reference, [Path()])
-    if found is None:
+    scorer = ScorerFile.read(reference, [Path()])
+    if scorer is None:
         raise DataError(f"--scorer {reference}: no function of a file", hint="my_scorer.py:score")
-    path = found.path.resolve()
+    path = scorer.path.resolve()
     inside = path.is_relative_to(folder.resolve())
-    return f"{path.relative_to(folder.resolve()) if inside else path}:{found.function}"
+    return f"{path.relative_to(folder.resolve()) if inside else path}:{scorer.function}"
 
 
 def answer_column(
-    told: Columns,
+    columns: Columns,
     known: Sequence[str],
     source: Path,
     *,
     placeholders: Sequence[str] = (),
     needed: bool = True,
 ) -> tuple[str | None, str]:
-    """The column of the right answer among a table's ``known`` ones, and how it was found where it was not told.
+    """The column of the right answer among a table's ``known`` ones, and how it was found where none is named.
 
-    Columns that are told must be there. Where none is told for the answer, it is one that is called so
-    (:data:`ANSWER_NAMES`), or the only one that no other use is told of; columns that ``placeholders`` of a prompt
+    Columns that are named must be there. Where none is named for the answer, it is one that is called so
+    (:data:`ANSWER_NAMES`), or the only one that has no other use; columns that ``placeholders`` of a prompt
     name are not meant. ``(None, "")`` for records of several fields, and where none is found and none is ``needed``, as
     for a function that judges an answer by itself. Raises :class:`DataError` otherwise.
 
     >>> answer_column(Columns(inputs=("mail",)), ["mail", "Label", "date"], Path("mails.csv"))
     ('Label', ' (by its name)')
     """
-    for flag, names in (("--answer", [told.answer]), ("--input", told.inputs), ("--fields", told.fields)):
+    for flag, names in (
+        ("--answer", [columns.answer]),
+        ("--input", columns.inputs),
+        ("--fields", columns.fields),
+    ):
         for name in names:
             if name is not None and name not in known:
                 raise DataError(f"{source}: no column '{name}' ({flag})", hint=did_you_mean(name, known))
-    if told.answer is not None or told.fields:
-        return told.answer, ""
-    used = {*placeholders, *told.inputs}
+    if columns.answer is not None or columns.fields:
+        return columns.answer, ""
+    used = {*placeholders, *columns.inputs}
     folded = {name.casefold(): name for name in known}
     for name in ANSWER_NAMES:
         if name in folded and folded[name] not in used:
             return folded[name], " (by its name)"
-    left = [name for name in known if name not in {*used, *told.choices, told.id_column}]
-    if len(left) == 1:
-        return left[0], " (the only column left)"
+    unused = [name for name in known if name not in {*used, *columns.choices, columns.id_column}]
+    if len(unused) == 1:
+        return unused[0], " (the only column left)"
     if not needed:
         return None, ""
     raise DataError(
-        f"{source}: which column is the right answer?", hint=f"--answer, one of {', '.join(left or known)}"
+        f"{source}: which column is the right answer?", hint=f"--answer, one of {', '.join(unused or known)}"
     )
 
 
-def input_columns(told: Columns, known: Sequence[str], source: Path) -> tuple[str, ...]:
-    """The columns of the input: those that are told, else all that have no other use.
+def input_columns(columns: Columns, known: Sequence[str], source: Path) -> tuple[str, ...]:
+    """The columns of the input: those that are named, else all that have no other use.
 
     Raises :class:`DataError` where none is left.
     """
-    taken = {told.answer, told.id_column, *told.choices, *told.fields}
-    inputs = told.inputs or told.placed or tuple(name for name in known if name not in taken)
+    used = {columns.answer, columns.id_column, *columns.choices, *columns.fields}
+    inputs = columns.inputs or columns.placed or tuple(name for name in known if name not in used)
     if not inputs:
         raise DataError(f"{source}: no column is left for the input", hint="--input COLUMN")
     return inputs
@@ -339,11 +343,11 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
         return "extraction"
     if columns.labels:
         return "classification"
-    given = [row.values.get(columns.answer or "", "") for row in rows]
-    values = [str(value).strip() for value in given]
+    cells = [row.values.get(columns.answer or "", "") for row in rows]
+    values = [str(value).strip() for value in cells]
     if all(plain_number(value) is not None for value in values):
         return "number"
-    if all(isinstance(value, dict) or str(value).startswith("{") for value in given):
+    if all(isinstance(value, dict) or str(value).startswith("{") for value in cells):
         return "extraction"
     distinct = len({value.casefold() for value in values})
     return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
@@ -351,7 +355,7 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
 
 def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least: int) -> list[Item]:
     """The items of the table's rows, every column and row checked."""
-    wanted: dict[str, tuple[str | None, ...]] = {
+    columns: dict[str, tuple[str | None, ...]] = {
         "--input": request.inputs,
         "--choices": request.choices,
         "--fields": request.fields,
@@ -359,7 +363,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least
         "--id": (request.id_column,),
         "a placeholder": request.placed,
     }
-    for flag, names in wanted.items():  # in the first row; later rows are checked when read
+    for flag, names in columns.items():  # in the first row; later rows are checked when read
         for name in names:
             if name is not None and name not in rows[0].values:
                 hint = did_you_mean(name, list(rows[0].values))
@@ -368,7 +372,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least
         few = f"{request.data} has {counted(len(rows), 'row')}: too few to part"
         raise DataError(few, hint=f"give {least} or more")
     items: dict[str, Item] = {}
-    seen: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}
+    first_asked: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
         item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
         if item_id in items:
@@ -376,7 +380,7 @@ def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least
         shown = {name: cell_text(row, name) for name in request.placed}
         item = items[item_id] = Item(item_id, *recipe.read(row, request), columns=shown)
         asked = tuple(map(text_key, (item.input_text, *shown.values())))
-        where, truth = seen.setdefault(asked, (row.where, item.truth))
+        where, truth = first_asked.setdefault(asked, (row.where, item.truth))
         if truth != item.truth:
             raise row.error(
                 f"the same input as in {where.removeprefix(f'{request.data} ')}, but another answer:"

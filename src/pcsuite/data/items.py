@@ -239,21 +239,17 @@ def find_items(dataset: str, split: str, cache_dir: Path, samples: Path = SAMPLE
 
     ``cache_dir`` is the profile's ``run.cache_dir``; exported files lie in its folder ``datasets``.
     """
-    # What was exported goes before the bundled sample: whoever exported a dataset means it.
-    stems = file_stems(dataset, split)
-    exported = (ItemSource("cache", datasets_dir(cache_dir) / f"{stem}.jsonl") for stem in stems)
-    bundled = (ItemSource("sample", samples / f"{stem}.jsonl") for stem in stems)
-    return next((source for source in (*exported, *bundled) if source.path.is_file()), None)
+    return find_file([f"{stem}.jsonl" for stem in file_stems(dataset, split)], cache_dir, samples)
 
 
-def find_file(name: str, cache_dir: Path, samples: Path) -> ItemSource | None:
-    """A file that goes with items, such as pages: exported to the cache, else bundled, else ``None``.
+def find_file(names: Sequence[str], cache_dir: Path, samples: Path) -> ItemSource | None:
+    """The first file of one of these names (with their ending): exported to the cache, else bundled, else ``None``.
 
-    ``name`` is the file's, with its ending; what was exported goes before what came with the suite.
+    What was exported goes before the bundled sample: whoever exported a dataset means it.
     """
-    exported = ItemSource("cache", datasets_dir(cache_dir) / name)
-    places = (exported, ItemSource("sample", samples / name))
-    return next((source for source in places if source.path.is_file()), None)
+    exported = (ItemSource("cache", datasets_dir(cache_dir) / name) for name in names)
+    bundled = (ItemSource("sample", samples / name) for name in names)
+    return next((source for source in (*exported, *bundled) if source.path.is_file()), None)
 
 
 class ItemFields(NamedTuple):
@@ -304,15 +300,15 @@ def read_items(path: Path, root: Path | None = None, fields: ItemFields = ITEM_L
     read by their ``fields``; other forms of truth than the suite's own by :func:`~pcsuite.data.truths.normalise_truth`.
     """
     items: list[Item] = []
-    seen: dict[str, str] = {}
+    first_use: dict[str, str] = {}
     for number, line in enumerate(read_jsonl(path), start=1):
         row = _by_fields(line, fields, number)
         item_id = row.text("item_id")
         if not item_id:
             raise row.error("'item_id' is empty")
-        if item_id in seen:
-            raise row.error(f"item_id '{item_id}' was already used ({seen[item_id]})")
-        seen[item_id] = row.where.removeprefix(f"{path} ")
+        if item_id in first_use:
+            raise row.error(f"item_id '{item_id}' was already used ({first_use[item_id]})")
+        first_use[item_id] = row.where.removeprefix(f"{path} ")
         columns = row.row("columns").values if "columns" in row.values else {}
         text, truth = normalise_truth(row.text("input_text"), row.row("truth").values, row.where)
         cluster = row.values.get("cluster", "")
@@ -328,14 +324,14 @@ def _by_fields(row: Row, fields: ItemFields, number: int) -> Row:
     """A line of records as a line of an items file, where the task says which of its keys are what."""
     values = dict(row.values)
     if "input_text" not in values and fields.inputs:
-        given = [row.get(name) for name in fields.inputs]
+        cells = [row.get(name) for name in fields.inputs]
         shown = [
             " ".join(map(str, value))
             if isinstance(value, list)
             else value
             if isinstance(value, str)
             else json.dumps(value, ensure_ascii=False)
-            for value in given
+            for value in cells
         ]
         lines = [f"{name}: {text}" for name, text in zip(fields.inputs, shown, strict=True)]
         values["input_text"] = shown[0] if len(shown) == 1 else "\n".join(lines)
@@ -397,10 +393,10 @@ def closed_answers(items: Iterable[Item]) -> int | None:
     """
     labels: set[str] = set()
     for item in items:
-        found = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
-        if not found:
+        stated = [str(item.truth[key]) for key in LABEL_KEYS if key in item.truth]
+        if not stated:
             return None
-        labels.update(found)
+        labels.update(stated)
         labels.update(str(option) for option in item.truth.get("choices") or ())
     return len(labels) + 1 if 2 <= len(labels) <= CLOSED_UP_TO else None
 
@@ -437,12 +433,12 @@ def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list
     groups: dict[str, list[int]] = {}
     for position, item in enumerate(items):
         groups.setdefault(text_key(item.input_text), []).append(position)
-    taken: set[int] = set()
+    chosen: set[int] = set()
     for text in sorted(groups, key=lambda text: rank_of(name, seed, text)):
-        if len(taken) + len(groups[text]) <= n:
-            taken.update(groups[text])
-        if len(taken) == n:
+        if len(chosen) + len(groups[text]) <= n:
+            chosen.update(groups[text])
+        if len(chosen) == n:
             break
-    part = [item for position, item in enumerate(items) if position in taken]
-    rest = [item for position, item in enumerate(items) if position not in taken]
+    part = [item for position, item in enumerate(items) if position in chosen]
+    rest = [item for position, item in enumerate(items) if position not in chosen]
     return part, rest

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from string import ascii_uppercase as LETTERS
 from typing import Any, NamedTuple
 
 import yaml
@@ -19,10 +20,10 @@ import yaml
 from pcsuite._util.text import plain_number
 from pcsuite.config.definitions import AnswerForm
 from pcsuite.data.items import Item, Row
+from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError, did_you_mean
 
 ABSTAIN_LABEL = "INSUFFICIENT_INFO"
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MAX_INFERRED_LABELS = 50
 
 Schema = dict[str, Any]
@@ -210,14 +211,16 @@ def _read_choice(row: Row, columns: Columns) -> RowContent:
     if not 2 <= len(options) <= len(LETTERS):
         raise row.error(f"a choice needs 2 to {len(LETTERS)} options, found {len(options)}")
     choices = dict(zip(LETTERS, options, strict=False))
-    given = cell_text(row, _answer(columns))
+    answer = cell_text(row, _answer(columns))
     # An option's text goes before its letter: an option may itself be called A.
-    by_text = [letter for letter, option in choices.items() if option.casefold() == given.casefold()]
-    letter = by_text[0] if by_text else given.upper()
+    by_text = [letter for letter, option in choices.items() if option.casefold() == answer.casefold()]
+    letter = by_text[0] if by_text else answer.upper()
     if letter not in choices:
-        raise row.error(f"answer '{given}' is neither a letter A to {list(choices)[-1]} nor an option's text")
-    lines = [_input_text(row, columns), *(f"{key}. {option}" for key, option in choices.items())]
-    return RowContent("\n".join(lines), {"choice": letter, "choices": choices})
+        raise row.error(
+            f"answer '{answer}' is neither a letter A to {list(choices)[-1]} nor an option's text"
+        )
+    text = choice_text(_input_text(row, columns), choices)
+    return RowContent(text, {"choice": letter, "choices": choices})
 
 
 def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
@@ -276,16 +279,16 @@ def _record_words(items: Sequence[Item], columns: Columns) -> Wording:
 def _read_assertions(row: Row, columns: Columns) -> RowContent:
     """What the answer must be, one assertion a column; an empty cell asserts nothing, but one must be filled."""
     names = columns.fields or (_answer(columns),)
-    given = [row.get(name) for name in names]
-    found: list[Any] = []
-    for value in given:
+    cells = [row.get(name) for name in names]
+    assertions: list[Any] = []
+    for value in cells:
         if isinstance(value, str) and value.strip().startswith("["):
             with suppress(ValueError):  # else a text in brackets that the answer must equal
                 value = json.loads(value)
-        found += value if isinstance(value, list) else [value] if str(value or "").strip() else []
-    if not found:
+        assertions += value if isinstance(value, list) else [value] if str(value or "").strip() else []
+    if not assertions:
         raise row.error(f"column '{names[0]}' is empty", FILL_IT_IN)
-    return RowContent(_input_text(row, columns), {"assert": found})
+    return RowContent(_input_text(row, columns), {"assert": assertions})
 
 
 RECIPES: Mapping[str, Recipe] = {

@@ -18,7 +18,6 @@ CHOICE_KEYS = ("label", "answerKey", "answer_key", "answer", "correct")
 _PAGE_KEYS = ("page", "wiki_url", "evidence_wiki_url", "title", "doc")
 _SENTENCE_KEYS = ("sentence", "sentence_id", "sent_id", "evidence_sentence_id", "line", "number")
 _SET_KEYS = ("evidence_id", "set", "group")
-_NO_COMMENT = "i have no comment"
 
 
 def normalise_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
@@ -38,8 +37,7 @@ def normalise_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tu
         known = _with_choices(known, where)
         options = known["choices"]
         if not any(option.casefold() in input_text.casefold() for option in options.values()):
-            shown = "\n".join(f"{letter}. {option}" for letter, option in options.items())
-            input_text = f"{input_text}\n{shown}"
+            input_text = choice_text(input_text, options)
     if (
         "evidence_sets" not in known
         and ("evidence" in known or "evidence_wiki_url" in known)
@@ -62,27 +60,40 @@ def normalise_truth(input_text: str, truth: Mapping[str, Any], where: str) -> tu
     return input_text, known
 
 
+def choice_text(question: str, choices: Mapping[str, str]) -> str:
+    """The question, then a line for each choice: ``A. …``.
+
+    ``choices`` are texts by letter, in the order to show.
+    """
+    return "\n".join([question, *(f"{letter}. {text}" for letter, text in choices.items())])
+
+
+def is_no_comment(answer: str) -> bool:
+    """Whether a reference answer says that the question has no answer."""
+    return " ".join(answer.split()).rstrip(".").casefold() == "i have no comment"
+
+
 def _with_choices(truth: dict[str, Any], where: str) -> dict[str, Any]:
     """Options by letter, and the right one's letter, whether it was given by letter, number or text."""
     options = _options(truth["choices"], where)
     key = "choice" if "choice" in truth else next(key for key in CHOICE_KEYS if key in truth)
-    given = truth[key]
-    letter = given if isinstance(given, str) and given in options else None
+    answer = truth[key]
+    letter = answer if isinstance(answer, str) and answer in options else None
     if (
         letter is None
-        and isinstance(given, int)
-        and not isinstance(given, bool)
-        and 0 <= given < len(options)
+        and isinstance(answer, int)
+        and not isinstance(answer, bool)
+        and 0 <= answer < len(options)
     ):
-        letter = list(options)[given]
+        letter = list(options)[answer]
     if letter is None:
-        wanted = str(given).strip().casefold()
+        folded = str(answer).strip().casefold()
         letter = next(
-            (name for name, text in options.items() if wanted in (name.casefold(), text.casefold())), None
+            (name for name, text in options.items() if folded in (name.casefold(), text.casefold())), None
         )
     if letter is None:
         raise DataError(
-            f"{where}: truth '{key}' is {given!r}, which is none of the choices {', '.join(options)}"
+            f"{where}: truth '{key}' is {answer!r}, which is none of the choices {', '.join(options)}"
         )
     kept = {name: value for name, value in truth.items() if name not in (key, "choices", "choice")}
     return {"choice": letter, "choices": options, **kept}
@@ -198,9 +209,9 @@ def _sentence(row: Any, where: str) -> tuple[Any, dict[str, Any]]:
     return group, {"page": page or "", "sentence": number, "text": text}
 
 
-def _bad_evidence(where: str, found: Any) -> DataError:
+def _bad_evidence(where: str, value: Any) -> DataError:
     return DataError(
-        f"{where}: truth 'evidence' cannot be read: {str(found)[:80]!r}",
+        f"{where}: truth 'evidence' cannot be read: {str(value)[:80]!r}",
         hint='lists of [annotation, evidence, page, sentence], or {"page", "sentence"}, in sets or flat',
     )
 
@@ -220,14 +231,12 @@ def _with_references(truth: dict[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(known.get("best_answer", ""), str):
         raise DataError(f"{where}: truth 'best_answer' should be a text")
     known.setdefault("best_answer", known["correct_answers"][0])
-    silent = any(
-        " ".join(text.split()).rstrip(".").casefold() == _NO_COMMENT for text in known["correct_answers"]
-    )
-    known.setdefault("unanswerable", silent)
+    known.setdefault("unanswerable", any(map(is_no_comment, known["correct_answers"])))
     return known
 
 
-_HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
+HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
+"""The tags that CoNLL-2003 has numbers for on the hub."""
 
 
 def _with_entities(truth: dict[str, Any], input_text: str, where: str) -> dict[str, Any]:
@@ -235,25 +244,43 @@ def _with_entities(truth: dict[str, Any], input_text: str, where: str) -> dict[s
     tokens, tags = truth["tokens"], truth.get("ner_tags", truth.get("tags"))
     if not (isinstance(tokens, list) and isinstance(tags, list) and len(tokens) == len(tags)):
         raise DataError(f"{where}: truth 'tokens' and 'ner_tags' should be two lists of one length")
-    entities: list[dict[str, Any]] = []
-    offset = 0
-    before = "O"
-    for token, given in zip(tokens, tags, strict=True):
-        number = isinstance(given, int) and 0 <= given < len(_HUB_TAGS)
-        tag = _HUB_TAGS[given] if number else given
-        if not isinstance(tag, str) or not (tag == "O" or tag[:2] in ("B-", "I-")):
-            raise DataError(f"{where}: truth 'ner_tags' has {given!r}, which is no tag such as B-PER")
-        start = input_text.find(str(token), offset)
+    names: list[str] = []
+    places: list[tuple[int, int]] = []
+    for token, tag in zip(tokens, tags, strict=True):
+        name = HUB_TAGS[tag] if isinstance(tag, int) and 0 <= tag < len(HUB_TAGS) else tag
+        if not isinstance(name, str) or not (name == "O" or name[:2] in ("B-", "I-")):
+            raise DataError(f"{where}: truth 'ner_tags' has {tag!r}, which is no tag such as B-PER")
+        start = input_text.find(str(token), places[-1][1] if places else 0)
         if start < 0:
             raise DataError(f"{where}: token {token!r} of the truth is not in the input")
-        offset = start + len(str(token))
-        if tag != "O":
-            if tag[0] == "B" or before == "O" or before[2:] != tag[2:]:
-                entities.append({"type": tag[2:], "start": start})
-            entities[-1] |= {"end": offset, "text": input_text[entities[-1]["start"] : offset]}
-        before = tag
-    kept = {name: value for name, value in truth.items() if name not in ("ner_tags", "tags")}
-    return {**kept, "entities": entities}
+        names.append(name)
+        places.append((start, start + len(str(token))))
+    entities = []
+    for kind, first, after in entity_spans(names):
+        start, end = places[first][0], places[after - 1][1]
+        entities.append({"type": kind, "start": start, "end": end, "text": input_text[start:end]})
+    others = {key: value for key, value in truth.items() if key not in ("ner_tags", "tags")}
+    return {**others, "entities": entities}
+
+
+def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """``(type, first token, token after the last)`` of every entity.
+
+    One rule reads both schemes: an entity begins at a B- tag, and at an I- tag that does not continue an
+    entity of its type. In IOB1 (Ramshaw and Marcus 1995) B- only parts two adjacent entities of one type.
+    """
+    spans: list[tuple[str, int, int]] = []
+    kind: str | None = None
+    start = 0
+    for position, tag in enumerate([*tags, "O"]):
+        prefix, _, tag_kind = tag.partition("-")
+        continues = prefix == "I" and tag_kind == kind
+        if kind is not None and not continues:
+            spans.append((kind, start, position))
+            kind = None
+        if prefix != "O" and not continues:
+            kind, start = tag_kind, position
+    return spans
 
 
 def _with_offsets(entity: Any, input_text: str, where: str) -> Any:

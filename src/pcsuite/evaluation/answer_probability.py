@@ -71,5 +71,5 @@ def answer_span(text: str, answer: str, fields: Mapping[str, Any]) -> tuple[int,
             if written is not None:
                 return written.span(1)
     word = re.escape(answer.strip())
-    found = list(re.finditer(rf"(?<!\w){word}(?!\w)", text, re.IGNORECASE))
-    return found[-1].span() if found else None
+    matches = list(re.finditer(rf"(?<!\w){word}(?!\w)", text, re.IGNORECASE))
+    return matches[-1].span() if matches else None

@@ -14,8 +14,9 @@ In a table each cell holds one (``contains: refund``, or bare text that the answ
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -28,19 +29,10 @@ from pcsuite._util.text import shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, did_you_mean
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    clean_text,
-    conclude,
-    fold,
-)
+from pcsuite.evaluation import base
 from pcsuite.evaluation.numerals import final_number, number_of
 from pcsuite.evaluation.parsing import read_json
-from pcsuite.evaluation.schema_check import fill_required, schema_error
+from pcsuite.evaluation.schema_check import schema_error, written_answer
 from pcsuite.prompts.verbatim import fill_placeholders
 
 ITEM_KEY = "assert"
@@ -94,7 +86,7 @@ class Assertion:
         return f"{self.check}: {shorten(shown, 60)}{within}"
 
 
-def read_assertion(given: Any, where: str) -> Assertion:
+def read_assertion(entry: Any, where: str) -> Assertion:
     """One assertion as written: ``{contains: x}``, promptfoo's ``{type: contains, value: x}``, or its text form.
 
     Raises :class:`DataError`, which begins with ``where``, for a check that does not exist (with the nearest), one
@@ -103,11 +95,11 @@ def read_assertion(given: Any, where: str) -> Assertion:
     >>> str(read_assertion("contains-any: red, blue", "row 1")), str(read_assertion({"number": 3, "within": 0.1}, ""))
     ('contains_any: ["red", "blue"]', 'number: 3 within 0.1')
     """
-    if isinstance(given, str):
-        return _from_text(given, where)
-    if not isinstance(given, Mapping) or not given:
-        raise DataError(f"{where}: an assertion is a mapping such as {{contains: text}}, found {given!r}")
-    options = {str(key): value for key, value in given.items()}
+    if isinstance(entry, str):
+        return _from_text(entry, where)
+    if not isinstance(entry, Mapping) or not entry:
+        raise DataError(f"{where}: an assertion is a mapping such as {{contains: text}}, found {entry!r}")
+    options = {str(key): value for key, value in entry.items()}
     if "type" in options:
         check, value = str(options.pop("type")), options.pop("value", options.pop("threshold", None))
         options.pop("weight", None)
@@ -115,9 +107,9 @@ def read_assertion(given: Any, where: str) -> Assertion:
         extra = ("within", "within_percent", "ignore_case", "name", "metric")
         checks = [key for key in options if key not in extra]
         if len(checks) != 1:
-            found = ", ".join(checks) or "none"
+            listed = ", ".join(checks) or "none"
             raise DataError(
-                f"{where}: an assertion has one check, found {found}",
+                f"{where}: an assertion has one check, found {listed}",
                 hint="several go into a list, or into all_of and any_of",
             )
         check, value = checks[0], options.pop(checks[0])
@@ -197,16 +189,16 @@ def _made(check: str, value: Any, options: dict[str, Any], name: str, where: str
 
 
 def _distance(within: Any, percent: Any, value: Any, where: str) -> Fraction:
-    given = within if within is not None else percent
-    text = number_of(given)
+    tolerance = within if within is not None else percent
+    text = number_of(tolerance)
     if text is None or Fraction(text) < 0:
-        raise DataError(f"{where}: the tolerance {given!r} is no number of 0 or more")
+        raise DataError(f"{where}: the tolerance {tolerance!r} is no number of 0 or more")
     if within is not None:
         return Fraction(text)
-    base = number_of(value)
-    if base is None:
+    expected = number_of(value)
+    if expected is None:
         raise DataError(f"{where}: within_percent needs a number to take the share of")
-    return abs(Fraction(base)) * Fraction(text) / 100
+    return abs(Fraction(expected)) * Fraction(text) / 100
 
 
 class Check(NamedTuple):
@@ -248,6 +240,17 @@ def _folded(text: Any, assertion: Assertion) -> str:
     return plain.casefold() if assertion.ignore_case else plain
 
 
+def _compared(test: Callable[[str, str], bool]) -> Callable[[str, Any, Assertion], bool]:
+    """The test on a text and a value whose case is folded as the assertion says."""
+    return lambda text, value, assertion: test(_folded(text, assertion), _folded(value, assertion))
+
+
+def _contains_of(how_many: Callable[[Iterable[bool]], bool]) -> Callable[[str, Any, Assertion], bool]:
+    """Whether a text contains any or all of the values."""
+    contains = _compared(operator.contains)
+    return lambda text, values, assertion: how_many(contains(text, value, assertion) for value in values)
+
+
 def _equals(text: str, value: Any, assertion: Assertion) -> bool:
     if isinstance(value, (dict, list)):
         reading = read_json(text)
@@ -256,10 +259,10 @@ def _equals(text: str, value: Any, assertion: Assertion) -> bool:
 
 
 def _number_close(text: str, value: Any, assertion: Assertion) -> bool:
-    found, wanted = final_number(text)[0], number_of(value)
-    if found is None or wanted is None:
+    stated, expected = final_number(text)[0], number_of(value)
+    if stated is None or expected is None:
         return False
-    return abs(Fraction(found) - Fraction(wanted)) <= (assertion.within or 0)
+    return abs(Fraction(stated) - Fraction(expected)) <= (assertion.within or 0)
 
 
 def _fits_schema(text: str, value: Any, assertion: Assertion) -> bool:
@@ -269,22 +272,16 @@ def _fits_schema(text: str, value: Any, assertion: Assertion) -> bool:
 
 CHECKS: Mapping[str, Check] = {
     "equals": Check(_equals, lambda value: None if value is not None else "needs a value"),
-    "contains": Check(lambda text, value, own: _folded(value, own) in _folded(text, own), _is_text),
-    "contains_any": Check(
-        lambda text, value, own: any(_folded(part, own) in _folded(text, own) for part in value), _is_list
-    ),
-    "contains_all": Check(
-        lambda text, value, own: all(_folded(part, own) in _folded(text, own) for part in value), _is_list
-    ),
-    "starts_with": Check(
-        lambda text, value, own: _folded(text, own).startswith(_folded(value, own)), _is_text
-    ),
-    "ends_with": Check(lambda text, value, own: _folded(text, own).endswith(_folded(value, own)), _is_text),
+    "contains": Check(_compared(operator.contains), _is_text),
+    "contains_any": Check(_contains_of(any), _is_list),
+    "contains_all": Check(_contains_of(all), _is_list),
+    "starts_with": Check(_compared(str.startswith), _is_text),
+    "ends_with": Check(_compared(str.endswith), _is_text),
     "regex": Check(
-        lambda text, value, own: re.search(value, text, re.IGNORECASE if own.ignore_case else 0) is not None,
+        lambda text, value, assertion: bool(re.search(value, text, re.IGNORECASE * assertion.ignore_case)),
         _is_pattern,
     ),
-    "is_json": Check(lambda text, value, own: read_json(text).mode != "none", lambda value: None),
+    "is_json": Check(lambda text, value, assertion: read_json(text).mode != "none", lambda value: None),
     "json_schema": Check(_fits_schema, _is_schema),
     "number": Check(_number_close, _is_number),
 }
@@ -317,11 +314,11 @@ class AssertionOptions(Definition):
 
     @field_validator("assertions", mode="before")
     @classmethod
-    def _one_is_a_list(cls, given: Any) -> Any:
-        return given if isinstance(given, (list, tuple)) else (given,)
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return value if isinstance(value, (list, tuple)) else (value,)
 
 
-class AssertionEvaluator(Evaluator):
+class AssertionEvaluator(base.Evaluator):
     """Scores an answer by assertions, those of the task and those of the item together."""
 
     Options: ClassVar[type[BaseModel]] = AssertionOptions
@@ -330,66 +327,66 @@ class AssertionEvaluator(Evaluator):
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
         self._shared = [
-            read_assertion(given, f"assertion {number}")
-            for number, given in enumerate(self.options.assertions, start=1)
+            read_assertion(entry, f"assertion {number}")
+            for number, entry in enumerate(self.options.assertions, start=1)
         ]
 
     def assertions_of(self, item: Item) -> list[Assertion]:
         """The task's assertions and the item's; ``DataError`` where there is none, or one that cannot be read."""
-        given = item.truth.get(ITEM_KEY) or ()
-        own = given if isinstance(given, (list, tuple)) else (given,)
-        found = [*self._shared, *(read_assertion(entry, f"item '{item.item_id}'") for entry in own)]
-        if not found:
+        value = item.truth.get(ITEM_KEY) or ()
+        of_item = value if isinstance(value, (list, tuple)) else (value,)
+        assertions = [*self._shared, *(read_assertion(entry, f"item '{item.item_id}'") for entry in of_item)]
+        if not assertions:
             raise DataError(
                 f"item '{item.item_id}': nothing is asserted of its answer",
                 hint="evaluator_options: {assert: […]}, or a column of assertions",
             )
-        return found
+        return assertions
 
     def check_items(self, items: Sequence[Item]) -> None:
-        """Read the assertions of every item, so that a wrong one is told before the first call."""
+        """Read the assertions of every item, so that a wrong one raises before the first call."""
         for item in items:
             self.assertions_of(item)
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer; what did not hold stands among the parse errors, as a reader wrote it."""
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         fill = _filler(item)
         outcomes = [(assertion, holds(assertion, text, fill)) for assertion in self.assertions_of(item)]
         share = sum(passed for _, passed in outcomes) / len(outcomes)
         score = share if self.options.score == "share" else float(share == 1)
-        parsed = Parsed(answer=fold(text)[:_LONGEST_CANONICAL] or None)
+        parsed = base.Parsed(answer=base.fold(text)[:_LONGEST_CANONICAL] or None)
         for assertion, passed in outcomes:
             if not passed:
                 parsed.note_failed(assertion)
-        named: dict[str, MetricValue] = {entry.name: passed for entry, passed in outcomes if entry.name}
+        named: dict[str, base.MetricValue] = {entry.name: passed for entry, passed in outcomes if entry.name}
         extra = {"assertions_held": share, **named}
-        return conclude(parsed, answer, score=score, exact_match=score == 1, extra=extra)
+        return base.conclude(parsed, answer, score=score, exact_match=score == 1, extra=extra)
 
     def gold_answer(self, item: Item) -> str:
         """A text that meets every assertion, made of their values; ``DataError`` where that does not succeed.
 
         A truth's ``answer`` is taken first: patterns cannot be turned into a text that matches them.
         """
-        wanted, fill = self.assertions_of(item), _filler(item)
-        own = item.truth.get("answer")
-        candidates = [str(own)] if own is not None else []
-        parts = [text for assertion in wanted for text in _texts(assertion, fill)]
+        assertions, fill = self.assertions_of(item), _filler(item)
+        stated = item.truth.get("answer")
+        candidates = [str(stated)] if stated is not None else []
+        parts = [text for assertion in assertions for text in _texts(assertion, fill)]
         candidates += [*parts, " ".join(parts)]
         for candidate in candidates:
-            if all(holds(assertion, candidate, fill) for assertion in wanted):
+            if all(holds(assertion, candidate, fill) for assertion in assertions):
                 return candidate
         raise DataError(
-            f"item '{item.item_id}': no right answer can be made up from {'; '.join(map(str, wanted))}",
+            f"item '{item.item_id}': no right answer can be made up from {'; '.join(map(str, assertions))}",
             hint="give its truth an 'answer', which exemplars and simulated models show",
         )
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """A text that one assertion at least does not hold for; ``DataError`` where every one tried passes."""
-        wanted, fill = self.assertions_of(item), _filler(item)
+        assertions, fill = self.assertions_of(item), _filler(item)
         candidates = rng.sample(_WRONG, len(_WRONG))
         for candidate in candidates:
-            if not all(holds(assertion, candidate, fill) for assertion in wanted):
+            if not all(holds(assertion, candidate, fill) for assertion in assertions):
                 return candidate
         raise DataError(f"item '{item.item_id}': its assertions hold for {', '.join(candidates)}")
 
@@ -412,7 +409,7 @@ def _texts(assertion: Assertion, fill: Callable[[str], str]) -> Sequence[str]:
     if assertion.check == "is_json":
         return ["{}"]
     if assertion.check == "json_schema":
-        return [json.dumps(fill_required({}, value), ensure_ascii=False)]
+        return [written_answer({}, value)]
     if isinstance(value, (list, tuple)) and assertion.check != "equals":
         return [" ".join(fill(str(part)) for part in value)]
     return [fill(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)]

@@ -7,7 +7,7 @@ import re
 import string
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -264,14 +264,10 @@ def depth_of(value: object) -> int:
     stack: list[tuple[object, int]] = [(value, 1)]
     while stack:
         current, level = stack.pop()
-        if isinstance(current, dict):
-            children: Iterator[object] = iter(current.values())
-        elif isinstance(current, list):
-            children = iter(current)
-        else:
-            continue
-        deepest = max(deepest, level)
-        stack.extend((child, level + 1) for child in children)
+        if isinstance(current, (dict, list)):
+            deepest = max(deepest, level)
+            children = current.values() if isinstance(current, dict) else current
+            stack.extend((child, level + 1) for child in children)
     return deepest
 
 
@@ -451,11 +447,11 @@ def token_f1(answer: str, reference: str) -> float:
 
     Not HELM's ``f1_score``, which compares sets: a repeated word counts there once.
     """
-    given, wanted = squad_normalise(answer).split(), squad_normalise(reference).split()
-    if not given or not wanted:
-        return float(given == wanted)
-    common = sum((Counter(given) & Counter(wanted)).values())
-    return harmonic_mean(common / len(given), common / len(wanted))
+    tokens, expected = squad_normalise(answer).split(), squad_normalise(reference).split()
+    if not tokens or not expected:
+        return float(tokens == expected)
+    common = sum((Counter(tokens) & Counter(expected)).values())
+    return harmonic_mean(common / len(tokens), common / len(expected))
 
 
 def is_present(value: object) -> bool:

@@ -14,24 +14,13 @@ from pcsuite._util.mappings import flatten
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    Pooling,
-    clean_text,
-    conclude,
-    field_metrics,
-    is_present,
-    squad_normalise,
-)
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
+from pcsuite.evaluation.listed import Counts, counts_by_name
 from pcsuite.evaluation.numerals import number_of
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 from pcsuite.stats.f1 import f1_score
 
 FieldMatch = Literal["exact", "number", "text"]
@@ -51,50 +40,49 @@ class ExtractionOptions(Definition):
     """Most words a field may have; excess is logged, not punished."""
 
 
-class ExtractionEvaluator(Evaluator):
+class ExtractionEvaluator(base.Evaluator):
     """Field F1. A field is right, wrong (both a false positive and a false negative), omitted or invented.
 
     A null or blank truth value says that the input does not give the field: filling it is unsupported.
     """
 
     Options: ClassVar[type[BaseModel]] = ExtractionOptions
-    pooling: ClassVar[Pooling] = "micro_f1"
+    pooling: ClassVar[base.Pooling] = "micro_f1"
     options: ExtractionOptions
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer field by field; an answer that cannot be read omits every field.
 
         Further metrics are the counts (``wrong``, ``invented``, ``omitted``; ``tp``, ``fp``, ``fn``), and as
         ``unsupported_rate`` the share of filled fields that were invented.
         """
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         truth = self._truth(item)
         parsed = parse_object(text, self.schema, () if self.schema else self._top_names(truth))
-        readable = parsed.json_valid and bool(parsed.fields or not any(map(is_present, truth.values())))
+        readable = parsed.json_valid and bool(parsed.fields or not any(map(base.is_present, truth.values())))
         stated = stated_abstention(parsed.fields.get(self.options.abstain_field))
         abstained = text_abstains(text) if stated is None else stated
-        whole = answer.finish_reason != "length"
-        given = dict(flatten(parsed.fields)) if readable and whole else {}
-        tp, wrong, invented, omitted = counts = self._counts(truth, given)
+        complete = answer.finish_reason != "length"
+        values = dict(flatten(parsed.fields)) if readable and complete else {}
+        tp, wrong, invented, omitted = counts = self._counts(truth, values)
         kinder = counts
-        if whole and not abstained and (wrong or omitted):
+        if complete and not abstained and (wrong or omitted):
             kinder = self._lenient_counts(answer.text, truth, parsed, counts)
         if abstained:
             parsed.answer = ABSTENTION
         elif readable:
-            canonical = {name: self._canonical(name, truth[name], given.get(name)) for name in sorted(truth)}
+            canonical = {name: self._canonical(name, truth[name], values.get(name)) for name in sorted(truth)}
             parsed.answer = json.dumps(canonical, ensure_ascii=False, sort_keys=True)
         filled = tp + wrong + invented
-        present = [name for name in truth if is_present(truth[name])]
+        present = [name for name in truth if base.is_present(truth[name])]
         lenient = _confusion(kinder)
-        extra: dict[str, MetricValue] = {
-            **dict(zip(("tp", "fp", "fn"), _confusion(counts), strict=True)),
-            **dict(zip(("lenient_tp", "lenient_fp", "lenient_fn"), lenient, strict=True)),
+        extra: dict[str, base.MetricValue] = {
+            **counts_by_name(_confusion(counts), lenient),
             **{"wrong": wrong, "invented": invented, "omitted": omitted},
-            **field_metrics(given, expected=present),
-            **field_metrics(parsed.fields, word_limits=self.options.word_limits),
+            **base.field_metrics(values, expected=present),
+            **base.field_metrics(parsed.fields, word_limits=self.options.word_limits),
         }
-        return conclude(
+        return base.conclude(
             parsed,
             answer,
             score=float(abstained) if item.unanswerable else f1_score(*_confusion(counts), empty=1.0),
@@ -106,26 +94,26 @@ class ExtractionEvaluator(Evaluator):
             extra=extra,
         )
 
-    def _counts(self, truth: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    def _counts(self, truth: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[int, int, int, int]:
         """Fields that are right, wrong, invented and omitted."""
-        verdicts = Counter(self._verdict(name, truth[name], given.get(name)) for name in truth)
+        verdicts = Counter(self._verdict(name, truth[name], values.get(name)) for name in truth)
         return verdicts["right"], verdicts["wrong"], verdicts["invented"], verdicts["omitted"]
 
     def _lenient_counts(
-        self, text: str, truth: Mapping[str, Any], parsed: Parsed, strict: tuple[int, int, int, int]
+        self, text: str, truth: Mapping[str, Any], parsed: base.Parsed, strict: tuple[int, int, int, int]
     ) -> tuple[int, int, int, int]:
         """Counts where broken JSON is mended and keys match whatever their case; the strict ones unless kinder."""
         fields, rule = parsed.fields, "another spelling"
         names = self._top_names(truth)
         if not fields:
-            found = loose_object(lenient_text(text), names)
-            if found is None:
+            loose = loose_object(lenient_text(text), names)
+            if loose is None:
                 return strict
-            fields, rule = found
-        given = dict(flatten(fields))
-        if rule == "another spelling" and all(name in given for name in truth):
+            fields, rule = loose
+        values = dict(flatten(fields))
+        if rule == "another spelling" and all(name in values for name in truth):
             return strict
-        kinder = self._counts(truth, {name: loose_field(given, (name,)) for name in truth})
+        kinder = self._counts(truth, {name: loose_field(values, (name,)) for name in truth})
         if kinder[0] <= strict[0]:
             return strict
         parsed.note_lenient("fields", rule)
@@ -139,7 +127,7 @@ class ExtractionEvaluator(Evaluator):
         """The truth's fields as one JSON object."""
         if item.unanswerable:
             return json.dumps({self.options.abstain_field: True})
-        return self._write(_unflatten(self._truth(item)))
+        return written_answer(_unflatten(self._truth(item)), self.schema)
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The truth's fields with one value changed, or one invented where all are null.
@@ -147,17 +135,14 @@ class ExtractionEvaluator(Evaluator):
         A number moves by 1 to 9, a truth value flips, anything else becomes "not" itself.
         """
         truth = self._truth(item)
-        filled = [name for name in truth if is_present(truth[name])]
+        filled = [name for name in truth if base.is_present(truth[name])]
         name = rng.choice(filled or sorted(truth))
         changed: Any = f"not {truth[name]}"
         if isinstance(truth[name], bool):
             changed = not truth[name]
         elif isinstance(truth[name], (int, float)):
             changed = truth[name] + rng.randint(1, 9)
-        return self._write(_unflatten({**truth, name: changed}))
-
-    def _write(self, fields: dict[str, Any]) -> str:
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(_unflatten({**truth, name: changed}), self.schema)
 
     def _truth(self, item: Item) -> dict[str, Any]:
         truth = {name: value for name, value in flatten(item.truth) if name not in _SPECIAL}
@@ -167,17 +152,17 @@ class ExtractionEvaluator(Evaluator):
             raise DataError(f"item '{item.item_id}': truth has no fields to score")
         return truth
 
-    def _verdict(self, name: str, truth: object, given: object) -> str:
-        if not is_present(truth):
-            return "invented" if is_present(given) else "absent"
-        if not is_present(given):
+    def _verdict(self, name: str, truth: object, value: object) -> str:
+        if not base.is_present(truth):
+            return "invented" if base.is_present(value) else "absent"
+        if not base.is_present(value):
             return "omitted"
-        right = self._canonical(name, truth, given) == self._canonical(name, truth, truth)
+        right = self._canonical(name, truth, value) == self._canonical(name, truth, truth)
         return "right" if right else "wrong"
 
-    def _canonical(self, name: str, truth: object, given: object) -> str | None:
+    def _canonical(self, name: str, truth: object, value: object) -> str | None:
         """One spelling of a value under the field's way of matching."""
-        if not is_present(given):
+        if not base.is_present(value):
             return None
         match = self.options.fields.get(name)
         if match is None and isinstance(truth, (int, float)) and not isinstance(truth, bool):
@@ -185,14 +170,14 @@ class ExtractionEvaluator(Evaluator):
         elif match is None:
             match = "text" if isinstance(truth, str) else "exact"
         if match == "number":
-            number = number_of(given)
-            return number if number is not None else f"?{_exact(given)}"
-        if match == "text" and isinstance(given, (str, int, float)):
-            return squad_normalise(str(given)) or _exact(given)
-        return _exact(given)
+            number = number_of(value)
+            return number if number is not None else f"?{_exact(value)}"
+        if match == "text" and isinstance(value, (str, int, float)):
+            return base.squad_normalise(str(value)) or _exact(value)
+        return _exact(value)
 
 
-def _confusion(counts: tuple[int, int, int, int]) -> tuple[int, int, int]:
+def _confusion(counts: tuple[int, int, int, int]) -> Counts:
     """True positives, false positives and false negatives: a wrong field is both of the latter."""
     right, wrong, invented, omitted = counts
     return right, wrong + invented, wrong + omitted

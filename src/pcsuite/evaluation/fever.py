@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,30 +16,11 @@ from pydantic import BaseModel
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    clean_text,
-    conclude,
-    field_metrics,
-    fold,
-    harmonic_mean,
-    truth_of,
-)
-from pcsuite.evaluation.lenient import (
-    field_line,
-    lenient_text,
-    loose_field,
-    loose_object,
-    one_mention,
-    prose_of,
-)
+from pcsuite.evaluation import base
+from pcsuite.evaluation.lenient import field_line, loose_answer, one_mention
 from pcsuite.evaluation.numerals import marked_answer
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 
 NOT_ENOUGH_INFO = "NOT_ENOUGH_INFO"
 LABELS = ("SUPPORTS", "REFUTES", NOT_ENOUGH_INFO)
@@ -48,7 +28,7 @@ MOST_EVIDENCE = 5
 """Only the first five cited sentences count towards a complete evidence set, as in the shared task."""
 
 _MOST_CITED = 1_000
-_SPELLINGS = {fold(label.replace("_", " ")): label for label in LABELS}
+_SPELLINGS = {base.fold(label.replace("_", " ")): label for label in LABELS}
 _LENIENT = {
     "SUPPORTS": "SUPPORTS", "SUPPORTED": "SUPPORTS", "SUPPORT": "SUPPORTS",
     "REFUTES": "REFUTES", "REFUTED": "REFUTES", "REFUTE": "REFUTES",
@@ -92,7 +72,7 @@ class Sentence:
         return self.page == other.page and self.id is not None and self.id == other.id
 
 
-class FeverEvaluator(Evaluator):
+class FeverEvaluator(base.Evaluator):
     """Label accuracy; evidence by page and by sentence; FEVER score; unsupported citations.
 
     Evidence precision and recall are those of the shared task's scorer: precision is the share of citations
@@ -115,13 +95,13 @@ class FeverEvaluator(Evaluator):
         """
         self._corpus_titles = titles
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer; ``NOT_ENOUGH_INFO`` counts as abstaining.
 
         ``fever_score`` is 1 where the label is right and the evidence covers a whole set (Thorne et al. 2018).
         """
-        parsed = parse_object(clean_text(answer.text), self.schema, (self.options.label_field,))
-        gold_label = canonical_label(truth_of(item, "label"))
+        parsed = parse_object(base.clean_text(answer.text), self.schema, (self.options.label_field,))
+        gold_label = canonical_label(base.truth_of(item, "label"))
         label = canonical_label(parsed.fields.get(self.options.label_field))
         parsed.answer = label
         if label is None and parsed.fields:
@@ -145,16 +125,16 @@ class FeverEvaluator(Evaluator):
         elif self._known_pages is not None:
             unsupported = sum(citation.page not in self._known_pages for citation in cited)
         fields = (self.options.label_field, self.options.evidence_field)
-        extra: dict[str, MetricValue] = {
+        extra: dict[str, base.MetricValue] = {
             "fever_score": float(right and covered) if known or not verifiable else None,
             "cited": len(cited),
             "unsupported": unsupported,
             "uncited_verdict": not cited if readable and label != NOT_ENOUGH_INFO else None,
-            **field_metrics(parsed.fields, expected=fields),
+            **base.field_metrics(parsed.fields, expected=fields),
             **_evidence_metrics(cited, gold_sets, verifiable=verifiable and known, readable=readable),
         }
         rate = None if unsupported is None or not cited else unsupported / len(cited)
-        return conclude(
+        return base.conclude(
             parsed,
             answer,
             score=float(right),
@@ -167,27 +147,23 @@ class FeverEvaluator(Evaluator):
             extra=extra,
         )
 
-    def _lenient_label(self, answer: Answer, parsed: Parsed) -> str | None:
+    def _lenient_label(self, answer: base.Answer, parsed: base.Parsed) -> str | None:
         """The verdict by another name, in broken JSON or in a sentence that names just one; ``None`` if cut off."""
-        if answer.finish_reason == "length":
+        names = (self.options.label_field, *_LABEL_NAMES)
+        loose = None if answer.finish_reason == "length" else loose_answer(answer.text, parsed.fields, names)
+        if loose is None or not isinstance(loose[0], str):
             return None
-        names = tuple(dict.fromkeys((self.options.label_field, *_LABEL_NAMES)))
-        seen = lenient_text(answer.text)
-        value, rule = loose_field(parsed.fields, names, scalar=True), "another spelling"
-        if value is None and (loose := loose_object(seen, names, scalar=True)) is not None:
-            value, rule = loose_field(loose[0], names, scalar=True), loose[1]
-        elif value is None and (prose := prose_of(seen).strip()):
-            value, rule = field_line(prose, names) or marked_answer(prose) or prose, "verdict in a sentence"
-        if not isinstance(value, str):
-            return None
-        found = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
-        if found is not None:
-            parsed.note_lenient(repr(found), rule)
-        return found
+        value, rule = loose
+        if rule is None:
+            value, rule = field_line(value, names) or marked_answer(value) or value, "verdict in a sentence"
+        label = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
+        if label is not None:
+            parsed.note_lenient(repr(label), rule)
+        return label
 
     def check(self, item: Item) -> None:
         """See that label and evidence can be met; a claim without any word on evidence is scored on its label alone."""
-        label = canonical_label(truth_of(item, "label"))
+        label = canonical_label(base.truth_of(item, "label"))
         if label is None:
             raise DataError(
                 f"item '{item.item_id}': truth 'label' is {item.truth['label']!r}",
@@ -204,19 +180,19 @@ class FeverEvaluator(Evaluator):
 
         The label is written as FEVER spells it.
         """
-        label = canonical_label(truth_of(item, "label")) or str(item.truth["label"])
+        label = canonical_label(base.truth_of(item, "label")) or str(item.truth["label"])
         complete = [] if label == NOT_ENOUGH_INFO else _evidence_sets(item)
         chosen = min(complete, key=len, default=[])
         return self._write(label, [{"page": row["page"], "sentence": row["sentence"]} for row in chosen])
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """Another label, citing nothing."""
-        gold = canonical_label(truth_of(item, "label"))
+        gold = canonical_label(base.truth_of(item, "label"))
         return self._write(rng.choice([label for label in LABELS if label != gold]), [])
 
     def _write(self, label: str, evidence: list[dict[str, Any]]) -> str:
         fields = {self.options.label_field: label, self.options.evidence_field: evidence}
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(fields, self.schema)
 
     @cached_property
     def _known_pages(self) -> frozenset[str] | None:
@@ -243,7 +219,7 @@ def canonical_label(value: object) -> str | None:
     """
     if not isinstance(value, str):
         return None
-    return _SPELLINGS.get(fold(value.replace("_", " ").strip(" .\"'")))
+    return _SPELLINGS.get(base.fold(value.replace("_", " ").strip(" .\"'")))
 
 
 def normalise_page(title: str) -> str:
@@ -256,7 +232,7 @@ def normalise_page(title: str) -> str:
     """
     name = unicodedata.normalize("NFC", title).replace("_", " ")
     if "-" in name:
-        name = _ESCAPE.sub(lambda found: "()[]:"[(found.lastindex or 1) - 1], name)
+        name = _ESCAPE.sub(lambda match: "()[]:"[(match.lastindex or 1) - 1], name)
     name = " ".join(name.split())
     return name[:1].upper() + name[1:]
 
@@ -277,7 +253,7 @@ def _sentence(page: object, number: object, text: object) -> Sentence:
     elif isinstance(number, float) and number.is_integer():
         number = int(number)
     identifier = number if isinstance(number, int) and not isinstance(number, bool) else None
-    words = fold(text) if isinstance(text, str) and text.strip() else None
+    words = base.fold(text) if isinstance(text, str) and text.strip() else None
     return Sentence(normalise_page(str(page)), identifier, words)
 
 
@@ -305,7 +281,7 @@ def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Senten
 
 def _evidence_metrics(
     cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]], *, verifiable: bool, readable: bool
-) -> dict[str, MetricValue]:
+) -> dict[str, base.MetricValue]:
     names = [f"evidence_{part}_{level}" for level in ("page", "sentence") for part in ("p", "r", "f1")]
     if not verifiable:
         return dict.fromkeys(names)
@@ -320,5 +296,5 @@ def _evidence_metrics(
     hits = sum(any(citation.matches(sentence) for sentence in gold) for citation in cited)
     by_page = page_hits / len(cited_pages) if cited_pages else 1.0, float(page_recall)
     by_sentence = hits / len(cited) if cited else 1.0, float(_covers_a_set(cited[:MOST_EVIDENCE], gold_sets))
-    values = (*by_page, harmonic_mean(*by_page), *by_sentence, harmonic_mean(*by_sentence))
+    values = (*by_page, base.harmonic_mean(*by_page), *by_sentence, base.harmonic_mean(*by_sentence))
     return dict(zip(names, values, strict=True))

@@ -30,8 +30,8 @@ def lm_eval_strict_match(text: str, gold: str) -> bool:
     >>> lm_eval_strict_match("so #### 1,200", "1200"), lm_eval_strict_match("It is 1200.", "1200")
     (True, False)
     """
-    found = _STRICT.search(text) if "#### " in text else None
-    return found is not None and _bare(found[1].strip()) == _bare_gold(gold)
+    match = _STRICT.search(text) if "#### " in text else None
+    return match is not None and _bare(match[1].strip()) == _bare_gold(gold)
 
 
 def lm_eval_flexible_extract(text: str, gold: str) -> bool:
@@ -42,8 +42,8 @@ def lm_eval_flexible_extract(text: str, gold: str) -> bool:
     """
     # No match crosses a character that is in none, so the last of a long text is mostly the last of its end.
     end = _ELSE.search(text, max(0, len(text) - _END))
-    found = (_FLEXIBLE.findall(text, end.end()) if end else []) or _FLEXIBLE.findall(text)
-    return bool(found) and _bare((found[-1][0] or found[-1][1]).strip()) == _bare_gold(gold)
+    numbers = (_FLEXIBLE.findall(text, end.end()) if end else []) or _FLEXIBLE.findall(text)
+    return bool(numbers) and _bare((numbers[-1][0] or numbers[-1][1]).strip()) == _bare_gold(gold)
 
 
 def _bare(number: str) -> str:
@@ -58,8 +58,8 @@ def helm_final_number_exact_match(text: str, gold: str) -> bool:
     >>> helm_final_number_exact_match("The answer is 15 eggs.", "15"), helm_final_number_exact_match("15.0", "15")
     (True, False)
     """
-    given = _helm_number(text)
-    return bool(given) and given.strip() == _helm_gold(gold).strip()
+    number = _helm_number(text)
+    return bool(number) and number.strip() == _helm_gold(gold).strip()
 
 
 def _helm_number(text: str) -> str:
@@ -67,9 +67,9 @@ def _helm_number(text: str) -> str:
     end = len(text)
     while end >= 0:
         start = text.rfind("\n", 0, end)
-        found = _HELM_NUMBER.findall(text, start + 1, end)
-        if found:
-            return str(found[-1]).replace(",", "")
+        numbers = _HELM_NUMBER.findall(text, start + 1, end)
+        if numbers:
+            return str(numbers[-1]).replace(",", "")
         end = start
     return ""
 
@@ -100,8 +100,8 @@ def helm_quasi_prefix_exact_match(text: str, references: Sequence[str]) -> bool:
     >>> helm_quasi_prefix_exact_match("The Shelleys, of course", ["Shelleys"])
     True
     """
-    given = squad_normalise(text)
-    return bool(text) and any(given.startswith(squad_normalise(reference)) for reference in references)
+    normalised = squad_normalise(text)
+    return bool(text) and any(normalised.startswith(squad_normalise(reference)) for reference in references)
 
 
 def helm_f1_score(text: str, references: Sequence[str]) -> float:
@@ -110,10 +110,10 @@ def helm_f1_score(text: str, references: Sequence[str]) -> float:
     >>> helm_f1_score("Mary Mary Shelley", ["Mary W. Shelley"])
     0.8
     """
-    given = set(squad_normalise(text).split())
+    words = set(squad_normalise(text).split())
     best = 0.0
-    for wanted in (set(squad_normalise(reference).split()) for reference in references):
-        if given and wanted:
-            common = len(given & wanted)
-            best = max(best, harmonic_mean(common / len(given), common / len(wanted)))
+    for expected in (set(squad_normalise(reference).split()) for reference in references):
+        if words and expected:
+            common = len(words & expected)
+            best = max(best, harmonic_mean(common / len(words), common / len(expected)))
     return best

@@ -21,17 +21,7 @@ from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import JudgeScale, JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    JudgeCall,
-    JudgeQuestion,
-    MetricValue,
-    Parsed,
-    clean_text,
-    conclude,
-)
+from pcsuite.evaluation import base
 from pcsuite.evaluation.parsing import parse_object
 
 PROMPT_VERSION = 1
@@ -65,7 +55,7 @@ _REPLIES: Mapping[JudgeScale, str] = {
 
 
 class JudgedOptions(BaseModel):
-    """The judge of a task and what it is told of it; made from the task, not written by hand."""
+    """The judge of a task and what its prompt says of the task; made from the task, not written by hand."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -102,7 +92,7 @@ def reply_tokens(judge: JudgeSpec) -> int:
 
 
 def judge_fingerprint(judge: JudgeSpec, instruction: str) -> str:
-    """The sha256 (hex) of all that a judge is told and how its reply is taken: its prompt's own hash.
+    """The sha256 (hex) of all that a judge's prompts say and how its reply is read: its prompt's own hash.
 
     Another rubric, scale, wording or limit is another judge, whose scores are not those of the one before.
     """
@@ -120,7 +110,7 @@ _PAIR_HEAD = (
 )
 
 
-class JudgedEvaluator(Evaluator):
+class JudgedEvaluator(base.Evaluator):
     """Scores free text by a judge's verdicts: pass or fail, 1 to 5, or against the control's answer."""
 
     Options: ClassVar[type[BaseModel]] = JudgedOptions
@@ -131,33 +121,33 @@ class JudgedEvaluator(Evaluator):
         self.judge = self.options.judge
 
     def questions(
-        self, item: Item, answer: Answer, control: Answer | None
-    ) -> Sequence[JudgeQuestion | JudgeCall]:
+        self, item: Item, answer: base.Answer, control: base.Answer | None
+    ) -> Sequence[base.JudgeQuestion | base.JudgeCall]:
         """One question, or a pair's two: the second with the answers swapped."""
         judge, text = self.options.judge, _judged_text(answer)
         if text is None:
             return ()
         if judge.scale != "pairwise":
-            return (JudgeQuestion(self._prompt(item, _HEAD, {"answer": text})),)
+            return (base.JudgeQuestion(self._prompt(item, _HEAD, {"answer": text})),)
         if control is None:
-            return (JudgeCall("", "tie", rule=IS_CONTROL),)
+            return (base.JudgeCall("", "tie", rule=IS_CONTROL),)
         other = _judged_text(control)
         if other is None:
-            return (JudgeCall("", "answer", rule=NO_CONTROL, other=control.text),)
+            return (base.JudgeCall("", "answer", rule=NO_CONTROL, other=control.text),)
         if text == other:
-            return (JudgeCall("", "tie", rule="both answers are the same", other=other),)
+            return (base.JudgeCall("", "tie", rule="both answers are the same", other=other),)
         orders = {"answer": (text, other), "control": (other, text)}
         return tuple(
-            JudgeQuestion(
+            base.JudgeQuestion(
                 self._prompt(item, _PAIR_HEAD, {"answer_A": first, "answer_B": second}), order, other
             )
             for order, (first, second) in orders.items()
         )
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """The score of the logged verdicts, read again from what the judge wrote; none where nobody judged."""
         text = _judged_text(answer)
-        parsed = Parsed(answer=text)
+        parsed = base.Parsed(answer=text)
         calls = [call if call.rule else read_reply(self.options.judge, call) for call in answer.verdicts]
         values = [
             None if call.verdict is None else VALUES[self.options.judge.scale].get(call.verdict)
@@ -166,21 +156,21 @@ class JudgedEvaluator(Evaluator):
         readable = [value for value in values if value is not None]
         unreadable = len(readable) < len(values)
         score = sum(readable) / len(readable) if readable and not unreadable else 0.0
-        extra: dict[str, MetricValue] = {
+        extra: dict[str, base.MetricValue] = {
             "judge_unreadable": unreadable,
             "answer_words": len(text.split()) if text else 0,
         }
         if self.options.judge.scale == "pairwise":
             both = len(readable) == 2 and not unreadable
             extra["judge_flip"] = readable[0] != readable[1] if both else None
-        found = conclude(parsed, answer, score=score, extra=extra)
+        evaluation = base.conclude(parsed, answer, score=score, extra=extra)
         if text is not None and not calls:
             # Asked for by who looks at the form alone (retries, perturbations): there is no score to give.
-            found.metrics |= {"task_score": None, "lenient_score": None, "judge_unreadable": None}
+            evaluation.metrics |= {"task_score": None, "lenient_score": None, "judge_unreadable": None}
         elif unreadable and text is not None:
-            found.metrics["task_score"] = found.metrics["lenient_score"] = None
+            evaluation.metrics["task_score"] = evaluation.metrics["lenient_score"] = None
             parsed.parse_errors.append("the judge's reply could not be read: no score")
-        return found
+        return evaluation
 
     def check(self, item: Item) -> None:
         """A reference is needed where the judge is shown one; any other item can be judged."""
@@ -189,13 +179,13 @@ class JudgedEvaluator(Evaluator):
 
     def gold_answer(self, item: Item) -> str:
         """The item's reference answer."""
-        found = reference_of(item)
-        if found is None:
+        reference = reference_of(item)
+        if reference is None:
             raise DataError(
                 f"item '{item.item_id}': truth has no 'reference'",
                 hint="exemplars, simulated models and show_reference need one",
             )
-        return found
+        return reference
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """``truth.wrong`` where the item has one, else a sentence that answers nothing."""
@@ -219,7 +209,7 @@ class JudgedEvaluator(Evaluator):
         return "\n\n".join([*parts, f"Rubric:\n{judge.rubric.strip()}", asked])
 
 
-def read_reply(judge: JudgeSpec, call: JudgeCall) -> JudgeCall:
+def read_reply(judge: JudgeSpec, call: base.JudgeCall) -> base.JudgeCall:
     """A judge's call with its verdict read from its reply; ``None`` where it says none, or two.
 
     JSON first, then a line such as ``verdict: pass``, then a reply that is the verdict and nothing else. A reply that
@@ -227,12 +217,12 @@ def read_reply(judge: JudgeSpec, call: JudgeCall) -> JudgeCall:
     the control by the order they were shown in.
 
     >>> judge = JudgeSpec(model="m", rubric="polite")
-    >>> read_reply(judge, JudgeCall("m", None, text='{"verdict": "pass"}')).verdict
+    >>> read_reply(judge, base.JudgeCall("m", None, text='{"verdict": "pass"}')).verdict
     'pass'
-    >>> read_reply(judge, JudgeCall("m", None, text="It could pass or fail.")).verdict is None
+    >>> read_reply(judge, base.JudgeCall("m", None, text="It could pass or fail.")).verdict is None
     True
     """
-    cleaned, key = clean_text(call.text), _KEYS[judge.scale]
+    cleaned, key = base.clean_text(call.text), _KEYS[judge.scale]
     parsed = parse_object(cleaned, reply_schema(judge), (key,))
     stated: object = parsed.fields.get(key)
     if call.finish_reason == "length" and not parsed.schema_valid:
@@ -253,9 +243,9 @@ def read_reply(judge: JudgeSpec, call: JudgeCall) -> JudgeCall:
     return msgspec.structs.replace(call, verdict=word if word in VALUES[judge.scale] else None)
 
 
-def _judged_text(answer: Answer) -> str | None:
+def _judged_text(answer: base.Answer) -> str | None:
     """The text that is judged; ``None`` for an answer that is missing or was cut off."""
-    text = clean_text(answer.text).strip()
+    text = base.clean_text(answer.text).strip()
     return text if text and answer.finish_reason != "length" else None
 
 
@@ -270,9 +260,9 @@ def has_reference(item: Item) -> bool:
 def reference_of(item: Item) -> str | None:
     """The item's reference answer: ``truth.reference`` (or ``best_answer``, ``answer``, the first of ``answers``)."""
     listed = item.truth.get("answers")
-    given = [item.truth.get(key) for key in REFERENCE_KEYS]
-    given += listed[:1] if isinstance(listed, list) else []
-    return next((str(text) for text in given if text is not None and str(text).strip()), None)
+    candidates = [item.truth.get(key) for key in REFERENCE_KEYS]
+    candidates += listed[:1] if isinstance(listed, list) else []
+    return next((str(text) for text in candidates if text is not None and str(text).strip()), None)
 
 
 def _tagged(name: str, text: str) -> str:

@@ -41,9 +41,9 @@ def loose_values(text: str) -> Iterator[tuple[Any, str]]:
     ({'label': 'World', 'sure': True}, 'Python literal')
     """
     stripped = text.strip()
-    whole = _loose_load(stripped, brackets='[{"')
-    if whole is not None:
-        value, rule = whole
+    single = _loose_load(stripped, brackets='[{"')
+    if single is not None:
+        value, rule = single
         if isinstance(value, str):
             yield from loose_values(value) if value != text else ()
         else:
@@ -51,14 +51,14 @@ def loose_values(text: str) -> Iterator[tuple[Any, str]]:
         return
     spans = object_spans(stripped)
     for start, end in reversed(spans):
-        found = _loose_load(stripped[start:end])
-        if found is not None:
-            yield found
+        loaded = _loose_load(stripped[start:end])
+        if loaded is not None:
+            yield loaded
     opening, closing = stripped.find("["), stripped.rfind("]")
     if 0 <= opening < closing and not any(start < opening < end for start, end in spans):
-        found = _loose_load(stripped[opening : closing + 1], brackets="[")
-        if found is not None:
-            yield found
+        loaded = _loose_load(stripped[opening : closing + 1], brackets="[")
+        if loaded is not None:
+            yield loaded
 
 
 def loose_object(
@@ -81,9 +81,31 @@ def loose_object(
     if values or text.count("{") != 1 or not re.search(r"\}\W*$", text):
         return None
     # Quotes within quotes break every reader; in a flat object that was closed the field itself can still be seen.
-    wanted = "|".join(map(re.escape, names))
-    broken = re.search(rf'"({wanted})"\s*:\s*("[^"\n]*"|[\w.+-]+)\s*[,}}]', text)
+    alternatives = "|".join(map(re.escape, names))
+    broken = re.search(rf'"({alternatives})"\s*:\s*("[^"\n]*"|[\w.+-]+)\s*[,}}]', text)
     return None if broken is None else ({broken[1]: broken[2].strip('"')}, "broken quotes")
+
+
+def loose_answer(
+    text: str, fields: Mapping[str, Any], names: Collection[str]
+) -> tuple[Any, str | None] | None:
+    """What a lenient reader takes for the one value of an answer, and by which rule; ``None`` where it finds nothing.
+
+    The value under one of ``names`` in the ``fields`` that were read, else in broken JSON, else the text outside JSON,
+    which has no rule: its task says what counts there.
+
+    >>> loose_answer('{"Label": "World",}', {}, ["label"]), loose_answer("I say World.", {}, ["label"])
+    (('World', 'trailing comma'), ('I say World.', None))
+    """
+    value = loose_field(fields, names, scalar=True)
+    if value is not None:
+        return value, "another spelling"
+    visible = lenient_text(text)
+    loose = loose_object(visible, names, scalar=True)
+    if loose is not None:
+        return loose_field(loose[0], names, scalar=True), loose[1]
+    prose = prose_of(visible).strip()
+    return (prose, None) if prose else None
 
 
 def prose_of(text: str) -> str:
@@ -105,15 +127,15 @@ def loose_field(fields: Mapping[str, Any], names: Collection[str], *, scalar: bo
     >>> loose_field({"Final Answer": 42}, ["answer", "final_answer"])
     42
     """
-    given = {
+    usable = {
         key: value
         for key, value in fields.items()
         if value is not None and not (scalar and isinstance(value, dict))
     }
     for name in names:
-        if name in given:
-            return given[name]
-    folded = {_key(key): value for key, value in given.items() if isinstance(key, str)}
+        if name in usable:
+            return usable[name]
+    folded = {_key(key): value for key, value in usable.items() if isinstance(key, str)}
     return next((folded[_key(name)] for name in names if _key(name) in folded), None)
 
 
@@ -139,7 +161,7 @@ def loose_lists(
 ) -> Iterator[tuple[Any, dict[str, Any], str]]:
     """What broken JSON may list, last first: the value, the object it was found in, and the rule.
 
-    ``names`` are the keys it goes by, the field's own first; a list without an object counts where one of its entries
+    ``names`` are the keys it may have, the field's own first; a list without an object counts where one of its entries
     has a key of ``entry_names``. A schema that is echoed is passed over.
 
     >>> next(loose_lists('[{"name": "Rex"},]', ("entities",), ("name",)))
@@ -196,15 +218,15 @@ def _repairs(text: str) -> Iterator[tuple[str, str]]:
     closed = _TRAILING_COMMA.sub(_keep_strings, uncommented)
     if closed != uncommented:
         yield "trailing comma", closed
-    quoted = _BARE_KEY.sub(lambda found: found[0] if found[2] is None else f'{found[1]}"{found[2]}"', closed)
+    quoted = _BARE_KEY.sub(lambda match: match[0] if match[2] is None else f'{match[1]}"{match[2]}"', closed)
     if quoted != closed:
         yield "key without quotes", quoted
     if "'" in straight or "True" in straight or "False" in straight or "None" in straight:
         yield "Python literal", straight
 
 
-def _keep_strings(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith('"') else ""
+def _keep_strings(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith('"') else ""
 
 
 _NEGATION = r"(?:not|\w+n['’]t|cannot|never|nor|neither|nothing|hardly|without|rather than|instead of|no)\b"
@@ -228,7 +250,7 @@ def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> s
     """
     if not spellings or len(text) > _LONGEST_MENTION:
         return None
-    found: set[str] = set()
+    named: set[str] = set()
     longest_first = sorted(spellings, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
     lookup = {fold(name): (name, label) for name, label in spellings.items()}
@@ -238,14 +260,16 @@ def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> s
         if spelling is None or not (any_case or _keeps_capitals(mention[0], spelling)):
             continue
         if not _NEGATED.search(text[max(0, mention.start() - 24) : mention.start()]):
-            found.add(label)
-    return found.pop() if len(found) == 1 else None
+            named.add(label)
+    return named.pop() if len(named) == 1 else None
 
 
 def _keeps_capitals(mention: str, spelling: str) -> bool:
     if len(mention) != len(spelling):
         return mention == spelling
-    return all(seen.isupper() for seen, wanted in zip(mention, spelling, strict=True) if wanted.isupper())
+    return all(
+        written.isupper() for written, expected in zip(mention, spelling, strict=True) if expected.isupper()
+    )
 
 
 _YES_NO_HEAD = re.compile(
@@ -273,12 +297,12 @@ def yes_or_no(text: str) -> str | None:
     >>> yes_or_no("Yes, birds have wings."), yes_or_no("No one knows."), yes_or_no("Yes, but also no.")
     ('yes', None, None)
     """
-    seen = _YES_NO_QUESTION.sub("?", text[:2000])
-    heads = {_as_yes_no(head) for head in _YES_NO_HEAD.findall(seen)}
+    statement = _YES_NO_QUESTION.sub("?", text[:2000])
+    heads = {_as_yes_no(head) for head in _YES_NO_HEAD.findall(statement)}
     if len(heads) != 1:
         return None
-    for mention in _YES_NO_WORD.finditer(seen):
-        clause = _CLAUSE_END.split(seen[max(0, mention.start() - 80) : mention.start()])[-1]
+    for mention in _YES_NO_WORD.finditer(statement):
+        clause = _CLAUSE_END.split(statement[max(0, mention.start() - 80) : mention.start()])[-1]
         if not _DENIAL.search(clause):
             heads.add(_as_yes_no(mention[0]))
     return heads.pop() if len(heads) == 1 else None
@@ -306,21 +330,23 @@ def loose_choice(text: str, choices: Mapping[str, str]) -> str | None:
     >>> loose_choice("D, beach", options), loose_choice("most likely D", options), loose_choice("A or D", options)
     ('D', 'D', None)
     """
-    said = text.strip()
-    if len(said) > _LONGEST_MENTION:
+    stripped = text.strip()
+    if len(stripped) > _LONGEST_MENTION:
         return None
     letters = {letter.upper(): letter for letter in choices}
     named = one_mention(
-        said, {option: letter for letter, option in choices.items() if option.strip()}, any_case=True
+        stripped, {option: letter for letter, option in choices.items() if option.strip()}, any_case=True
     )
     mentioned = []
-    for match in _LETTER_ALONE.finditer(said):
-        if match[1] not in letters or _NEGATED.search(said[max(0, match.start() - 24) : match.start()]):
+    for match in _LETTER_ALONE.finditer(stripped):
+        if match[1] not in letters or _NEGATED.search(stripped[max(0, match.start() - 24) : match.start()]):
             continue
-        alone = match[1] not in "AI" or _LETTER_CUE.search(said[max(0, match.start() - 24) : match.start()])
-        alone = alone or _ANOTHER_LETTER.match(said, match.end())
-        ends = not said[match.end() :].strip(" .,;:!)*\"'")
-        opens = match.start() <= 3 and said[match.end() : match.end() + 2].strip(" ")[:1] in tuple(
+        alone = match[1] not in "AI" or _LETTER_CUE.search(
+            stripped[max(0, match.start() - 24) : match.start()]
+        )
+        alone = alone or _ANOTHER_LETTER.match(stripped, match.end())
+        ends = not stripped[match.end() :].strip(" .,;:!)*\"'")
+        opens = match.start() <= 3 and stripped[match.end() : match.end() + 2].strip(" ")[:1] in tuple(
             ".,;:)-–—*/"
         )
         if alone or ends or opens:
@@ -340,7 +366,7 @@ def field_line(text: str, names: Collection[str]) -> str | None:
     >>> field_line("Label: Sports\\nConfidence: 0.9", ["label"])
     'Sports'
     """
-    wanted = "|".join(re.escape(name).replace("_", "[ _]") for name in names)
-    head = rf"^[ \t*_>-]{{0,8}}(?:final |predicted )?(?:{wanted})[*_ ]{{0,4}}[:=][ \t*_\"']{{0,4}}"
-    found = re.findall(rf"(?im){head}([^\n]{{1,300}})", text)
-    return found[-1].strip(" \t*_\"',.}") or None if found else None
+    alternatives = "|".join(re.escape(name).replace("_", "[ _]") for name in names)
+    head = rf"^[ \t*_>-]{{0,8}}(?:final |predicted )?(?:{alternatives})[*_ ]{{0,4}}[:=][ \t*_\"']{{0,4}}"
+    values = re.findall(rf"(?im){head}([^\n]{{1,300}})", text)
+    return values[-1].strip(" \t*_\"',.}") or None if values else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -13,24 +12,11 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    Pooling,
-    clean_text,
-    conclude,
-    fold,
-    is_present,
-    truth_of,
-)
+from pcsuite.evaluation.base import MetricValue, Parsed, fold, truth_of
 from pcsuite.evaluation.lenient import loose_field, loose_lists
-from pcsuite.evaluation.parsing import parse_object
+from pcsuite.evaluation.listed import Counts, ListEvaluator, confusion, counts_by_name
 from pcsuite.stats.f1 import f1_score, precision_recall_f1
 
-_FIELDS = ("text", "type", "start", "end")
 _TEXT_NAMES = ("text", "entity", "name", "value", "mention", "word", "span")
 _TYPE_NAMES = ("type", "label", "entity_type", "category", "tag", "class")
 _LENIENT_TYPES = {
@@ -65,88 +51,61 @@ class Mention:
     end: int | None
 
 
-class NerEvaluator(Evaluator):
-    """Entity F1 of the row; the corpus figure is micro-F1 from the pooled ``tp``, ``fp`` and ``fn``."""
+class NerEvaluator(ListEvaluator):
+    """Entity F1: an entity is right where its span and type are."""
 
     Options: ClassVar[type[BaseModel]] = NerOptions
-    pooling: ClassVar[Pooling] = "micro_f1"
     options: NerOptions
+    noun: ClassVar[str] = "entities"
+    entry_fields: ClassVar[tuple[str, ...]] = ("text", "type", "start", "end")
+    separator: ClassVar[str] = ";"
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer; without a readable entity list every gold entity is missed.
+    @property
+    def list_field(self) -> str:
+        return self.options.entities_field
 
-        An entity is right where its span and type are; listed twice, it is once a false positive. ``unsupported_rate``
-        is the share of listed entities whose text does not occur in the input, whatever its case.
-        """
-        parsed = parse_object(clean_text(answer.text), self.schema, (self.options.entities_field,))
-        gold = {(entity["start"], entity["end"], entity["type"]) for entity in truth_of(item, "entities")}
-        listed = parsed.fields.get(self.options.entities_field)
-        truncated = answer.finish_reason == "length"
-        if not isinstance(listed, list) or truncated:
-            if parsed.json_valid and not isinstance(listed, list):
-                parsed.parse_errors.append(f"no list '{self.options.entities_field}'")
-            counts = (0, 0, len(gold))
-            kinder = (
-                counts if truncated else self._lenient_counts(answer.text, None, item, gold, counts, parsed)
-            )
-            extra: dict[str, MetricValue] = _named_counts(counts, kinder) | {"field_completeness": 0.0}
-            # Nothing read where nothing was to be found is no right answer, strictly or leniently.
-            lenient = f1_score(*kinder, empty=1.0) if kinder is not counts else 0.0
-            return conclude(parsed, answer, score=0.0, lenient=lenient, exact_match=False, extra=extra)
-        mentions = self.place(listed, item)
-        counts = _counts(mentions, len(listed), gold)
-        kinder = counts
-        if counts[1] or counts[2]:
-            kinder = self._lenient_counts(answer.text, listed, item, gold, counts, parsed)
-        # The set of entities in one spelling, for voting and entropy.
-        parts = {
-            f"{mention.type}@{mention.start}-{mention.end}"
-            if mention.start is not None
-            else f"{mention.type}?{fold(mention.text)}"
-            for mention in mentions
-        }
-        parsed.answer = ";".join(sorted(parts)) or "no entities"
+    def gold_keys(self, item: Item) -> set[Any]:
+        return {(entity["start"], entity["end"], entity["type"]) for entity in truth_of(item, "entities")}
+
+    def read_entries(self, listed: Sequence[object], item: Item) -> list[Mention]:
+        return self.place(listed, item)
+
+    def entry_key(self, entry: Mention) -> tuple[int | None, int | None, str]:
+        return entry.start, entry.end, entry.type
+
+    def spelled(self, entry: Mention) -> str:
+        if entry.start is None:
+            return f"{entry.type}?{fold(entry.text)}"
+        return f"{entry.type}@{entry.start}-{entry.end}"
+
+    def unsupported_entries(self, entries: Sequence[Mention], item: Item) -> int:
         source = fold(item.input_text)
-        unplaced = [fold(mention.text) for mention in mentions if mention.start is None]
-        unsupported = sum(not text or text not in source for text in unplaced)
-        filled = sum(
-            is_present(entity.get(name)) for entity in listed if isinstance(entity, dict) for name in _FIELDS
-        )
-        completeness = filled / (len(listed) * len(_FIELDS)) if listed else 1.0
-        return conclude(
-            parsed,
-            answer,
-            score=f1_score(*counts, empty=1.0),
-            lenient=f1_score(*kinder, empty=1.0),
-            exact_match=counts[1] == counts[2] == 0,
-            unsupported_rate=unsupported / len(listed) if listed else 0.0,
-            extra=_named_counts(counts, kinder)
-            | {"unsupported": unsupported, "field_completeness": completeness},
-        )
+        unplaced = [fold(mention.text) for mention in entries if mention.start is None]
+        return sum(not text or text not in source for text in unplaced)
 
-    def _lenient_counts(
-        self,
-        text: str,
-        listed: list[Any] | None,
-        item: Item,
-        gold: set[tuple[int, int, str]],
-        strict: tuple[int, int, int],
-        parsed: Parsed,
-    ) -> tuple[int, int, int]:
-        """Counts under the lenient rules, where they are kinder than the strict ones; the very same ones elsewhere."""
+    def count_metrics(self, strict: Counts, lenient: Counts) -> dict[str, MetricValue]:
+        """The counts, and precision and recall of the strict ones."""
+        shares = precision_recall_f1(*strict, empty=1.0)
+        return {**counts_by_name(strict, lenient), "precision": shares.precision, "recall": shares.recall}
+
+    def lenient_counts(
+        self, text: str, listed: list[Any] | None, item: Item, strict: Counts, parsed: Parsed
+    ) -> Counts | None:
+        """Counts with other keys and type names, whatever the case of texts, and from broken JSON."""
         rule = "another spelling"
         if listed is None:
-            found = self._loose_entities(text)
-            if found is None:
-                return strict
-            listed, rule = found
+            loose = self._loose_entities(text)
+            if loose is None:
+                return None
+            listed, rule = loose
         elif not any(self._is_unusual(entity, item) for entity in listed):
-            return strict
+            return None
         entities = [self._tidied(entity) for entity in listed]
-        kinder = _counts(self.place(entities, item, any_case=True), len(entities), gold)
-        unread = parsed.answer is None and not parsed.fields.get(self.options.entities_field)
+        mentions = self.place(entities, item, any_case=True)
+        kinder = confusion(map(self.entry_key, mentions), len(entities), self.gold_keys(item))
+        unread = not parsed.fields.get(self.options.entities_field)
         if f1_score(*kinder, empty=1.0) <= f1_score(*strict, empty=0.0 if unread else 1.0):
-            return strict
+            return None
         parsed.note_lenient("entities", rule)
         return kinder
 
@@ -208,21 +167,18 @@ class NerEvaluator(Evaluator):
         entities = [entity for entity in listed if isinstance(entity, dict)][:_MOST_ENTITIES]
         spans = [_by_offsets(entity, item) for entity in entities]
         source = item.input_text
-        if any_case and len(source.lower()) == len(source):
+        lowered = any_case and len(source.lower()) == len(source)
+        if lowered:
             source = source.lower()
-        if None in spans:
-            taken = [span for span in spans if span is not None]
-            texts = [
-                str(entity.get("text")) if span is None else ""
-                for entity, span in zip(entities, spans, strict=True)
-            ]
-            for index in sorted(range(len(texts)), key=lambda at: -len(texts[at])):
-                if spans[index] is None and isinstance(entities[index].get("text"), str):
-                    wanted = texts[index].lower() if source is not item.input_text else texts[index]
-                    found = _first_unused(wanted, source, taken)
-                    if found is not None:
-                        spans[index] = found
-                        taken.append(found)
+        occupied = [span for span in spans if span is not None]
+        unplaced = [
+            (index, entity["text"].lower() if lowered else entity["text"])
+            for index, entity in enumerate(entities)
+            if spans[index] is None and isinstance(entity.get("text"), str)
+        ]
+        for index, text in sorted(unplaced, key=lambda entry: -len(entities[entry[0]]["text"])):
+            spans[index] = _first_unused(text, source, occupied)
+            occupied += [span for span in (spans[index],) if span is not None]
         mentions = []
         for entity, span in zip(entities, spans, strict=True):
             text, kind = entity.get("text"), entity.get("type")
@@ -234,20 +190,16 @@ class NerEvaluator(Evaluator):
     def check(self, item: Item) -> None:
         """See that every gold entity stands at its offsets: at other ones no answer could find it."""
         for entity in truth_of(item, "entities"):
-            missing = [key for key in _FIELDS if key not in entity]
+            missing = [key for key in self.entry_fields if key not in entity]
             if missing:
                 raise DataError(f"item '{item.item_id}': an entity of the truth has no '{missing[0]}'")
-            found = item.input_text[entity["start"] : entity["end"]]
-            if found != entity["text"]:
+            text_there = item.input_text[entity["start"] : entity["end"]]
+            if text_there != entity["text"]:
                 raise DataError(
                     f"item '{item.item_id}': the truth's entity {entity['text']!r} should stand at {entity['start']} to"
-                    f" {entity['end']}, and the input has {found!r} there",
+                    f" {entity['end']}, and the input has {text_there!r} there",
                     hint="offsets count characters, and the end comes after the last one",
                 )
-
-    def gold_answer(self, item: Item) -> str:
-        """The item's entities with their offsets."""
-        return self._write([dict(entity) for entity in truth_of(item, "entities")])
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The gold entities with one dropped or retyped, at even odds.
@@ -258,33 +210,13 @@ class NerEvaluator(Evaluator):
         if not entities:
             text = (item.input_text.split() or ["-"])[0]
             kind = rng.choice(self.options.types)
-            return self._write([{"text": text, "type": kind, "start": 0, "end": len(text)}])
+            return self.written([{"text": text, "type": kind, "start": 0, "end": len(text)}])
         index = rng.randrange(len(entities))
         chosen = entities.pop(index)
         if rng.random() >= 0.5:
             kind = rng.choice([name for name in self.options.types if name != chosen["type"]])
             entities.insert(index, {**chosen, "type": kind})
-        return self._write(entities)
-
-    def _write(self, entities: list[dict[str, Any]]) -> str:
-        rows = [{name: entity[name] for name in _FIELDS} for entity in entities]
-        return json.dumps({self.options.entities_field: rows}, ensure_ascii=False)
-
-
-def _counts(
-    mentions: Sequence[Mention], listed: int, gold: set[tuple[int, int, str]]
-) -> tuple[int, int, int]:
-    """True positives, false positives and false negatives; whatever was listed and is not right is a false positive."""
-    tp = len({(mention.start, mention.end, mention.type) for mention in mentions} & gold)
-    return tp, listed - tp, len(gold) - tp
-
-
-def _named_counts(strict: tuple[int, int, int], lenient: tuple[int, int, int]) -> dict[str, MetricValue]:
-    """Both sets of counts as they are logged: a corpus figure pools them."""
-    names = ("tp", "fp", "fn", "lenient_tp", "lenient_fp", "lenient_fn")
-    shares = precision_recall_f1(*strict, empty=1.0)
-    counts = dict(zip(names, (*strict, *lenient), strict=True))
-    return {**counts, "precision": shares.precision, "recall": shares.recall}
+        return self.written(entities)
 
 
 def _by_offsets(entity: Mapping[str, Any], item: Item) -> tuple[int, int] | None:
@@ -322,7 +254,7 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _first_unused(text: str, source: str, taken: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def _first_unused(text: str, source: str, occupied: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """First occurrence of ``text`` that overlaps nothing taken; one that fills whole tokens goes first."""
     text = text.strip()
     if not text:
@@ -331,7 +263,7 @@ def _first_unused(text: str, source: str, taken: Sequence[tuple[int, int]]) -> t
     start = source.find(text)
     while start >= 0:
         end = start + len(text)
-        if all(end <= other[0] or start >= other[1] for other in taken):
+        if all(end <= other[0] or start >= other[1] for other in occupied):
             # A border of a token is a blank or the end of the text.
             if not source[max(0, start - 1) : start].strip() and not source[end : end + 1].strip():
                 return start, end

@@ -73,10 +73,10 @@ class NumberEvaluator(SingleAnswerEvaluator):
         ``None`` where the text has no number and does not abstain.
         """
         if self.options.answer_extractor is not None:
-            found = list(re.finditer(self.options.answer_extractor, text))
+            matches = list(re.finditer(self.options.answer_extractor, text))
             return (
-                found[-1][found[-1].re.groups]
-                if found
+                matches[-1][matches[-1].re.groups]
+                if matches
                 else last_line(text)
                 if text_abstains(last_line(text))
                 else None

@@ -6,6 +6,7 @@ Every pattern is linear in the length of the text: answers are whatever a model 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
@@ -18,17 +19,7 @@ _DENOMINATOR = re.compile(r"\s?/\s?([0-9]{1,12})(?![0-9]|[.,][0-9])")
 _MIXED = re.compile(r"\s([0-9]{1,12})/([0-9]{1,12})(?![0-9]|[.,][0-9])")
 _SCALE = re.compile(r"\s?(hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_VULGAR = {
-    "½": "1/2",
-    "⅓": "1/3",
-    "⅔": "2/3",
-    "¼": "1/4",
-    "¾": "3/4",
-    "⅛": "1/8",
-    "⅜": "3/8",
-    "⅝": "5/8",
-    "⅞": "7/8",
-}
+_VULGAR = {sign: unicodedata.normalize("NFKC", sign).replace("\u2044", "/") for sign in "½⅓⅔¼¾⅛⅜⅝⅞"}
 _LEADING_MARKUP = "*_`\"'“”($€£¥₹\\[{:= \t"
 _CURRENCY = "$€£¥₹"
 _MINUS = "-−–"
@@ -187,9 +178,9 @@ def _stated(payload: str) -> tuple[bool, str | None]:
     if _EQUALS.match(rest, end) or _GOES_ON.match(rest, end):
         sentence = _SENTENCE_END.split(rest, maxsplit=1)[0]
         for side in reversed(sentence.split("=")[1:]):
-            found = _single(side)
-            if found is not None:
-                return True, found
+            number = _single(side)
+            if number is not None:
+                return True, number
         return True, value if _EQUALS.match(rest, end) else None
     return True, value
 
@@ -296,48 +287,48 @@ def loose_numbers(text: str) -> set[str]:
     """
     for payloads in _marks(text):
         for payload in reversed(payloads):
-            said = _plain_text(payload)
-            claims, value = _stated(said)
-            bound = _BOUND.match(said.lstrip(_LEADING_MARKUP))
+            statement = _plain_text(payload)
+            claims, value = _stated(statement)
+            bound = _BOUND.match(statement.lstrip(_LEADING_MARKUP))
             if claims and bound is not None:
-                value = _stated(said.lstrip(_LEADING_MARKUP)[bound.end() :])[1]
+                value = _stated(statement.lstrip(_LEADING_MARKUP)[bound.end() :])[1]
             if claims:
-                return _in_other_units(said, value)
-    said = _plain_text(marked_answer(text) or last_line(text))[:1000]
-    if _NUMERAL.search(said):
-        return _in_other_units(said, _last_number(said))
-    bare = said.lstrip(_LEADING_MARKUP)
+                return _in_other_units(statement, value)
+    statement = _plain_text(marked_answer(text) or last_line(text))[:1000]
+    if _NUMERAL.search(statement):
+        return _in_other_units(statement, _last_number(statement))
+    bare = statement.lstrip(_LEADING_MARKUP)
     values = {_in_words(match[0]) for match in _NUMBER_WORDS.finditer(bare)} - {None}
     return {str(value) for value in values} if len(values) == 1 and not _DENIAL.match(bare) else set()
 
 
-def _in_other_units(said: str, value: str | None) -> set[str]:
+def _in_other_units(statement: str, value: str | None) -> set[str]:
     """The number and what its suffix makes of it; nothing for no number."""
-    numerals = list(_NUMERAL.finditer(said[:1000]))
-    match = next((found for found in reversed(numerals) if _value_of(said, found)[0] == value), None)
+    numerals = list(_NUMERAL.finditer(statement[:1000]))
+    match = next((match for match in reversed(numerals) if _value_of(statement, match)[0] == value), None)
     if value is None or match is None:
         return set()
-    found = {value}
-    suffix = _SUFFIX.match(said, match.end())
+    values = {value}
+    suffix = _SUFFIX.match(statement, match.end())
     if suffix is not None:
         digits = Fraction(match[0].replace(",", ""))
         if suffix[1]:
-            found.add(number_text(digits / 100))
+            values.add(number_text(digits / 100))
         elif suffix[2]:
-            found.add(number_text(digits))
+            values.add(number_text(digits))
         else:
-            found.add(number_text(digits * 10 ** _LETTER_SCALES[suffix[3].lower()]))
-    return found
+            values.add(number_text(digits * 10 ** _LETTER_SCALES[suffix[3].lower()]))
+    return values
 
 
 def _in_words(text: str) -> int | None:
     """The number English words name, below a thousand million: "two hundred and five" is 205."""
     total = current = 0
-    seen = False
+    any_word = False
     for word in re.split(r"[ -]+", text.strip(" -").casefold()):
         if word == "and":
             continue
-        seen = True
+        any_word = True
         if word == "hundred":
             current = max(current, 1) * 100
         elif word in ("thousand", "million"):
@@ -345,7 +336,7 @@ def _in_words(text: str) -> int | None:
             current = 0
         else:
             current += _WORD_VALUES[word]
-    return total + current if seen else None
+    return total + current if any_word else None
 
 
 def number_text(value: Fraction) -> str:

@@ -36,17 +36,7 @@ from pcsuite.config.definitions import Definition
 from pcsuite.config.load import ScorerFile
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    NamedScore,
-    Parsed,
-    clean_text,
-    conclude,
-    fold,
-)
+from pcsuite.evaluation import base
 from pcsuite.evaluation.numerals import final_number
 from pcsuite.evaluation.parsing import parse_object
 
@@ -86,9 +76,9 @@ class Reply(str):
     @property
     def number(self) -> float | None:
         """The number that is marked as the answer, else the last one in the text, else ``None``."""
-        found = final_number(str(self))[0]
+        numeral = final_number(str(self))[0]
         try:
-            return None if found is None else float(Fraction(found))
+            return None if numeral is None else float(Fraction(numeral))
         except (ValueError, ZeroDivisionError, OverflowError):
             return None
 
@@ -153,11 +143,11 @@ class TaskEvaluator(ABC):
 
 def is_task_evaluator(target: object) -> bool:
     """Whether something has the two methods of the specification's ``TaskEvaluator``, and is no evaluator of ours."""
-    ours = isinstance(target, type) and issubclass(target, Evaluator)
+    ours = isinstance(target, type) and issubclass(target, base.Evaluator)
     return not ours and all(callable(getattr(target, name, None)) for name in ("parse", "score"))
 
 
-class OwnScorer(Evaluator):
+class OwnScorer(base.Evaluator):
     """Scores by a user's function; it is loaded from the text that was hashed, so that both are the same.
 
     ``target`` is what to call where it need not be loaded: a class that was registered, or an object of it.
@@ -214,47 +204,46 @@ class OwnScorer(Evaluator):
         returned = self._specified.score(parsed, dict(item.truth), extra)
         if not isinstance(returned, Mapping):
             return returned
-        found = {name: value for name, value in returned.items() if name not in _RESERVED}
-        numbers = [value for value in found.values() if isinstance(_plain(value), (bool, int, float))]
-        if not any(name in found for name in SCORE_NAMES) and len(numbers) == 1:
-            found["task_score"] = numbers[0]
-        if "answer" not in found and parsed is not None:
-            said = parsed if isinstance(parsed, (str, int, float)) else canonical_json(_jsonable(parsed))
-            found["answer"] = fold(str(said))[:_LONGEST_CANONICAL]
-        return found
+        metrics = {name: value for name, value in returned.items() if name not in _RESERVED}
+        numbers = [value for value in metrics.values() if isinstance(_plain(value), (bool, int, float))]
+        if not any(name in metrics for name in SCORE_NAMES) and len(numbers) == 1:
+            metrics["task_score"] = numbers[0]
+        if "answer" not in metrics and parsed is not None:
+            text = parsed if isinstance(parsed, (str, int, float)) else canonical_json(_jsonable(parsed))
+            metrics["answer"] = base.fold(str(text))[:_LONGEST_CANONICAL]
+        return metrics
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Call the function; raises :class:`ConfigError` of one line, with file, line and item, where it fails.
 
         As for every task, an empty answer and one that was cut off at the token limit score 0.
         """
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         reply = Reply(text)
         reply.finish_reason = answer.finish_reason
         try:
             returned = self._function(reply, ScoredItem(item, self.options.expected), **self.options.settings)
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == str(self.scorer.path)]
-            at = f" (line {lines[-1]})" if lines else ""
+            line = _line_in(self.scorer.path, error)
+            at = f" (line {line})" if line else ""
             raise ConfigError(
                 f"{self.scorer.name}{at} fails on item '{item.item_id}': {describe(error)}",
                 hint="mend the function; pcsuite rescore then scores the stored answers",
             ) from error
-        score, metrics, scores, said = self._read(returned, item)
-        canonical = said if said is not None else fold(text)[:_LONGEST_CANONICAL]
-        parsed = parse_object(text, self.schema) if self.schema is not None else Parsed()
+        score, metrics, scores, stated = self._read(returned, item)
+        canonical = stated if stated is not None else base.fold(text)[:_LONGEST_CANONICAL]
+        parsed = parse_object(text, self.schema) if self.schema is not None else base.Parsed()
         parsed.answer = canonical or None
-        evaluation = conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
+        evaluation = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
         evaluation.scores = scores
         return evaluation
 
     def _read(
         self, returned: Any, item: Item
-    ) -> tuple[float, dict[str, MetricValue], dict[str, NamedScore], str | None]:
+    ) -> tuple[float, dict[str, base.MetricValue], dict[str, base.NamedScore], str | None]:
         """Score, further metrics, named scores and canonical answer of what the function returned."""
         where = f"{self.scorer.name} on item '{item.item_id}'"
-        scores: dict[str, NamedScore] = {}
+        scores: dict[str, base.NamedScore] = {}
         if not isinstance(returned, Mapping):
             return self._score(returned, where), {}, scores, None
         key = next((name for name in SCORE_NAMES if name in returned), None)
@@ -263,13 +252,13 @@ class OwnScorer(Evaluator):
                 f"{where} returned a mapping without 'score'",
                 hint="return {'score': 0..1 or True/False, …}",
             )
-        metrics: dict[str, MetricValue] = {}
-        said: str | None = None
+        metrics: dict[str, base.MetricValue] = {}
+        stated: str | None = None
         for name, value in returned.items():
             if name == key:
                 continue
             if name == "answer":
-                said = None if value is None else str(value)
+                stated = None if value is None else str(value)
                 continue
             if name == "scores" and isinstance(value, Mapping):
                 scores = {part: self._named(entry, f"{where}, '{part}',") for part, entry in value.items()}
@@ -279,7 +268,7 @@ class OwnScorer(Evaluator):
             if name in metrics or name in SCORE_NAMES:
                 raise ConfigError(f"{where} returned two scores called '{name}'", hint="choose another name")
             metrics[self._metric_name(name, where)] = entry.value
-        return self._score(returned[key], where), metrics, scores, said
+        return self._score(returned[key], where), metrics, scores, stated
 
     @staticmethod
     def _metric_name(name: Any, where: str) -> str:
@@ -287,11 +276,11 @@ class OwnScorer(Evaluator):
             raise ConfigError(f"{where} returned a metric called {name!r}", hint="choose another name")
         return name
 
-    def _named(self, entry: Any, where: str) -> NamedScore:
+    def _named(self, entry: Any, where: str) -> base.NamedScore:
         """A named score: a number, or a mapping with ``score`` and ``reason``."""
         if not isinstance(entry, Mapping):
-            return NamedScore(self._score(entry, where))
-        return NamedScore(self._score(entry.get("score"), where), str(entry.get("reason") or ""))
+            return base.NamedScore(self._score(entry, where))
+        return base.NamedScore(self._score(entry.get("score"), where), str(entry.get("reason") or ""))
 
     def _score(self, value: Any, where: str) -> float:
         value = _plain(value)
@@ -302,7 +291,7 @@ class OwnScorer(Evaluator):
             hint="divide it by its maximum, or return {'score': …, 'points': …}",
         )
 
-    def _metric(self, value: Any, name: str, where: str) -> MetricValue:
+    def _metric(self, value: Any, name: str, where: str) -> base.MetricValue:
         value = _plain(value)
         if value is None or isinstance(value, (bool, int, str)):
             return value
@@ -330,9 +319,9 @@ class OwnScorer(Evaluator):
         return str(expected)
 
     def _gold_by_trial(self, item: Item) -> str:
-        said = getattr(self._specified, "gold_answer", None)
-        if callable(said):
-            return str(said(dict(item.truth)))
+        gold_answer = getattr(self._specified, "gold_answer", None)
+        if callable(gold_answer):
+            return str(gold_answer(dict(item.truth)))
         expected = ScoredItem(item, self.options.expected).expected
         if isinstance(expected, (list, tuple)) and expected and "entities" not in item.truth:
             expected = expected[0]
@@ -347,7 +336,7 @@ class OwnScorer(Evaluator):
             ]
             candidates += [str(expected), f"#### {expected}", f"Answer: {expected}"]
         for candidate in candidates:
-            if float(self.evaluate(item, Answer(candidate)).metrics["task_score"] or 0) >= 1:
+            if float(self.evaluate(item, base.Answer(candidate)).metrics["task_score"] or 0) >= 1:
                 return candidate
         raise DataError(
             f"item '{item.item_id}': {self.scorer.name} scores no form of the truth as perfect",
@@ -358,20 +347,26 @@ class OwnScorer(Evaluator):
         """A text that the function scores below 1; ``DataError`` where it accepts everything that was tried."""
         candidates = rng.sample(_WRONG, len(_WRONG))
         for candidate in candidates:
-            if float(self.evaluate(item, Answer(candidate)).metrics["task_score"] or 0) < 1:
+            if float(self.evaluate(item, base.Answer(candidate)).metrics["task_score"] or 0) < 1:
                 return candidate
         raise DataError(
             f"{self.scorer.name} scores {', '.join(candidates)} as right on item '{item.item_id}'"
         )
 
     def check_items(self, items: Sequence[Item]) -> None:
-        """Call the function once, on the first item, so that one that cannot work is told before any call is paid."""
+        """Call the function once, on the first item, so that one that cannot work raises before any call is paid."""
         for item in items[:1]:
             if self._specified is not None:
                 self.gold_answer(item)
                 continue
             expected = ScoredItem(item, self.options.expected).expected
-            self.evaluate(item, Answer(str(expected) if expected is not None else "an answer"))
+            self.evaluate(item, base.Answer(str(expected) if expected is not None else "an answer"))
+
+
+def _line_in(path: Path, error: BaseException) -> int | None:
+    """The innermost line of a file that an error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
 
 
 def _jsonable(value: Any) -> Any:
@@ -395,9 +390,9 @@ def check_scorer(reference: str | None) -> None:
     ``reference`` is ``FILE.py:FUNCTION`` from the working folder; another name, or none, is nobody's function. Raises
     :class:`ConfigError` as :func:`load_scorer` does.
     """
-    own = ScorerFile.read(reference, [Path()]) if reference else None
-    if own is not None:
-        load_scorer(own, {})
+    scorer = ScorerFile.read(reference, [Path()]) if reference else None
+    if scorer is not None:
+        load_scorer(scorer, {})
 
 
 def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[..., Any]:
@@ -414,19 +409,14 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
     except SyntaxError as error:
         raise ConfigError(f"{scorer.path}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == str(scorer.path)
-        ]
-        raise ConfigError(f"{scorer.path}:{lines[-1] if lines else 1}: {describe(error)}") from error
+        raise ConfigError(f"{scorer.path}:{_line_in(scorer.path, error) or 1}: {describe(error)}") from error
     finally:
         sys.path.remove(str(scorer.path.parent))
     function = module.__dict__.get(scorer.function)
     if not callable(function):
         there = [name for name, value in module.__dict__.items() if inspect.isfunction(value)]
-        own = [name for name in there if module.__dict__[name].__module__ == module.__name__]
-        hint = f"it has {', '.join(own)}" if own else f"write def {scorer.function}(answer, item): …"
+        defined = [name for name in there if module.__dict__[name].__module__ == module.__name__]
+        hint = f"it has {', '.join(defined)}" if defined else f"write def {scorer.function}(answer, item): …"
         raise ConfigError(f"{scorer.path}: no function '{scorer.function}'", hint=hint)
     if is_task_evaluator(function):
         return cast(Callable[..., Any], function)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -142,8 +143,7 @@ def _load(text: str) -> tuple[Any, list[str]]:
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         collected = dict(pairs)
         if len(collected) != len(pairs) and len(repeated) < 5:
-            seen: set[str] = set()
-            repeated.extend({key for key, _ in pairs if key in seen or seen.add(key)})  # type: ignore[func-returns-value]
+            repeated.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         return collected
 
     def finite(digits: str) -> float:

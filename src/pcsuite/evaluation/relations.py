@@ -7,9 +7,7 @@ entity twice the two are the same.
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any, ClassVar, NamedTuple
@@ -18,30 +16,16 @@ from pydantic import BaseModel, Field
 
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    Pooling,
-    clean_text,
-    conclude,
-    fold,
-    is_present,
-    truth_of,
-)
+from pcsuite.evaluation.base import Parsed, fold, truth_of
 from pcsuite.evaluation.lenient import loose_field, loose_lists
-from pcsuite.evaluation.parsing import parse_object
+from pcsuite.evaluation.listed import Counts, ListEvaluator, confusion
 from pcsuite.stats.f1 import f1_score
 
-_FIELDS = ("head", "type", "tail")
 _HEAD_NAMES = ("head", "subject", "source", "from", "entity1", "arg1")
 _TAIL_NAMES = ("tail", "object", "target", "to", "entity2", "arg2")
 _TYPE_NAMES = ("type", "relation", "predicate", "label", "relation_type")
 _MOST_RELATIONS = 500
 _LONGEST = 300
-Counts = tuple[int, int, int]
 
 
 class RelationOptions(Definition):
@@ -65,61 +49,37 @@ class Triple(NamedTuple):
     tail: str
 
 
-class RelationEvaluator(Evaluator):
-    """Relation F1 of the row; the corpus figure is micro-F1 from the pooled ``tp``, ``fp`` and ``fn``."""
+class RelationEvaluator(ListEvaluator):
+    """Relation F1: a relation is right where both ends and its type are."""
 
     Options: ClassVar[type[BaseModel]] = RelationOptions
-    pooling: ClassVar[Pooling] = "micro_f1"
     options: RelationOptions
+    noun: ClassVar[str] = "relations"
+    entry_fields: ClassVar[tuple[str, ...]] = ("head", "type", "tail")
+    most_entries: ClassVar[int | None] = _MOST_RELATIONS
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
-        """Score one answer; without a readable list every gold relation is missed.
+    @property
+    def list_field(self) -> str:
+        return self.options.relations_field
 
-        A relation listed twice is once a false positive. ``unsupported_rate`` is the share of listed relations one of
-        whose ends does not occur in the input, whatever its case.
-        """
-        parsed = parse_object(clean_text(answer.text), self.schema, (self.options.relations_field,))
-        gold = {self._triple(row) for row in truth_of(item, "relations")}
-        listed = parsed.fields.get(self.options.relations_field)
-        truncated = answer.finish_reason == "length"
-        if not isinstance(listed, list) or truncated:
-            if parsed.json_valid and not isinstance(listed, list):
-                parsed.parse_errors.append(f"no list '{self.options.relations_field}'")
-            counts = (0, 0, len(gold))
-            kinder = None if truncated else self._lenient_counts(answer.text, None, gold, parsed)
-            extra = _named(counts, kinder or counts) | {"field_completeness": 0.0}
-            # Nothing read where nothing was to be found is no right answer, strictly or leniently.
-            lenient = f1_score(*kinder, empty=1.0) if kinder is not None else 0.0
-            return conclude(parsed, answer, score=0.0, lenient=lenient, exact_match=False, extra=extra)
+    def gold_keys(self, item: Item) -> set[Any]:
+        return {self._triple(row) for row in truth_of(item, "relations")}
+
+    def read_entries(self, listed: Sequence[object], item: Item) -> list[Triple]:
         rows = [row for row in listed if isinstance(row, dict)][:_MOST_RELATIONS]
-        triples = [self._triple(row) for row in rows]
-        counts = _counts(triples, len(listed), gold)
-        kinder = self._lenient_counts(answer.text, listed, gold, parsed) if counts[1] or counts[2] else None
-        parsed.answer = "; ".join(sorted(" | ".join(triple) for triple in set(triples))) or "no relations"
-        source = f" {fold(item.input_text)} "
-        unsupported = sum(
-            not all(fold(end) and fold(end) in source for end in (triple.head, triple.tail))
-            for triple in triples
-        )
-        filled = sum(is_present(row.get(name)) for row in rows for name in _FIELDS)
-        score = f1_score(*counts, empty=1.0)
-        return conclude(
-            parsed,
-            answer,
-            score=score,
-            lenient=max(score, f1_score(*kinder, empty=1.0)) if kinder is not None else score,
-            exact_match=counts[1] == counts[2] == 0,
-            unsupported_rate=unsupported / len(listed) if listed else 0.0,
-            extra=_named(counts, kinder or counts)
-            | {
-                "unsupported": unsupported,
-                "field_completeness": filled / (len(listed) * len(_FIELDS)) if listed else 1.0,
-            },
-        )
+        return [self._triple(row) for row in rows]
 
-    def gold_answer(self, item: Item) -> str:
-        """The item's relations."""
-        return self._write([dict(row) for row in truth_of(item, "relations")])
+    def entry_key(self, entry: Triple) -> Triple:
+        return entry
+
+    def spelled(self, entry: Triple) -> str:
+        return " | ".join(entry)
+
+    def unsupported_entries(self, entries: Sequence[Triple], item: Item) -> int:
+        """How many have an end that does not occur in the input."""
+        source = f" {fold(item.input_text)} "
+        ends = ((fold(triple.head), fold(triple.tail)) for triple in entries)
+        return sum(not all(end and end in source for end in pair) for pair in ends)
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
         """The gold relations with one dropped, turned round or retyped; an invented one where there are none."""
@@ -127,42 +87,46 @@ class RelationEvaluator(Evaluator):
         if not rows:
             words = item.input_text.split() or ["-"]
             kind = rng.choice(self.options.types)
-            return self._write([{"head": words[0], "type": kind, "tail": words[-1]}])
+            return self.written([{"head": words[0], "type": kind, "tail": words[-1]}])
         chosen = rows.pop(rng.randrange(len(rows)))
         others = [name for name in self.options.types if name != chosen["type"]]
         if rng.random() >= 0.5 and others:
             rows.append({**chosen, "type": rng.choice(others)})
-        return self._write(rows)
+        return self.written(rows)
 
     def _triple(self, row: dict[str, Any], *, any_case: bool = False) -> Triple:
         """A listed relation as it is compared: blanks squeezed, the ends of a symmetric type in one order."""
-        head, kind, tail = (" ".join(str(row.get(name) or "").split())[:_LONGEST] for name in _FIELDS)
+        head, kind, tail = (
+            " ".join(str(row.get(name) or "").split())[:_LONGEST] for name in self.entry_fields
+        )
         if any_case:
             head, tail = fold(head), fold(tail)
         if kind in self.options.symmetric and tail < head:
             head, tail = tail, head
         return Triple(head, kind, tail)
 
-    def _lenient_counts(
-        self, text: str, listed: list[Any] | None, gold: set[Triple], parsed: Parsed
+    def lenient_counts(
+        self, text: str, listed: list[Any] | None, item: Item, strict: Counts, parsed: Parsed
     ) -> Counts | None:
-        """Counts under the lenient rules, where they are kinder than the strict ones; else ``None``."""
+        """Counts with other keys and type names, whatever the case of the ends, and from broken JSON."""
         rule = "another spelling"
         if listed is None:
             # A list of relations in broken JSON, or a bare one.
             names = (self.options.relations_field, "triples", "relation_list")
-            found = loose_lists(text, names, _HEAD_NAMES)
+            candidates = loose_lists(text, names, _HEAD_NAMES)
             listed, rule = next(
-                ((inner, way) for inner, _, way in found if isinstance(inner, list)), (None, "")
+                ((inner, way) for inner, _, way in candidates if isinstance(inner, list)), (None, "")
             )
             if listed is None:
                 return None
+        gold = self.gold_keys(item)
+        folded_gold = {self._triple(triple._asdict(), any_case=True) for triple in gold}
         rows = [self._tidied(row) for row in listed][:_MOST_RELATIONS]
-        wanted = {self._triple(triple._asdict(), any_case=True) for triple in gold}
-        kinder = _counts([self._triple(row, any_case=True) for row in rows], len(listed), wanted)
-        strict = [self._triple(row) for row in listed if isinstance(row, dict)]
-        unread = parsed.fields.get(self.options.relations_field) is None
-        before = 0.0 if unread else f1_score(*_counts(strict, len(listed), gold), empty=1.0)
+        kinder = confusion((self._triple(row, any_case=True) for row in rows), len(listed), folded_gold)
+        before = 0.0
+        if parsed.fields.get(self.options.relations_field) is not None:
+            as_written = (self._triple(row) for row in listed if isinstance(row, dict))
+            before = f1_score(*confusion(as_written, len(listed), gold), empty=1.0)
         if f1_score(*kinder, empty=1.0) <= before:
             return None
         parsed.note_lenient("relations", rule)
@@ -171,32 +135,17 @@ class RelationEvaluator(Evaluator):
     def _tidied(self, row: object) -> dict[str, Any]:
         """A listed relation under its proper keys and type; ``["Rex", "Work_For", "Acme"]`` is one too."""
         if isinstance(row, list) and len(row) == 3:
-            row = dict(zip(_FIELDS, row, strict=True))
+            row = dict(zip(self.entry_fields, row, strict=True))
         if not isinstance(row, dict):
             return {}
         kind = loose_field(row, _TYPE_NAMES)
         known = {_bare(name): name for name in self.options.types}
-        known |= {_bare(name): meant for name, meant in self.options.lenient_types.items()}
+        known |= {_bare(name): canonical for name, canonical in self.options.lenient_types.items()}
         return {
             "head": _text(loose_field(row, _HEAD_NAMES)),
             "type": known.get(_bare(str(kind)), str(kind)),
             "tail": _text(loose_field(row, _TAIL_NAMES)),
         }
-
-    def _write(self, rows: Sequence[dict[str, Any]]) -> str:
-        kept = [{name: row[name] for name in _FIELDS} for row in rows]
-        return json.dumps({self.options.relations_field: kept}, ensure_ascii=False)
-
-
-def _counts(triples: Sequence[Triple], listed: int, gold: set[Triple]) -> Counts:
-    """True positives, false positives and false negatives; whatever was listed and is not right is a false positive."""
-    tp = sum(1 for triple in Counter(triples) if triple in gold)
-    return tp, listed - tp, len(gold) - tp
-
-
-def _named(strict: Counts, lenient: Counts) -> dict[str, MetricValue]:
-    names = ("tp", "fp", "fn", "lenient_tp", "lenient_fp", "lenient_fn")
-    return dict(zip(names, (*strict, *lenient), strict=True))
 
 
 def _text(value: object) -> str:

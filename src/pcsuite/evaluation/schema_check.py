@@ -114,13 +114,13 @@ def _unique_items(validator: Any, unique: object, instance: object, schema: obje
 
     if not unique or not isinstance(instance, list):
         return
-    seen: set[str] = set()
+    keys: set[str] = set()
     for element in instance:
         key = json.dumps(_number_blind(element), sort_keys=True)
-        if key in seen:
+        if key in keys:
             yield ValidationError(f"{key[:80]} is repeated")
             return
-        seen.add(key)
+        keys.add(key)
 
 
 def _number_blind(value: Any) -> Any:
@@ -159,6 +159,15 @@ def fill_required(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -
             fitted[name] = _smallest(properties.get(name))
     listed = [name for name in properties if name in fitted]
     return {name: fitted[name] for name in [*listed, *(name for name in fitted if name not in properties)]}
+
+
+def written_answer(fields: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
+    """An answer's fields, fitted to the schema (:func:`fill_required`), as the JSON text of an exemplar.
+
+    >>> written_answer({"label": "yes"}, None)
+    '{"label": "yes"}'
+    """
+    return json.dumps(fill_required(fields, schema), ensure_ascii=False)
 
 
 def _smallest(part: Any) -> Any:

@@ -6,33 +6,16 @@ import re
 from random import Random
 from typing import ClassVar
 
-from pydantic import BaseModel
-
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    MetricValue,
-    Parsed,
-    exact_match,
-    fold,
-    quasi_exact_match,
-    squad_normalise,
-    token_f1,
-    truth_of,
-)
 from pcsuite.evaluation.harness import helm_f1_score, helm_quasi_prefix_exact_match, lm_eval_exact_match
-from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
+from pcsuite.evaluation.single_answer import SingleAnswerEvaluator
 
 _LONGEST_ANSWER = 2_000
 _MOST_WORDS = 20
 _WRONG = ("none of these", "the opposite", "something else entirely", "nobody in particular")
-
-
-class ShortAnswerOptions(SingleAnswerOptions):
-    """Options of the ``short_answer`` evaluator."""
 
 
 class ShortAnswerEvaluator(SingleAnswerEvaluator):
@@ -44,20 +27,19 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
     has the answer in it.
     """
 
-    Options: ClassVar[type[BaseModel]] = ShortAnswerOptions
     gold_key: ClassVar[str] = "answers"
     closed: bool = False
     reread: ClassVar[re.Pattern[str] | None] = re.compile("")
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer, and say whether it asserts what no reference supports."""
         evaluation = super().evaluate(item, answer)
-        given, metrics = evaluation.parsed.answer, evaluation.metrics
-        if given is not None:
-            metrics["unsupported_rate"] = float(given != ABSTENTION and not metrics["task_score"])
-        if given not in (None, ABSTENTION) and answer.retrieved is not None:
+        canonical, metrics = evaluation.parsed.answer, evaluation.metrics
+        if canonical is not None:
+            metrics["unsupported_rate"] = float(canonical != ABSTENTION and not metrics["task_score"])
+        if canonical not in (None, ABSTENTION) and answer.retrieved is not None:
             shown = (f" {_normalised(text)} " for _, _, text in answer.retrieved)
-            metrics["answer_in_passages"] = any(f" {given} " in text for text in shown)
+            metrics["answer_in_passages"] = any(f" {canonical} " in text for text in shown)
         return evaluation
 
     def canonical(self, value: object, item: Item) -> str | None:
@@ -83,34 +65,36 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """A short text that is none of the item's answers."""
-        taken = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
-        return rng.choice([text for text in _WRONG if _normalised(text) not in taken])
+        references = {_normalised(str(reference)) for reference in item.truth.get("answers", ())}
+        return rng.choice([text for text in _WRONG if _normalised(text) not in references])
 
-    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+    def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
         """Best token F1 over the references, and other tools' verdicts on the text as it was read.
 
         ``exact_match`` and ``quasi_exact_match`` follow HELM's definitions; they are left out where the model abstains.
         """
         references = self._references(item) if "answers" in item.truth else []
-        metrics: dict[str, MetricValue] = {"token_f1": 0.0}
+        metrics: dict[str, base.MetricValue] = {"token_f1": 0.0}
         if parsed.answer is not None and references:
             text = parsed.answer[:_LONGEST_ANSWER]
-            metrics["token_f1"] = max(token_f1(text, reference) for reference in references)
+            metrics["token_f1"] = max(base.token_f1(text, reference) for reference in references)
         if parsed.answer != ABSTENTION:
             text = "" if value is None or parsed.answer is None else str(value)[:_LONGEST_ANSWER]
-            metrics["exact_match"] = any(exact_match(text, reference) for reference in references)
-            metrics["quasi_exact_match"] = any(quasi_exact_match(text, reference) for reference in references)
+            metrics["exact_match"] = any(base.exact_match(text, reference) for reference in references)
+            metrics["quasi_exact_match"] = any(
+                base.quasi_exact_match(text, reference) for reference in references
+            )
             metrics["helm_quasi_prefix_exact_match"] = helm_quasi_prefix_exact_match(text, references)
             metrics["helm_f1_score"] = helm_f1_score(text, references)
             metrics["lm_eval_exact_match"] = lm_eval_exact_match(text, references)
         return metrics
 
     def _references(self, item: Item) -> list[str]:
-        references = [str(reference) for reference in truth_of(item, "answers")]
+        references = [str(reference) for reference in base.truth_of(item, "answers")]
         if not references:
             raise DataError(f"item '{item.item_id}': truth 'answers' is empty")
         return references
 
 
 def _normalised(text: str) -> str:
-    return squad_normalise(text) or fold(text)
+    return base.squad_normalise(text) or base.fold(text)

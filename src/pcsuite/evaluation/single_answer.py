@@ -5,7 +5,6 @@ All go the same way: read the value, recognise an abstention, bring it to its ca
 
 from __future__ import annotations
 
-import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -18,33 +17,12 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
+from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains, value_abstains
-from pcsuite.evaluation.base import (
-    Answer,
-    Evaluation,
-    Evaluator,
-    MetricValue,
-    Parsed,
-    clean_text,
-    conclude,
-    field_metrics,
-    fold,
-    required_fields,
-    truth_of,
-)
-from pcsuite.evaluation.lenient import (
-    field_line,
-    lenient_text,
-    loose_choice,
-    loose_field,
-    loose_object,
-    one_mention,
-    prose_of,
-    yes_or_no,
-)
+from pcsuite.evaluation.lenient import field_line, loose_answer, loose_choice, one_mention, yes_or_no
 from pcsuite.evaluation.numerals import last_line, marked_answer
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 
 
 class SingleAnswerOptions(Definition):
@@ -64,7 +42,7 @@ class SingleAnswerOptions(Definition):
     """What stands before the answer in a gold answer written as text."""
 
 
-class SingleAnswerEvaluator(Evaluator):
+class SingleAnswerEvaluator(base.Evaluator):
     """Scores 1 for the right value and 0 for any other, for a missing one, and for a truncated answer."""
 
     Options: ClassVar[type[BaseModel]] = SingleAnswerOptions
@@ -81,7 +59,7 @@ class SingleAnswerEvaluator(Evaluator):
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
         super().__init__(options, schema)
-        self._expected = required_fields(schema, (self.options.answer_field,))
+        self._expected = base.required_fields(schema, (self.options.answer_field,))
 
     @abstractmethod
     def canonical(self, value: object, item: Item) -> str | None:
@@ -102,7 +80,7 @@ class SingleAnswerEvaluator(Evaluator):
 
         Raises :class:`~pcsuite.errors.DataError` where the truth lacks it.
         """
-        return str(truth_of(item, self.gold_key))
+        return str(base.truth_of(item, self.gold_key))
 
     @abstractmethod
     def wrong_value(self, item: Item, rng: Random) -> str:
@@ -127,19 +105,19 @@ class SingleAnswerEvaluator(Evaluator):
         """
         return {}
 
-    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+    def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
         """Further metrics of one row; ``value`` is what was read as the answer, before its canonical form.
 
         ``value`` is ``None`` for an answer that could not be read or was cut off. By default there are none.
         """
         return {}
 
-    def evaluate(self, item: Item, answer: Answer) -> Evaluation:
+    def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer: 1 for the right value, or for abstaining where the item is unanswerable.
 
         Logs ``confidence`` and its ``brier`` score where the options name a confidence field.
         """
-        text = clean_text(answer.text)
+        text = base.clean_text(answer.text)
         parsed, value = self._read(text, item)
         parsed.answer = None if value is None else self.canonical(value, item)
         flag = parsed.fields.get(self.options.abstain_field)
@@ -166,14 +144,14 @@ class SingleAnswerEvaluator(Evaluator):
         settled = parsed.answer is not None and not (self.reread and self.reread.search(answer.text))
         if not (correct or abstained or unanswerable or truncated or settled):
             lenient = self._lenient_score(answer.text, item, parsed)
-        extra = field_metrics(
+        extra = base.field_metrics(
             parsed.fields,
             word_limits=self.options.word_limits,
             expected=None if parsed.json_mode == "not_json" else self._expected,
             confidence_field=self.options.confidence_field,
         )
         extra |= self.answer_metrics(item, parsed, None if truncated else value)
-        evaluation = conclude(
+        evaluation = base.conclude(
             parsed,
             answer,
             score=float(correct),
@@ -201,8 +179,7 @@ class SingleAnswerEvaluator(Evaluator):
 
         ``text`` holds no object; by default the value is then read as in a field.
         """
-        found = field_line(text, self.field_names) or marked_answer(text) or text
-        return self.lenient_value(found, item)
+        return self.lenient_value(field_line(text, self.field_names) or marked_answer(text) or text, item)
 
     def is_leniently_correct(self, value: str, item: Item) -> bool:
         """Whether a leniently read value is right: by default as for any canonical answer."""
@@ -213,23 +190,16 @@ class SingleAnswerEvaluator(Evaluator):
         """The answer field and the names that models give it instead."""
         return tuple(dict.fromkeys((self.options.answer_field, *self.other_names)))
 
-    def _lenient_score(self, text: str, item: Item, parsed: Parsed) -> float:
+    def _lenient_score(self, text: str, item: Item, parsed: base.Parsed) -> float:
         """1 where a lenient reader finds the right answer in what the strict one could not use."""
-        seen = lenient_text(text)
-        found, rule = None, ""
-        value = loose_field(parsed.fields, self.field_names, scalar=True) if parsed.fields else None
-        if value is not None:
-            found, rule = self.lenient_value(value, item), "another spelling"
-        elif (loose := loose_object(seen, self.field_names, scalar=True)) is not None:
-            found, rule = (
-                self.lenient_value(loose_field(loose[0], self.field_names, scalar=True), item),
-                loose[1],
-            )
-        elif prose := prose_of(seen).strip():
-            found, rule = self.lenient_prose(prose, item), "answer in a sentence"
-        if found is None or not self.is_leniently_correct(found, item):
+        loose = loose_answer(text, parsed.fields, self.field_names)
+        if loose is None:
             return 0.0
-        parsed.note_lenient(repr(found[:40]), rule)
+        value, rule = loose
+        canonical = self.lenient_prose(value, item) if rule is None else self.lenient_value(value, item)
+        if canonical is None or not self.is_leniently_correct(canonical, item):
+            return 0.0
+        parsed.note_lenient(repr(canonical[:40]), rule or "answer in a sentence")
         return 1.0
 
     def check(self, item: Item) -> None:
@@ -276,15 +246,13 @@ class SingleAnswerEvaluator(Evaluator):
             fields[str(self.options.confidence_field)] = confidence
         if self.options.abstain_field in properties:
             fields[self.options.abstain_field] = value == ABSTENTION
-        return json.dumps(fill_required(fields, self.schema), ensure_ascii=False)
+        return written_answer(fields, self.schema)
 
-    def _read(self, text: str, item: Item) -> tuple[Parsed, object]:
+    def _read(self, text: str, item: Item) -> tuple[base.Parsed, object]:
         """The answer value, from JSON where there is or must be some, else from the text."""
-        plain = self.options.plain_text
-        if plain is None:
-            plain = self.schema is None
+        plain = self.schema is None if self.options.plain_text is None else self.options.plain_text
         if self.schema is None and "{" not in text and text.lstrip()[:1] != "[":
-            return Parsed(), (self.plain_value(text, item) if text.strip() else None)
+            return base.Parsed(), (self.plain_value(text, item) if text.strip() else None)
         parsed = parse_object(text, self.schema, (self.options.answer_field,))
         value = parsed.fields.get(self.options.answer_field)
         if self.schema is None and parsed.json_mode == "embedded" and marked_answer(text) is not None:
@@ -294,7 +262,7 @@ class SingleAnswerEvaluator(Evaluator):
                 parsed.parse_errors.append(f"no field '{self.options.answer_field}'")
             return parsed, value
         if self.schema is None:
-            parsed = Parsed()
+            parsed = base.Parsed()
         return parsed, (self.plain_value(text, item) if text.strip() else None)
 
 
@@ -342,15 +310,17 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         self.labels: tuple[str, ...] = self.options.labels or of_schema
         """The label set: the options', else the schema's (less the abstention literal), else empty."""
         self.closed = bool(self.labels)
-        spellings = {fold(label): label for label in self.labels}
-        if set(spellings) == {"yes", "no"}:
+        spellings = {base.fold(label): label for label in self.labels}
+        self._is_yes_no = set(spellings) == {"yes", "no"}
+        if self._is_yes_no:
             spellings |= {alias: spellings[label] for alias, label in _YES_NO_ALIASES.items()}
-        self._spellings = spellings | {fold(alias): label for alias, label in self.options.aliases.items()}
+        self._spellings = spellings | {
+            base.fold(alias): label for alias, label in self.options.aliases.items()
+        }
         self._loose = (
             {label: label for label in self.labels} | self.options.aliases | self.options.lenient_aliases
         )
-        self._loose_folded = {fold(name): label for name, label in self._loose.items()}
-        self._is_yes_no = set(map(fold, self.labels)) == {"yes", "no"}
+        self._loose_folded = {base.fold(name): label for name, label in self._loose.items()}
 
     def allowed(self, item: Item) -> str | None:
         return f"labels are {', '.join(self.labels)}" if self.labels else None
@@ -363,12 +333,12 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         text = str(value).lower() if isinstance(value, (bool, int)) else value
         if not isinstance(text, str):
             return None
-        for form in (fold(text), fold(text.strip(_WRAPPING))):
+        for form in (base.fold(text), base.fold(text.strip(_WRAPPING))):
             if form in self._spellings:
                 return self._spellings[form]
             if not self.labels and form:
-                gold = str(truth_of(item, "label"))
-                return gold if form == fold(gold) else form
+                gold = str(base.truth_of(item, "label"))
+                return gold if form == base.fold(gold) else form
         return None
 
     def lenient_value(self, value: object, item: Item) -> str | None:
@@ -382,20 +352,20 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         if strict is not None or not isinstance(value, str) or not self.labels:
             return strict
         if self._is_yes_no:
-            found = yes_or_no(value)
-            return None if found is None else self._spellings[found]
-        named = self._loose_folded.get(fold(value.strip(_WRAPPING)))
+            answer = yes_or_no(value)
+            return None if answer is None else self._spellings[answer]
+        named = self._loose_folded.get(base.fold(value.strip(_WRAPPING)))
         # In a longer text a label counts only as it is spelled: "all over the world" names no desk.
         return named or one_mention(value, self._loose, any_case=len(value) <= 60)
 
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the label is the item's."""
-        return fold(answer) == fold(str(truth_of(item, "label")))
+        return base.fold(answer) == base.fold(str(base.truth_of(item, "label")))
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another label, drawn at random."""
-        gold = fold(str(item.truth.get("label", "")))
-        others = [label for label in self.labels if fold(label) != gold]
+        gold = base.fold(str(item.truth.get("label", "")))
+        others = [label for label in self.labels if base.fold(label) != gold]
         return rng.choice(others) if others else f"not {gold}"
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
@@ -406,9 +376,9 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         field = self.options.rationale_field
         if field not in (self.schema or {}).get("properties", {}):
             return {}
-        own = item.truth.get("rationale")
-        is_gold = fold(value) == fold(str(item.truth.get("label", "")))
-        return {field: str(own) if own and is_gold else f"The text fits {value} best."}
+        rationale = item.truth.get("rationale")
+        is_gold = base.fold(value) == base.fold(str(item.truth.get("label", "")))
+        return {field: str(rationale) if rationale and is_gold else f"The text fits {value} best."}
 
 
 _LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
@@ -450,7 +420,7 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         """The letter of the chosen option."""
         if not isinstance(value, str):
             return None
-        choices: Mapping[str, str] = truth_of(item, "choices")
+        choices: Mapping[str, str] = base.truth_of(item, "choices")
         return match_choice(value, choices)
 
     def lenient_value(self, value: object, item: Item) -> str | None:
@@ -462,7 +432,7 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
             value = value[0]
         if not isinstance(value, str):
             return None
-        return self.canonical(value, item) or loose_choice(value, truth_of(item, "choices"))
+        return self.canonical(value, item) or loose_choice(value, base.truth_of(item, "choices"))
 
     def lenient_prose(self, text: str, item: Item) -> str | None:
         """What a line names or marks as the choice, else the choice of the whole text; a list of the options is none.
@@ -470,19 +440,19 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         ``A: …`` is no mark here, but the beginning of an option.
         """
         marked = marked_answer(text) if "answer" in text.casefold() else None
-        found = field_line(text, self.field_names) or marked
-        if found is None and len(set(_OPTION_LINE.findall(text))) > 1:
+        stated = field_line(text, self.field_names) or marked
+        if stated is None and len(set(_OPTION_LINE.findall(text))) > 1:
             return None
-        return self.lenient_value(found or text, item)
+        return self.lenient_value(stated or text, item)
 
-    def answer_metrics(self, item: Item, parsed: Parsed, value: object) -> dict[str, MetricValue]:
+    def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
         """``pred_choice``: the letter that was chosen, ``None`` for an answer that is none or was cut off."""
         return {"pred_choice": parsed.answer if value is not None else None}
 
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another letter, drawn at random."""
         gold = str(item.truth.get("choice", ""))
-        letters: list[str] = sorted(truth_of(item, "choices"))
+        letters: list[str] = sorted(base.truth_of(item, "choices"))
         return rng.choice([letter for letter in letters if letter != gold])
 
     def companions(self, item: Item, value: str) -> dict[str, Any]:
@@ -490,7 +460,7 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         field = self.options.justification_field
         if field not in (self.schema or {}).get("properties", {}):
             return {}
-        chosen = " ".join(str(truth_of(item, "choices").get(value, "Nothing")).split()[:12])
+        chosen = " ".join(str(base.truth_of(item, "choices").get(value, "Nothing")).split()[:12])
         return {field: f"{chosen} fits the question best."}
 
 
@@ -505,9 +475,9 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
     bare = text.strip(_CHOICE_WRAPPING + "()[]").upper()
     if bare in letters:
         return letters[bare]
-    wanted = (fold(text), fold(text.strip(_CHOICE_WRAPPING)))
+    spellings = (base.fold(text), base.fold(text.strip(_CHOICE_WRAPPING)))
     for letter, option in choices.items():
-        if fold(option) in wanted or fold(option.strip(_CHOICE_WRAPPING)) == wanted[1]:
+        if base.fold(option) in spellings or base.fold(option.strip(_CHOICE_WRAPPING)) == spellings[1]:
             return letter
     word = _OPTION_WORD.match(text)
     match = _LETTER_FIRST.match(text, word.end() if word else 0)

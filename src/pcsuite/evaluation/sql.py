@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -18,7 +16,7 @@ from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator, Parsed, clean_text, conclude, truth_of
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
 from pcsuite.evaluation.parsing import parse_object
-from pcsuite.evaluation.schema_check import fill_required
+from pcsuite.evaluation.schema_check import written_answer
 from pcsuite.evaluation.sql_contents import generated_contents, stored_contents
 from pcsuite.evaluation.sql_match import naive_match, same_result
 from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, Row, run_query
@@ -46,19 +44,23 @@ class SqlOptions(Definition):
     """Further contents that are made for a database which has none stored beside it; 0 for the given one only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """What came of running a query beside the gold one."""
+class Execution(NamedTuple):
+    """What came of running a query beside the gold one, by the names of the metrics."""
 
     executed: bool = False
-    naive: bool = False
-    """Same result with the columns as they stand."""
-    match: bool = False
+    execution_match: bool = False
     """Same result on the given database, in any order of columns."""
+    naive_match: bool = False
+    """Same result with the columns as they stand."""
+    coincidental_match: bool = False
+    """Same result on the given database, another on one of the contents."""
     contents: int = 0
     """Contents compared, the given one included."""
-    everywhere: bool = False
-    """Same result on every content."""
+
+    @property
+    def correct(self) -> bool:
+        """Same result on every content."""
+        return self.execution_match and not self.coincidental_match
 
 
 class SqlEvaluator(Evaluator):
@@ -92,18 +94,12 @@ class SqlEvaluator(Evaluator):
         return conclude(
             parsed,
             answer,
-            score=float(abstained if unanswerable else done.everywhere),
+            score=float(abstained if unanswerable else done.correct),
             lenient=lenient,
             exact_match=bool(query) and parsed.answer == normalise_sql(str(item.truth.get("query", ""))),
             abstained=abstained,
             unanswerable=unanswerable,
-            extra={
-                "executed": done.executed,
-                "execution_match": done.match,
-                "naive_match": done.naive,
-                "coincidental_match": done.match and not done.everywhere,
-                "contents": done.contents,
-            },
+            extra=done._asdict(),
         )
 
     def _execute(self, item: Item, query: str, parsed: Parsed) -> Execution:
@@ -127,7 +123,7 @@ class SqlEvaluator(Evaluator):
         naive = naive_match(gold_rows, rows, ordered=ordered)
         if not naive and not same_result(gold_rows, rows, ordered=ordered):
             return Execution(executed=True, contents=1)
-        everywhere, contents = True, 1
+        coincidental, contents = False, 1
         if normalise_sql(query) != normalise_sql(gold_query):
             others = stored_contents(database) or generated_contents(
                 database, gold_query, self.options.generated_contents
@@ -138,28 +134,28 @@ class SqlEvaluator(Evaluator):
                     continue
                 contents += 1
                 try:
-                    given = run_query(content, query[:LONGEST_QUERY], limits)
+                    rows_there = run_query(content, query[:LONGEST_QUERY], limits)
                 except QueryRefusedError as error:
                     parsed.parse_errors.append(f"query not run on another content: {str(error)[:200]}")
-                    given = ((error.__class__.__name__,),)
-                if not same_result(expected, given, ordered=ordered):
-                    everywhere = False
+                    rows_there = ((error.__class__.__name__,),)
+                if not same_result(expected, rows_there, ordered=ordered):
+                    coincidental = True
                     break
-        return Execution(True, naive, True, contents, everywhere)
+        return Execution(True, True, naive, coincidental, contents)
 
     def _lenient_score(self, item: Item, text: str, query: str | None, parsed: Parsed) -> float:
         """1 where the query is right once typographic quotes, escapes, wrapping JSON and prose behind it are gone."""
-        seen = lenient_text(text)
-        names = tuple(dict.fromkeys((self.options.query_field, "sql", "query", "answer")))
-        loose = loose_object(seen, names, scalar=True)
+        visible = lenient_text(text)
+        names = (self.options.query_field, "sql", "query", "answer")
+        loose = loose_object(visible, names, scalar=True)
         value = loose_field(loose[0], names, scalar=True) if loose is not None else None
-        mended = mend_query(value if isinstance(value, str) else seen)
+        mended = mend_query(value if isinstance(value, str) else visible)
         if mended is None or mended == query:
             return 0.0
         done = self._execute(item, mended, Parsed())
-        if done.everywhere:
+        if done.correct:
             parsed.note_lenient("query", "mended text")
-        return float(done.everywhere)
+        return float(done.correct)
 
     def gold_answer(self, item: Item) -> str:
         """The gold query."""
@@ -175,7 +171,7 @@ class SqlEvaluator(Evaluator):
     def _write(self, query: str) -> str:
         if self.schema is None:
             return query
-        return json.dumps(fill_required({self.options.query_field: query}, self.schema), ensure_ascii=False)
+        return written_answer({self.options.query_field: query}, self.schema)
 
     def _read(self, text: str) -> tuple[Parsed, str | None]:
         if self.schema is not None or text.lstrip().startswith("{"):

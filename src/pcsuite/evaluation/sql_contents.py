@@ -1,7 +1,7 @@
 """Other contents for a database of the same schema, so that equal results by coincidence come to light.
 
 A query may return what the gold query returns on one content and mean something else: ``SELECT 4`` counts four pets.
-Test suites (Zhong, Yu & Klein 2020) run both on several contents. Where a suite of files is not at hand, contents are
+Test suites (Zhong, Yu & Klein 2020) run both on several contents. Where there are no files of a suite, contents are
 made here: rows are dropped, values exchanged within their columns, and the gold query's own constants and their
 neighbours mixed in. What held before still holds (unique columns, keys, references, a single largest value), and a
 content on which the gold query's own result depends on the order of scanning (a tie under LIMIT) is not used.
@@ -60,22 +60,22 @@ def generated_contents(database: Path, gold_query: str, count: int) -> tuple[Pat
     They depend on the database's content, the query and the number alone. There may be fewer, or none, where the
     database is empty or the gold query's result is not determined on other contents.
     """
-    made: list[Path] = []
+    contents: list[Path] = []
     folder = _folder() / digest([str(database.resolve()), gold_query])[:16]
     try:
         ddl, tables = _read(database)
         for attempt in range(3 * count):
-            if len(made) == count or not any(table.rows for table in tables):
+            if len(contents) == count or not any(table.rows for table in tables):
                 break
             rng = Random(f"{database.name}|{gold_query}|{attempt}")
             target = folder / f"content_{attempt}.sqlite"
             folder.mkdir(parents=True, exist_ok=True)
             _write(target, ddl, _perturbed(tables, gold_query, rng))
             if _determined(target, gold_query):
-                made.append(target)
+                contents.append(target)
     except (sqlite3.Error, OSError, UnicodeError):
-        return tuple(made)
-    return tuple(made)
+        return tuple(contents)
+    return tuple(contents)
 
 
 @lru_cache(maxsize=1)
@@ -88,8 +88,7 @@ def _folder() -> Path:
 def _read(database: Path) -> tuple[list[str], list[_Table]]:
     """The statements that make the schema, and the tables with at most 300 rows each, in their order."""
     tables = []
-    with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    with closing(_opened(database)) as connection:
         master = connection.execute(
             "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
         ).fetchall()
@@ -99,7 +98,7 @@ def _read(database: Path) -> tuple[list[str], list[_Table]]:
         for kind, name, _ in master:
             if kind != "table" or name.startswith("sqlite_"):
                 continue
-            quoted = '"' + name.replace('"', '""') + '"'
+            quoted = _quoted(name)
             info = connection.execute(f"PRAGMA table_info({quoted})").fetchall()
             columns = [column[1] for column in info]
             positions = {column.casefold(): index for index, column in enumerate(columns)}
@@ -115,20 +114,24 @@ def _read(database: Path) -> tuple[list[str], list[_Table]]:
     return ddl, tables
 
 
+def _opened(database: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return connection
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _perturbed(tables: Sequence[_Table], gold_query: str, rng: Random) -> list[_Table]:
     """New rows for every table; tables that are referred to come before those that refer to them."""
     numbers, texts = _constants(gold_query)
     done: dict[str, _Table] = {}
     for table in _parents_first(tables):
-        asked_for = [any(value in texts or value in numbers for value in row) for row in table.rows]
-        kept = [
-            row
-            for row, named in zip(table.rows, asked_for, strict=True)
-            if rng.random() < (0.9 if named else 0.6)
-        ]
-        if len(kept) < 2:
-            kept = table.rows[:2]
-        rows = [list(row) for row in kept]
+        constants = {*texts, *numbers}
+        drawn = [row for row in table.rows if rng.random() < (0.6 if constants.isdisjoint(row) else 0.9)]
+        rows = [list(row) for row in (drawn if len(drawn) >= 2 else table.rows[:2])]
         for index in range(len(table.columns)):
             before = [row[index] for row in table.rows]
             if index in table.references:
@@ -239,8 +242,8 @@ def _constants(query: str) -> tuple[list[float], list[str]]:
     strings = [first or second for first, second in _STRING.findall(query)]
     texts = [text.replace("''", "'").strip("%_") for text in strings]
     numbers: list[float] = []
-    for found in _NUMBER.findall(_STRING.sub("''", query)):
-        value = float(found) if "." in found else int(found)
+    for numeral in _NUMBER.findall(_STRING.sub("''", query)):
+        value = float(numeral) if "." in numeral else int(numeral)
         numbers += [value - 1, value, value + 1]
     return numbers, [text for text in texts if text]
 
@@ -252,10 +255,11 @@ def _write(target: Path, ddl: Sequence[str], tables: Sequence[_Table]) -> None:
         for statement in ddl:
             connection.execute(statement)
         for table in tables:
-            quoted = '"' + table.name.replace('"', '""') + '"'
             marks = ", ".join("?" * len(table.columns))
             # A row that breaks a constraint of the schema is left out: it could not be in the database either.
-            connection.executemany(f"INSERT OR IGNORE INTO {quoted} VALUES ({marks})", table.rows)
+            connection.executemany(
+                f"INSERT OR IGNORE INTO {_quoted(table.name)} VALUES ({marks})", table.rows
+            )
 
 
 def _determined(database: Path, query: str) -> bool:
@@ -275,8 +279,7 @@ def _determined(database: Path, query: str) -> bool:
 
 def _rows(database: Path, query: str, *, reverse: bool = False) -> list[Any]:
     deadline = time.monotonic() + _GOLD_SECONDS
-    with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    with closing(_opened(database)) as connection:
         connection.execute(f"PRAGMA reverse_unordered_selects = {int(reverse)}")
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
         return connection.execute(query).fetchall()

@@ -13,7 +13,7 @@ from pcsuite.evaluation.sql_process import Row, Value
 _MOST_STEPS = 20_000
 
 
-def same_result(gold: Sequence[Row], given: Sequence[Row], *, ordered: bool) -> bool:
+def same_result(gold: Sequence[Row], answer: Sequence[Row], *, ordered: bool) -> bool:
     """Whether some permutation of the given columns makes the results equal.
 
     Rows are compared in their order where ``ordered``, else as a multiset; two empty results are equal, whatever their
@@ -24,31 +24,31 @@ def same_result(gold: Sequence[Row], given: Sequence[Row], *, ordered: bool) -> 
     >>> same_result([(1,), (2,)], [(2,), (1,)], ordered=True)
     False
     """
-    if naive_match(gold, given, ordered=ordered):
+    if naive_match(gold, answer, ordered=ordered):
         return True
-    if len(gold) != len(given) or not gold or len(gold[0]) != len(given[0]) or len(gold[0]) == 1:
+    if len(gold) != len(answer) or not gold or len(gold[0]) != len(answer[0]) or len(gold[0]) == 1:
         return False
-    gold_columns, given_columns = list(zip(*gold, strict=True)), list(zip(*given, strict=True))
+    gold_columns, given_columns = list(zip(*gold, strict=True)), list(zip(*answer, strict=True))
     if ordered:
         # With the rows fixed a permutation exists exactly where the columns are the same collection.
         return Counter(gold_columns) == Counter(given_columns)
     signatures = [frozenset(Counter(column).items()) for column in given_columns]
-    wanted = [frozenset(Counter(column).items()) for column in gold_columns]
-    if Counter(signatures) != Counter(wanted):
+    gold_signatures = [frozenset(Counter(column).items()) for column in gold_columns]
+    if Counter(signatures) != Counter(gold_signatures):
         return False
     candidates = [
-        [index for index, signature in enumerate(signatures) if signature == want] for want in wanted
+        [index for index, signature in enumerate(signatures) if signature == want] for want in gold_signatures
     ]
     return _permutes(gold_columns, given_columns, candidates)
 
 
-def naive_match(gold: Sequence[Row], given: Sequence[Row], *, ordered: bool) -> bool:
+def naive_match(gold: Sequence[Row], answer: Sequence[Row], *, ordered: bool) -> bool:
     """Whether the results are equal with their columns as they stand."""
-    return list(gold) == list(given) if ordered else Counter(gold) == Counter(given)
+    return list(gold) == list(answer) if ordered else Counter(gold) == Counter(answer)
 
 
 def _permutes(
-    gold: Sequence[Sequence[Value]], given: Sequence[Sequence[Value]], candidates: Sequence[Sequence[int]]
+    gold: Sequence[Sequence[Value]], answer: Sequence[Sequence[Value]], candidates: Sequence[Sequence[int]]
 ) -> bool:
     """Search column by column, those with the fewest candidates first, giving up a branch as soon as rows differ.
 
@@ -65,17 +65,17 @@ def _permutes(
             return True
         column = order[depth]
         grown = [(*row, value) for row, value in zip(left, gold[column], strict=True)]
-        wanted = Counter(grown)
+        gold_rows = Counter(grown)
         tried: list[Sequence[Value]] = []
         for index in candidates[column]:
-            if index in used or given[index] in tried:
+            if index in used or answer[index] in tried:
                 continue
             steps += 1
             if steps > _MOST_STEPS:
                 return False
-            tried.append(given[index])
-            other = [(*row, value) for row, value in zip(right, given[index], strict=True)]
-            if Counter(other) == wanted and extend(depth + 1, used | {index}, grown, other):
+            tried.append(answer[index])
+            other = [(*row, value) for row, value in zip(right, answer[index], strict=True)]
+            if Counter(other) == gold_rows and extend(depth + 1, used | {index}, grown, other):
                 return True
         return False
 

@@ -53,11 +53,12 @@ def variants(kinds: Iterable[str], most: int | None = None) -> list[Variant]:
     >>> [variant.id for variant in variants(["injection"], 2)]
     ['injection-1', 'injection-2']
     """
-    found = []
-    for name in kinds:
-        count = PERTURBATIONS.get(name).variants
-        found += [Variant(name, number) for number in range(1, min(count, most or count) + 1)]
-    return found
+    return [
+        Variant(name, number)
+        for name in kinds
+        for number in range(1, PERTURBATIONS.get(name).variants + 1)
+        if not most or number <= most
+    ]
 
 
 def variant_of(kind: str, variant_id: str) -> Variant:

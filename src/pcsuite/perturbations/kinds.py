@@ -152,9 +152,9 @@ def _orders(count: int, index: int, names: tuple[str, ...]) -> tuple[tuple[int, 
     natural = tuple(range(count))
     input_first = (index, *(part for part in natural if part != index))
     reverse = natural[::-1]
-    taken = {natural, input_first, reverse}
+    other_orders = {natural, input_first, reverse}
     # Two parts have no further order; the reverse then comes twice, so that every prompt has three variants.
-    shuffled = next((order for order in _shuffles(count, names) if order not in taken), reverse)
+    shuffled = next((order for order in _shuffles(count, names) if order not in other_orders), reverse)
     return input_first, reverse, shuffled
 
 

@@ -56,11 +56,11 @@ def reworded_instruction(task_id: str, instruction: str, number: int) -> str:
 
     ``number`` is the variant, 1 to 3.
     """
-    known = instruction_paraphrases()
-    own = known.instructions.get(task_id)
-    if own is not None and _bundled_instructions().get(task_id) == instruction:
-        return own[number - 1]
-    return render_text(known.frames[number - 1], {"instruction": instruction}, where="paraphrase frame")
+    bundled = instruction_paraphrases()
+    wordings = bundled.instructions.get(task_id)
+    if wordings is not None and _bundled_instructions().get(task_id) == instruction:
+        return wordings[number - 1]
+    return render_text(bundled.frames[number - 1], {"instruction": instruction}, where="paraphrase frame")
 
 
 def operator_paraphrases(name: str, spec: OperatorSpec) -> tuple[str, ...]:

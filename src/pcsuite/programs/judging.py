@@ -68,24 +68,24 @@ class Judge:
         failed for good.
         """
         constraint = await self._enforced()
-        made = await self._ask(Request(question.prompt, self.decoding, seed, constraint, context))
-        usage = made["usage"]
+        reply = await self._ask(Request(question.prompt, self.decoding, seed, constraint, context))
+        usage = reply["usage"]
         return read_reply(
             self.spec,
             JudgeCall(
                 judge=self.client.model_id,
                 verdict=None,
-                text=made["text"],
-                finish_reason=made["finish_reason"],
+                text=reply["text"],
+                finish_reason=reply["finish_reason"],
                 prompt_hash=sha256_hex(question.prompt),
                 order=question.order,
                 other=question.other,
-                constraint_backend=made.get("constraint_backend"),
+                constraint_backend=reply.get("constraint_backend"),
                 prompt_tokens=usage["prompt_tokens"],
                 completion_tokens=usage["completion_tokens"],
-                cost_usd=calls_cost(self.client.price, [made]),
-                latency_ms=made["latency_ms"],
-                cache_hit=made.get("cache_hit", False),
+                cost_usd=calls_cost(self.client.price, [reply]),
+                latency_ms=reply["latency_ms"],
+                cache_hit=reply.get("cache_hit", False),
             ),
         )
 
@@ -97,9 +97,9 @@ class Judge:
                 schema = json.dumps(reply_schema(self.spec))
                 try:
                     backend = choose_backend("auto", type(adapter), adapter.options, "json_schema")
-                    wanted = Constraint("json_schema", schema, backend.name)
-                    if await self.client.why_unenforced(wanted) is None:
-                        self._constraint = wanted
+                    constraint = Constraint("json_schema", schema, backend.name)
+                    if await self.client.why_unenforced(constraint) is None:
+                        self._constraint = constraint
                 except ConstraintUnavailableError:
                     self._constraint = None
                 self._proved = True

@@ -202,7 +202,8 @@ class _Loop:
     transcript: list[dict[str, Any]] = field(default_factory=list)
     replies: list[Generation] = field(default_factory=list)
     shown: dict[tuple[str, int], Passage] = field(default_factory=dict)
-    seen: set[object] = field(default_factory=set)
+    turns: set[object] = field(default_factory=set)
+    """What earlier turns did."""
     repeats: int = 0
     searches: int = 0
 
@@ -226,8 +227,8 @@ class _Loop:
                 "not_read": turn.cut,
             }
         )
-        said = turn.read
-        self.lines.append(said if len(said) <= TURN_CHARACTERS else "…" + said[-TURN_CHARACTERS:])
+        text = turn.read
+        self.lines.append(text if len(text) <= TURN_CHARACTERS else "…" + text[-TURN_CHARACTERS:])
 
     def add_note(self, text: str) -> None:
         """Tell the model something about its turn."""
@@ -238,12 +239,9 @@ class _Loop:
         """Whether this turn did the same as an earlier one; counts it."""
         key: object = turn.read
         if turn.calls:
-            words = (text_key(call.argument) for call in turn.calls)
-            key = frozenset(
-                (call.tool, word, call.problem) for call, word in zip(turn.calls, words, strict=True)
-            )
-        if key not in self.seen:
-            self.seen.add(key)
+            key = frozenset((call.tool, text_key(call.argument), call.problem) for call in turn.calls)
+        if key not in self.turns:
+            self.turns.add(key)
             return False
         self.repeats += 1
         return True
@@ -256,28 +254,28 @@ class _Loop:
                 self.add_note(PROBLEMS[call.problem].format(tool=call.tool))
                 continue
             assert self.search is not None, "calls are read only where there are tools"
-            found = await self.search(call.argument, DEFAULT_K)
+            passages = await self.search(call.argument, DEFAULT_K)
             self.searches += 1
-            self._show(call.argument, found, OBSERVATION_CHARACTERS // good)
+            self._show(call.argument, passages, OBSERVATION_CHARACTERS // good)
 
-    def _show(self, query: str, found: list[Passage], room: int) -> None:
+    def _show(self, query: str, results: list[Passage], room: int) -> None:
         """Show the passages that are new and fit; only what is shown counts as retrieved."""
         listed: list[str] = []
         passages: list[Passage] = []
-        for passage in found:
+        for passage in results:
             if (passage.page, passage.sentence) in self.shown:
                 continue
             cited = json.dumps({"page": passage.page, "sentence": passage.sentence}, ensure_ascii=False)
-            said = " ".join(passage.text.split())
-            if len(said) > PASSAGE_CHARACTERS:
-                said = said[: PASSAGE_CHARACTERS - 1].rstrip() + "…"
-            line = f"{len(self.shown) + 1}. {cited} {said}"
+            sentence = " ".join(passage.text.split())
+            if len(sentence) > PASSAGE_CHARACTERS:
+                sentence = sentence[: PASSAGE_CHARACTERS - 1].rstrip() + "…"
+            line = f"{len(self.shown) + 1}. {cited} {sentence}"
             if listed and sum(map(len, listed)) + len(line) > room:
                 break
             listed.append(line)
             passages.append(passage)
             self.shown[passage.page, passage.sentence] = passage
-        text = "\n".join(listed) or ("Nothing new was found." if found else "Nothing was found.")
+        text = "\n".join(listed) or ("Nothing new was found." if results else "Nothing was found.")
         self.transcript.append(
             {
                 "step": len(self.replies),
@@ -307,6 +305,12 @@ class _Loop:
         )
 
 
+def _repeating(max_steps: int, characters: int) -> WorstCaseUsage:
+    """Every turn used, each prompt repeating so many characters of every turn before it."""
+    repeated = max_steps * (max_steps - 1) // 2
+    return WorstCaseUsage(max_steps, max_steps, repeated * characters // CHARACTERS_PER_TOKEN)
+
+
 class ReactLoop(Program):
     """At most ``max_steps`` turns, the last of which can only answer."""
 
@@ -316,12 +320,7 @@ class ReactLoop(Program):
     @classmethod
     def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every turn used; the n-th prompt repeats n − 1 turns and what they found."""
-        repeated = max_steps * (max_steps - 1) // 2
-        return WorstCaseUsage(
-            max_steps,
-            max_steps,
-            repeated * (OBSERVATION_CHARACTERS + TURN_CHARACTERS) // CHARACTERS_PER_TOKEN,
-        )
+        return _repeating(max_steps, OBSERVATION_CHARACTERS + TURN_CHARACTERS)
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Run the loop."""
@@ -339,7 +338,7 @@ class ReactLoop(Program):
             cut_off, reason = turn.ending(reply["finish_reason"])
             if turn.final:
                 return loop.end(turn.final, reason, marked=True)
-            if cut_off and all(made.problem is not None for made in turn.calls):
+            if cut_off and all(call.problem is not None for call in turn.calls):
                 return loop.end("", "length")
             if not turn.calls and turn.final is None and conforms(job.evaluator, job.item, turn.read):
                 return loop.end(turn.read, reason, marked=False)
@@ -348,7 +347,7 @@ class ReactLoop(Program):
             if loop.repeated(turn):
                 if loop.repeats >= MAX_REPEATS:
                     return loop.end("", "loop")
-                loop.add_note(REPEATED if any(made.problem is None for made in turn.calls) else NO_ACTION)
+                loop.add_note(REPEATED if any(call.problem is None for call in turn.calls) else NO_ACTION)
             elif turn.calls:
                 await loop.make_calls(turn)
             else:
@@ -371,10 +370,7 @@ class ReviseLoop(Program):
     @classmethod
     def worst_case(cls, max_steps: int) -> WorstCaseUsage:
         """Every turn used; the n-th prompt repeats n − 1 drafts and what was said of them."""
-        repeated = max_steps * (max_steps - 1) // 2
-        return WorstCaseUsage(
-            max_steps, max_steps, repeated * (TURN_CHARACTERS + len(CHECK)) // CHARACTERS_PER_TOKEN
-        )
+        return _repeating(max_steps, TURN_CHARACTERS + len(CHECK))
 
     async def run(self, job: Job, ask: Ask) -> Outcome:
         """Run the loop."""

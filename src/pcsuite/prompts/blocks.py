@@ -128,8 +128,8 @@ class SplitPrompt:
 
         Raises ``PromptError`` for an unknown block, and where two blocks would have one name.
         """
-        given = {self.block(old).name: _slug(new) for old, new in names.items()}
-        blocks = tuple(replace(block, name=given.get(block.name, block.name)) for block in self.blocks)
+        new_names = {self.block(old).name: _slug(new) for old, new in names.items()}
+        blocks = tuple(replace(block, name=new_names.get(block.name, block.name)) for block in self.blocks)
         twice = [name for name, count in Counter(block.name for block in blocks).items() if count > 1]
         if twice:
             raise PromptError(
@@ -142,10 +142,10 @@ class SplitPrompt:
 
         The heading or the tags of a block that is split stay. A block that cannot be split is a ``PromptError``.
         """
-        wanted = {self.block(name).name for name in names}
+        chosen = {self.block(name).name for name in names}
         blocks: list[PromptBlock] = []
         for block in self.blocks:
-            if block.name not in wanted:
+            if block.name not in chosen:
                 blocks.append(replace(block, pinned=block.pinned or "outside of what is split"))
                 continue
             if self.form != "text" and len(decode_chat(block.text) or ()) > 1:
@@ -160,7 +160,7 @@ class SplitPrompt:
             blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_")
         blocks = _unique(blocks)
         return replace(
-            self, blocks=tuple(blocks), method=f"{self.method}; inside {', '.join(sorted(wanted))}"
+            self, blocks=tuple(blocks), method=f"{self.method}; inside {', '.join(sorted(chosen))}"
         )
 
     def check_placeholders(self, columns: Sequence[str], forbidden: Iterable[str] = ()) -> SplitPrompt:
@@ -172,17 +172,17 @@ class SplitPrompt:
         known, answers = {*columns, *INPUT_NAMES}, set(forbidden)
         holding = set()
         for block in self.blocks:
-            for found in placeholders(block.source or block.text):
-                line = block.line + block.source.count("\n", 0, found.start)
-                if found.name in answers:
+            for placeholder in placeholders(block.source or block.text):
+                line = block.line + block.source.count("\n", 0, placeholder.start)
+                if placeholder.name in answers:
                     problem = "is the column of the right answer: the prompt would tell it"
-                    raise PromptError(f"line {line}: {{{{ {found.name} }}}} {problem}")
-                if found.name in known:
+                    raise PromptError(f"line {line}: {{{{ {placeholder.name} }}}} {problem}")
+                if placeholder.name in known:
                     holding.add(block.name)
-                elif re.fullmatch(r"[A-Za-z_]\w*", found.name):
+                elif re.fullmatch(r"[A-Za-z_]\w*", placeholder.name):
                     raise PromptError(
-                        f"line {line}: no column for the placeholder {{{{ {found.name} }}}}",
-                        hint=did_you_mean(found.name, sorted(known)),
+                        f"line {line}: no column for the placeholder {{{{ {placeholder.name} }}}}",
+                        hint=did_you_mean(placeholder.name, sorted(known)),
                     )
         if not holding:
             single = next((name for name in columns if f"{{{name}}}" in self.sent()), None)
@@ -251,9 +251,9 @@ def split_prompt(
         gap = "" if end.endswith("\n\n") else "\n" if end.endswith("\n") else "\n\n"
         blocks.append(PromptBlock(INPUT_BLOCK, "", gap + "{{ input }}", "appended input", 0, HOLDS_INPUT))
     elif append_input:
-        turn = 1 + max(int(found) for block in blocks for found in re.findall(r"\x1e(\d+):", block.text))
-        said = chat_piece(turn, "user", "{{ input }}")
-        blocks.append(PromptBlock(INPUT_BLOCK, "", said, "appended message", 0, HOLDS_INPUT))
+        turn = 1 + max(int(number) for block in blocks for number in re.findall(r"\x1e(\d+):", block.text))
+        message = chat_piece(turn, "user", "{{ input }}")
+        blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
     for block in blocks:
         if not block.text.strip():
             raise PromptError(
@@ -412,14 +412,16 @@ def sham_text(text: str) -> str:
             return "0" * len(word)
         choices = _FILLER.get(len(word))
         if choices is None:
-            made = "".join(_FILLER[5][(counter + i) % len(_FILLER[5])] for i in range(len(word) // 5 + 1))
-            made = made[: len(word)]
+            replacement = "".join(
+                _FILLER[5][(counter + i) % len(_FILLER[5])] for i in range(len(word) // 5 + 1)
+            )
+            replacement = replacement[: len(word)]
         else:
-            made = choices[counter % len(choices)]
+            replacement = choices[counter % len(choices)]
         counter += 1
         if word.isupper() and len(word) > 1:
-            return made.upper()
-        return made.capitalize() if word[0].isupper() else made
+            return replacement.upper()
+        return replacement.capitalize() if word[0].isupper() else replacement
 
     return re.sub(r"\x1e\d+:\w+\n|\{\{[^{}]*\}\}|[^\W\d_]+|\d+", filler, text)
 

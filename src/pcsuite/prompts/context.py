@@ -32,11 +32,11 @@ class Exemplar:
         if isinstance(entry, Exemplar):
             return entry
         if isinstance(entry, Mapping):
-            given, output = (entry.get(f"{key}_text", entry.get(key)) for key in ("input", "output"))
-            if given is None or output is None:
+            shown, output = (entry.get(f"{key}_text", entry.get(key)) for key in ("input", "output"))
+            if shown is None or output is None:
                 raise PromptError("an exemplar needs 'input' and 'output'")
             text = output if isinstance(output, str) else canonical_json(output)
-            return cls(str(given), text)
+            return cls(str(shown), text)
         first, second = entry
         return cls(str(first), str(second))
 
@@ -138,11 +138,15 @@ class PromptContext:
 
     def variables(self) -> dict[str, Any]:
         """Plain mapping for templates; ``checklist`` is a second name of ``verifier_checklist``."""
-        found = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         for name in ("rules", "decompose", "verifier_checklist"):
-            found[name] = Lines(found[name])
-        found["checklist"] = found["verifier_checklist"]
-        return found
+            values[name] = Lines(values[name])
+        values["checklist"] = values["verifier_checklist"]
+        return values
+
+
+_TASK_FIELDS = tuple({entry.name for entry in fields(PromptContext)} & TaskSpec.model_fields.keys())
+"""What a context takes from its task under the same name; ``None`` there leaves the default."""
 
 
 @dataclass(frozen=True)
@@ -166,25 +170,18 @@ class TaskPrompting:
     @cached_property
     def _without_input(self) -> PromptContext:
         task = self.task
+        shared = {name: getattr(task, name) for name in _TASK_FIELDS if getattr(task, name) is not None}
         return PromptContext(
             task_id=self.task_id,
             task_kind=task.kind,
             input_text="",
             task_title=task.title,
             task_goal=task.goal,
-            instruction=task.instruction,
-            role=task.role,
-            rules=task.rules,
-            abstain=task.abstain,
-            decompose=task.decompose,
             schema_text=schema_text(self.schema) if self.schema else "",
-            final_answer_format=task.final_answer_format or "",
             exemplars=self.exemplars,
-            verifier_checklist=task.verifier_checklist,
-            input_label=task.input_label,
-            answer_regex=task.answer_regex or "",
             grammar=self.grammar or "",
             lmql_query=self.lmql_query or "",
+            **shared,
         )
 
 

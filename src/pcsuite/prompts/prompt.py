@@ -135,20 +135,22 @@ class PromptTree:
         """The messages: the system's and the rest as the user's, or each stretch of one role of a verbatim prompt."""
         exact = [(block.role or "user", block.text) for block in self.blocks if block.slot == "verbatim"]
         if not exact:
-            said = "\n\n".join(block.text for block in self.blocks if block.role == "system")
+            system_text = "\n\n".join(block.text for block in self.blocks if block.role == "system")
             spoken = replace(self, blocks=self.spoken).assemble(templates_dir)
-            return (chat_piece(0, "system", said) if said else "") + chat_piece(1, "user", spoken)
+            return (chat_piece(0, "system", system_text) if system_text else "") + chat_piece(
+                1, "user", spoken
+            )
         pieces = [("user", f"{text}\n\n") for text in self.texts("prefix")] + exact
         pieces += [("user", f"\n\n{text}") for text in self.texts("post")]
         pieces = [pieces[index] for index in self.order] if self.order else pieces
         if self.filler:
             pieces.insert(0, ("user", "\n".join([FILLER_LINE] * self.filler) + "\n\n"))
-        turn, before, made = -1, "", []
+        turn, before, messages = -1, "", []
         for role, text in pieces:
             turn += role != before
-            made.append(chat_piece(turn, role, text))
+            messages.append(chat_piece(turn, role, text))
             before = role
-        return "".join(made)
+        return "".join(messages)
 
 
 def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
@@ -217,25 +219,25 @@ def fit(
     """
     low, high = band
     text = tree.assemble(templates_dir)
-    counted = counter(text)
-    tokens = math.ceil(len(text) / CHARACTERS_PER_TOKEN) if counted is None else counted
+    tokens, exact = _count(text, counter)
     if control == "pad" and tokens < low:
-        line_tokens = max(1, _count(FILLER_LINE + "\n", counter))
+        line_tokens = max(1, _count(FILLER_LINE + "\n", counter)[0])
         lines = math.ceil((low - tokens) / line_tokens)
         # A tokenizer may join lines of filler: one is added until the count is there.
         while tokens < low:
             tree, before = replace(tree, filler=lines), tokens
             text = tree.assemble(templates_dir)
-            tokens = _count(text, counter)
+            tokens, _ = _count(text, counter)
             if tokens <= before:
                 raise PromptError("the prompt cannot be padded: more text does not count as more tokens")
             lines += 1
     position: Literal["inside", "below", "above"] = (
         "below" if tokens < low else "above" if tokens > high else "inside"
     )
-    return Prompt(text, tokens, counted is not None, position, tree)
+    return Prompt(text, tokens, exact, position, tree)
 
 
-def _count(text: str, counter: Callable[[str], int | None]) -> int:
+def _count(text: str, counter: Callable[[str], int | None]) -> tuple[int, bool]:
+    """Tokens of a text, and whether the model's own tokenizer counted them."""
     tokens = counter(text)
-    return math.ceil(len(text) / CHARACTERS_PER_TOKEN) if tokens is None else tokens
+    return (math.ceil(len(text) / CHARACTERS_PER_TOKEN), False) if tokens is None else (tokens, True)

@@ -74,24 +74,24 @@ def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
 
 def _lines(text: str) -> list[tuple[str, bool]]:
     """Lines with their ends, each with whether it stands in fenced code."""
-    found: list[tuple[str, bool]] = []
+    tagged: list[tuple[str, bool]] = []
     fence = ""
     for line in _LINE.findall(text):
         match = _FENCE.match(line)
         if fence:
-            found.append((line, True))
+            tagged.append((line, True))
             if match and match.group(1)[0] == fence[0] and len(match.group(1)) >= len(fence):
                 fence = ""
         else:
             fence = match.group(1) if match else ""
-            found.append((line, bool(match)))
+            tagged.append((line, bool(match)))
     if fence:  # never closed: a stray mark, not code
-        start = max(i for i, (line, _) in enumerate(found) if _FENCE.match(line) and found[i][1])
+        start = max(i for i, (line, _) in enumerate(tagged) if _FENCE.match(line) and tagged[i][1])
         opened = next(
-            (i for i in range(start, -1, -1) if found[i][1] and (i == 0 or not found[i - 1][1])), start
+            (i for i in range(start, -1, -1) if tagged[i][1] and (i == 0 or not tagged[i - 1][1])), start
         )
-        found = found[:opened] + [(line, False) for line, _ in found[opened:]]
-    return found
+        tagged = tagged[:opened] + [(line, False) for line, _ in tagged[opened:]]
+    return tagged
 
 
 def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
@@ -138,25 +138,40 @@ def without_marks(text: str) -> str:
 
 def _by_tags(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
     """Elements that begin at the start of a line, with what stands between them as paragraphs."""
+
+    def element(index: int) -> tuple[int, str] | None:
+        line, fenced = lines[index]
+        opening = None if fenced else _TAG.match(line)
+        end = _closing(lines, index, opening.group(1)) if opening else None
+        return None if opening is None or end is None else (end + 1, opening.group(1))
+
+    pieces = _elements(lines, "tag", element)
+    if any(piece.kind == "tag" for piece in pieces):
+        return pieces
+    return [Piece("".join(line for line, _ in lines), "", "paragraph")]
+
+
+def _elements(
+    lines: Sequence[tuple[str, bool]], kind: str, element: Callable[[int], tuple[int, str] | None]
+) -> list[Piece]:
+    """Pieces of a kind with paragraphs between them.
+
+    ``element`` says of a line's index where the piece that begins there ends and its title, ``None`` where none begins.
+    """
     pieces: list[Piece] = []
     between: list[tuple[str, bool]] = []
     index = 0
     while index < len(lines):
-        line, fenced = lines[index]
-        opening = None if fenced else _TAG.match(line)
-        end = _closing(lines, index, opening.group(1)) if opening else None
-        if opening is None or end is None:
+        bounds = element(index)
+        if bounds is None:
             between.append(lines[index])
             index += 1
             continue
-        pieces += _by_paragraphs(between)
-        between = []
-        text = "".join(entry for entry, _ in lines[index : end + 1])
-        pieces.append(Piece(text, opening.group(1), "tag"))
-        index = end + 1
-    elements = sum(piece.kind == "tag" for piece in pieces)
-    pieces += _by_paragraphs(between)
-    return _blank_ends(pieces) if elements else [Piece("".join(line for line, _ in lines), "", "paragraph")]
+        end, title = bounds
+        text = "".join(line for line, _ in lines[index:end])
+        pieces += [*_by_paragraphs(between), Piece(text, title, kind)]
+        between, index = [], end
+    return _blank_ends(pieces + _by_paragraphs(between))
 
 
 def _closing(lines: Sequence[tuple[str, bool]], start: int, name: str) -> int | None:
@@ -209,36 +224,27 @@ def _by_paragraphs(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
 
 def _by_items(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
     """List items of the least indentation, each with its further lines; other text as paragraphs."""
-    found = [_ITEM.match(line) if not fenced else None for line, fenced in lines]
-    indents = [len(match.group(1).expandtabs(4)) for match in found if match]
+    bullets = [_ITEM.match(line) if not fenced else None for line, fenced in lines]
+    indents = [len(match.group(1).expandtabs(4)) for match in bullets if match]
     least = min(indents, default=0)
-    pieces: list[Piece] = []
-    other: list[tuple[str, bool]] = []
-    index = 0
-    while index < len(lines):
-        match = found[index]
+
+    def item(index: int) -> tuple[int, str] | None:
+        match = bullets[index]
         if match is None or len(match.group(1).expandtabs(4)) > least:
-            other.append(lines[index])
-            index += 1
-            continue
-        pieces += _by_paragraphs(other)
-        other = []
+            return None
         end = index + 1
         while end < len(lines):
             line, fenced = lines[end]
             indented = line[:1] in (" ", "\t") and bool(line.strip())
-            begins = found[end] is not None and not indented
             after_blank = not lines[end - 1][0].strip()
-            if begins or (
-                found[end] is not None and len(line) - len(line.lstrip()) <= least and line.strip()
-            ):
+            if bullets[end] is not None and (not indented or len(line) - len(line.lstrip()) <= least):
                 break
             if not fenced and line.strip() and not indented and after_blank:
                 break
             end += 1
-        pieces.append(Piece("".join(line for line, _ in lines[index:end]), "", "item"))
-        index = end
-    return _blank_ends(pieces + _by_paragraphs(other))
+        return end, ""
+
+    return _elements(lines, "item", item)
 
 
 def _by_sentences(lines: Sequence[tuple[str, bool]]) -> list[Piece]:

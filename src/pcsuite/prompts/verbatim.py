@@ -25,7 +25,6 @@ class Placeholder(NamedTuple):
 
     name: str
     start: int
-    end: int
 
 
 def placeholders(text: str) -> list[Placeholder]:
@@ -34,7 +33,7 @@ def placeholders(text: str) -> list[Placeholder]:
     >>> [found.name for found in placeholders("From {{ sender }}: {{text}}")]
     ['sender', 'text']
     """
-    return [Placeholder(match.group(1), match.start(), match.end()) for match in _PLACEHOLDER.finditer(text)]
+    return [Placeholder(match.group(1), match.start()) for match in _PLACEHOLDER.finditer(text)]
 
 
 def fill_placeholders(template: str, input_text: str, columns: Mapping[str, str]) -> str:
@@ -49,10 +48,10 @@ def fill_placeholders(template: str, input_text: str, columns: Mapping[str, str]
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        found = columns.get(name, input_text if name in INPUT_NAMES else None)
-        if found is None:
+        filled = columns.get(name, input_text if name in INPUT_NAMES else None)
+        if filled is None:
             return match.group()
-        return _escaped(found) if in_chat else found
+        return _escaped(filled) if in_chat else filled
 
     return _PLACEHOLDER.sub(value, template)
 

@@ -60,7 +60,7 @@ def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
     cached_pages = next((path for path in shared if path.is_file()), None)
     if cached_pages is not None:
         return ItemSource("cache", cached_pages)
-    found = find_file(name, cache_dir, SAMPLES)
+    found = find_file([name], cache_dir, SAMPLES)
     if found is not None:
         return found
     cached = datasets_dir(cache_dir) / name

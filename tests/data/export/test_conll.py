@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pcsuite.data.export.conll import entity_spans, sentence_item
+from pcsuite.data.export.conll import sentence_item
+from pcsuite.data.truths import entity_spans
 
 
 def test_conll_item_has_character_offsets(exported):

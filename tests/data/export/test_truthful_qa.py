@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pcsuite.data.export.truthful_qa import _split_answers, is_no_comment
+from pcsuite.data.export.truthful_qa import _split_answers
+from pcsuite.data.truths import is_no_comment
 
 
 def test_truthful_qa_splits_references_and_marks_the_unanswerable(exported):

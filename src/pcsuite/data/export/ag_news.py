@@ -31,7 +31,6 @@ class AgNewsExporter(base.ItemExporter):
         base.Split("train", 120000, ("train.csv", "train_part_*.csv")),
         base.Split("test", 7600, ("test.csv",)),
     )
-    written = ("test", "train", "dev")
     split_off = ("train", "dev", 5000)
 
     def file_rows(

@@ -20,17 +20,16 @@ class Gsm8kExporter(base.ItemExporter):
     folders = ("gsm8k", "grade_school_math")
     hub = base.HubTable("gsm8k", "openai/gsm8k", config="main")
     splits = (base.Split("train", 7473, ("train.jsonl",)), base.Split("test", 1319, ("test.jsonl",)))
-    written = ("test", "train", "dev")
     split_off = ("train", "dev", 1000)
 
     def item(self, row: Row, split: str, position: int) -> Item:
         """A question with its final number (no commas) and its worked solution (no calculator marks)."""
         worked = row.text("answer")
-        found = _ANSWER_LINE.search(worked)
-        if found is None:
+        answer_line = _ANSWER_LINE.search(worked)
+        if answer_line is None:
             raise row.error("'answer' has no '#### number' line")
-        solution = _CALCULATION.sub("", worked[: found.start()]).strip()
-        truth = {"answer": found.group(1).replace(",", ""), "solution": solution}
+        solution = _CALCULATION.sub("", worked[: answer_line.start()]).strip()
+        truth = {"answer": answer_line.group(1).replace(",", ""), "solution": solution}
         return Item(base.numbered(self.name, split, position), row.text("question").strip(), truth)
 
 
@@ -41,7 +40,6 @@ class SvampExporter(base.ItemExporter):
     folders = ("svamp", "SVAMP")
     hub = base.HubTable("svamp", "ChilleD/SVAMP")
     splits = (base.Split("test", 1000, ("SVAMP.json",), hub=("train", "test")),)
-    written = ("test",)
 
     def item(self, row: Row, split: str, position: int) -> Item:
         """Body and question as one text, and the answer in plain digits."""

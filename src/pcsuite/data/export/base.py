@@ -133,8 +133,8 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
     the item of a hub's row.
     """
 
-    written: ClassVar[tuple[str, ...]]
-    """Splits in the order they are written, the one that is split off among them."""
+    written: ClassVar[tuple[str, ...]] = ()
+    """Splits in the order they are written, the one that is split off among them; by default all, that part last."""
     split_off: ClassVar[tuple[str, str, int] | None] = None
     """``(split, part, n)``: the part is ``n`` items of the split by the fixed seed, and the split keeps the rest."""
 
@@ -190,13 +190,13 @@ class ItemExporter(Exporter[dict[str, list[Item]]]):
 
         Splits that the source lacks are left out.
         """
-        found = dict(records)
-        if self.split_off is not None and self.split_off[0] in found:
+        by_split = dict(records)
+        if self.split_off is not None and self.split_off[0] in by_split:
             split, part, n = self.split_off
-            found[part], found[split] = split_off(found[split], n, f"{self.name}_{part}", SPLIT_SEED)
-        return BuiltDataset(
-            [items_output(self.name, part, found[part]) for part in self.written if part in found]
-        )
+            items, rest = split_off(by_split.pop(split), n, f"{self.name}_{part}", SPLIT_SEED)
+            by_split |= {split: rest, part: items}
+        written = [split for split in self.written or by_split if split in by_split]
+        return BuiltDataset([items_output(self.name, split, by_split[split]) for split in written])
 
 
 def items_output(dataset: str, split: str, items: Sequence[Item]) -> OutputFile:

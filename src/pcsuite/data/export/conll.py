@@ -7,9 +7,9 @@ from typing import Any
 
 from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row
+from pcsuite.data.truths import HUB_TAGS, entity_spans
 from pcsuite.errors import DataError
 
-HUB_TAGS = ("O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 TYPES = frozenset({"PER", "ORG", "LOC", "MISC"})
 
 
@@ -24,7 +24,6 @@ class ConllExporter(base.ItemExporter):
         base.Split("dev", 3250, ("dev.txt", "valid.txt", "eng.testa"), hub=("validation",)),
         base.Split("test", 3453, ("test.txt", "eng.testb")),
     )
-    written = ("train", "dev", "test")
 
     def file_rows(
         self, files: base.OriginalFiles, split: base.Split, options: base.ExportOptions
@@ -90,26 +89,6 @@ def sentence_item(item_id: str, tokens: list[str], tags: Sequence[str]) -> Item:
         start, end = starts[first], starts[after - 1] + len(tokens[after - 1])
         entities.append({"text": text[start:end], "type": kind, "start": start, "end": end})
     return Item(item_id, text, {"tokens": tokens, "entities": entities})
-
-
-def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """``(type, first token, token after the last)`` of every entity.
-
-    One rule reads both schemes: an entity begins at a B- tag, and at an I- tag that does not continue an
-    entity of its type. In IOB1 (Ramshaw and Marcus 1995) B- only parts two adjacent entities of one type.
-    """
-    spans: list[tuple[str, int, int]] = []
-    kind: str | None = None
-    start = 0
-    for position, tag in enumerate([*tags, "O"]):
-        prefix, _, tag_kind = tag.partition("-")
-        continues = prefix == "I" and tag_kind == kind
-        if kind is not None and not continues:
-            spans.append((kind, start, position))
-            kind = None
-        if prefix != "O" and not continues:
-            kind, start = tag_kind, position
-    return spans
 
 
 def _checked_tag(tag: str, where: str) -> str:

@@ -50,7 +50,7 @@ def export_datasets(
     """Export datasets to ``<cache_dir>/datasets``; a dataset that fails does not keep the others.
 
     With ``from_dir`` the original files are read, otherwise the hub's tables (from the mirror ``hub_dir`` if given).
-    Datasets that are not under the folder are skipped unless ``only`` names them; ``progress`` is told each name.
+    Datasets that are not under the folder are skipped unless ``only`` names them; ``progress`` gets each name.
     Returns what became of each dataset. Raises :class:`DataError` on wrong arguments and where nothing is found.
     """
     if from_dir is not None and hub_dir is not None:
@@ -101,11 +101,11 @@ def exported_as(name: str) -> str:
     Raises :class:`DataError`, with the nearest name, for anything else.
     """
     tasks = bundled_tasks()
-    wanted = tasks[name].dataset if name in tasks else dataset_name(name)
-    if wanted not in EXPORTERS:
+    dataset = tasks[name].dataset if name in tasks else dataset_name(name)
+    if dataset not in EXPORTERS:
         known = [*EXPORTERS, *(spelling for spellings in DATASETS.values() for spelling in spellings), *tasks]
         raise DataError(f"unknown dataset '{name}'", hint=did_you_mean(name, known))
-    return wanted
+    return dataset
 
 
 def exported_datasets(cache_dir: Path) -> set[str]:
@@ -113,13 +113,15 @@ def exported_datasets(cache_dir: Path) -> set[str]:
 
     Of a plug-in's dataset, for which no task is bundled, any split counts.
     """
-    found = set()
+    exported = set()
     for task in bundled_tasks().values():
         source = find_items(task.dataset, task.split, cache_dir, SAMPLES)
         if source is not None and source.kind == "cache":
-            found.add(task.dataset)
+            exported.add(task.dataset)
     folder, bundled = datasets_dir(cache_dir), {task.dataset for task in bundled_tasks().values()}
-    return found | {name for name in EXPORTERS if name not in bundled and any(folder.glob(f"{name}_*.jsonl"))}
+    return exported | {
+        name for name in EXPORTERS if name not in bundled and any(folder.glob(f"{name}_*.jsonl"))
+    }
 
 
 class _Source(NamedTuple):
@@ -170,13 +172,13 @@ def _export(
     official = exporter.official_counts(options)
     counts: dict[str, dict[str, int]] = {}
     partial = []
-    for split, found in exporter.counts(records).items():
+    for split, count in exporter.counts(records).items():
         name = names.get(split, f"hub table {exporter.name}, split {split}")
-        if found == 0:
+        if count == 0:
             raise DataError(f"{name}: no records")
-        counts[split] = {"found": found, "official": official[split]}
-        if found != official[split]:
-            partial.append(f"{name}: expected {official[split]} records, found {found}")
+        counts[split] = {"found": count, "official": official[split]}
+        if count != official[split]:
+            partial.append(f"{name}: expected {official[split]} records, found {count}")
     built = exporter.build(records, options)
     partial += built.missing
     if partial and not options.allow_partial:
@@ -213,18 +215,18 @@ def _write_output(folder: Path, output: OutputFile) -> dict[str, Any]:
     """Write one file whole or not at all; returns its record count and hash. Repeated ids are refused."""
     path = folder / f"{output.stem}.jsonl"
     hashed = hashlib.sha256()
-    seen: set[str] = set()
+    ids: set[str] = set()
     with replacing(path) as partial, partial.open("wb") as stream:
         for row in output.rows:
-            item_id = str(row.get("item_id", row.get("page", len(seen))))
-            if item_id in seen:
+            item_id = str(row.get("item_id", row.get("page", len(ids))))
+            if item_id in ids:
                 twice = f"{output.stem}: two records have the id '{item_id}'"
                 raise DataError(twice, hint="is the source file doubled?")
-            seen.add(item_id)
+            ids.add(item_id)
             line = dump_line(row).encode("utf-8")
             hashed.update(line)
             stream.write(line)
-    return {"records": len(seen), "sha256": hashed.hexdigest()}
+    return {"records": len(ids), "sha256": hashed.hexdigest()}
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -7,13 +7,13 @@ BoolQ and NQ-open) and ``train`` the rest.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pcsuite.data.export import base
 from pcsuite.data.items import Item, Row, decode_line
+from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 OPT_ITEMS = 500
 TREC_LABELS = ("ABBR", "ENTY", "DESC", "HUM", "LOC", "NUM")
 
@@ -28,7 +28,6 @@ class CommonsenseQaExporter(base.ItemExporter):
         base.Split("train", 9741, ("train_rand_split.jsonl",)),
         base.Split("validation", 1221, ("dev_rand_split.jsonl",)),
     )
-    written = ("validation", "train", "dev")
     split_off = ("train", "dev", 1000)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -50,14 +49,6 @@ def _choice_item(row: Row, stem: str, choices: dict[str, str]) -> Item:
     return Item(row.text("id"), choice_text(stem.strip(), choices), {"choice": answer, "choices": choices})
 
 
-def choice_text(question: str, choices: Mapping[str, str]) -> str:
-    """The question, then a line for each choice: ``A. …``.
-
-    ``choices`` are texts by letter, in the order to show.
-    """
-    return "\n".join([question, *(f"{letter}. {text}" for letter, text in choices.items())])
-
-
 class StrategyQaExporter(base.ItemExporter):
     """StrategyQA's own dev split; the hub's copies part the questions differently."""
 
@@ -68,7 +59,6 @@ class StrategyQaExporter(base.ItemExporter):
         base.Split("dev", 229, ("dev.json",), hub=("validation",)),
         base.Split("train", 2061, ("train.json",), required=False),
     )
-    written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -88,7 +78,6 @@ class BoolQExporter(base.ItemExporter):
         base.Split("dev", 3270, ("dev.jsonl",), hub=("validation",)),
         base.Split("train", 9427, ("train.jsonl",), required=False),
     )
-    written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -107,7 +96,6 @@ class NqOpenExporter(base.ItemExporter):
         base.Split("dev", 3610, ("NQ-open.dev.jsonl",), hub=("validation",)),
         base.Split("train", 87925, ("NQ-open.train.jsonl",), required=False),
     )
-    written = ("dev", "train", "opt")
     split_off = ("train", "opt", OPT_ITEMS)
 
     def item(self, row: Row, split: str, position: int) -> Item:
@@ -134,7 +122,6 @@ class TrecExporter(base.ItemExporter):
         base.Split("train", 5452, ("train.txt", "train_5500.label", "qc/train.txt", "qc/train_5500.label")),
         base.Split("test", 500, ("test.txt", "TREC_10.label", "qc/test.txt", "qc/TREC_10.label")),
     )
-    written = ("test", "train", "dev")
     split_off = ("train", "dev", OPT_ITEMS)
 
     def file_rows(

@@ -82,7 +82,6 @@ class Conll04Exporter(_RelationExporter):
         base.Split("dev", 231, ("conll04_dev.json", "dev.json", "dev.jsonl"), hub=("validation",)),
         base.Split("test", 288, ("conll04_test.json", "test.json", "test.jsonl")),
     )
-    written = ("train", "dev", "test")
 
 
 class SciErcExporter(_RelationExporter):
@@ -98,7 +97,6 @@ class SciErcExporter(_RelationExporter):
         ),
         base.Split("test", 551, ("scierc_test.json", "test.json", "test.jsonl", "json/test.json")),
     )
-    written = ("train", "dev", "test")
 
 
 def _sentences(row: Row) -> Iterator[Row]:

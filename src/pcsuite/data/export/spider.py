@@ -76,7 +76,7 @@ class SpiderExporter(base.Exporter[SpiderRecords]):
     def build(self, records: SpiderRecords, options: base.ExportOptions) -> base.BuiltDataset:
         """Items of the questions whose database is there, and those databases.
 
-        Questions whose database is missing cannot be scored; they are told as missing and left out.
+        Questions whose database is missing cannot be scored; they are reported as missing and left out.
         """
         built = base.BuiltDataset([])
         used: set[str] = set()
@@ -146,11 +146,11 @@ def _records(files: base.OriginalFiles, questions: dict[str, list[SqlQuestion]])
     schemas = {
         row.text("db_id"): create_tables_text(row) for row in files.json_list(files.need("tables.json"))
     }
-    wanted = sorted({question.db_id for rows in questions.values() for question in rows})
-    found = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in wanted}
-    there = {db_id: path for db_id, path in found.items() if path is not None}
+    named = sorted({question.db_id for rows in questions.values() for question in rows})
+    paths = {db_id: files.find(f"database/{db_id}/{db_id}.sqlite") for db_id in named}
+    databases = {db_id: path for db_id, path in paths.items() if path is not None}
     contents = {
         db_id: [other for other in files.find_all(f"database/{db_id}/*.sqlite") if other != path]
-        for db_id, path in there.items()
+        for db_id, path in databases.items()
     }
-    return SpiderRecords(questions, schemas, there, contents)
+    return SpiderRecords(questions, schemas, databases, contents)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from string import ascii_uppercase as LETTERS
 
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.data.export import base
-from pcsuite.data.export.questions import LETTERS, choice_text
 from pcsuite.data.items import Item, Row, rank_of
+from pcsuite.data.truths import choice_text, is_no_comment
 from pcsuite.errors import DataError, did_you_mean
 
 VERSIONS: Mapping[str, int] = {"v1": 817, "v2025": 790}
@@ -17,7 +18,6 @@ class _TruthfulQaFiles(base.ItemExporter):
     """All questions in one split, ``validation``; upstream has no training split."""
 
     folders = ("truthfulqa", "truthful_qa")
-    written = ("validation",)
     option_names = ("allow_partial", "truthfulqa_version")
 
     def official_counts(self, options: base.ExportOptions) -> Mapping[str, int]:
@@ -100,7 +100,7 @@ def _open_item(row: Row, keys: tuple[str, str, str], correct: list[str], incorre
         "best_answer": best,
         "correct_answers": correct,
         "incorrect_answers": incorrect,
-        "unanswerable": any(is_no_comment(answer) for answer in correct),
+        "unanswerable": any(map(is_no_comment, correct)),
         "category": category,
     }
     return Item(_question_id(question), question, truth)
@@ -127,8 +127,3 @@ def _question_id(question: str) -> str:
 def _split_answers(cell: str) -> list[str]:
     """Answers of a ``;``-separated cell; a trailing separator makes no empty answer."""
     return [answer for answer in (base.collapse_spaces(part) for part in cell.split(";")) if answer]
-
-
-def is_no_comment(answer: str) -> bool:
-    """Whether a reference answer says that the question has no answer."""
-    return base.collapse_spaces(answer).rstrip(".").casefold() == "i have no comment"

@@ -88,24 +88,26 @@ def expand_conditions(
     ['C0', 'C4']
     """
     expanded: list[ConditionBundle] = []
-    for given in names:
-        name, _, member = given.partition(":") if given not in conditions else (given, "", "")
+    for selected in names:
+        name, _, member = selected.partition(":") if selected not in conditions else (selected, "", "")
         if name not in conditions:
-            raise ConfigError(f"unknown condition '{given}'", hint=did_you_mean(given, conditions))
+            raise ConfigError(f"unknown condition '{selected}'", hint=did_you_mean(selected, conditions))
         spec = conditions[name]
         steps = _steps(name, conditions, operators, ())
         if spec.design is None:
             if member:
                 hint = f"select it as '{name}'"
-                raise ConfigError(f"condition '{given}': '{name}' is no design and has no members", hint=hint)
+                raise ConfigError(
+                    f"condition '{selected}': '{name}' is no design and has no members", hint=hint
+                )
             expanded.append(ConditionBundle(name, spec.title, steps, spec.compiled, known=operators))
             continue
-        own = len(spec.operators)
-        members = _design(name, spec, steps[: len(steps) - own], steps[len(steps) - own :])
-        chosen = [one for one in members if not member or one.id == given]
+        varied_from = len(steps) - len(spec.operators)
+        members = _design(name, spec, steps[:varied_from], steps[varied_from:])
+        chosen = [bundle for bundle in members if not member or bundle.id == selected]
         if not chosen:
-            hint = did_you_mean(given, [one.id for one in members])
-            raise ConfigError(f"design '{name}' has no member '{given}'", hint=hint)
+            hint = did_you_mean(selected, [bundle.id for bundle in members])
+            raise ConfigError(f"design '{name}' has no member '{selected}'", hint=hint)
         expanded.extend(chosen)
     return list({bundle.id: bundle for bundle in expanded}.values())
 
@@ -114,12 +116,12 @@ def _steps(
     name: str,
     conditions: Mapping[str, ConditionSpec],
     operators: Mapping[str, OperatorSpec],
-    seen: tuple[str, ...],
+    chain: tuple[str, ...],
 ) -> Steps:
-    if name in seen:
-        raise ConfigError(f"condition '{name}' extends itself: {' -> '.join((*seen, name))}")
+    if name in chain:
+        raise ConfigError(f"condition '{name}' extends itself: {' -> '.join((*chain, name))}")
     spec = conditions[name]
-    inherited = _steps(spec.extends, conditions, operators, (*seen, name)) if spec.extends else ()
+    inherited = _steps(spec.extends, conditions, operators, (*chain, name)) if spec.extends else ()
 
     def operator(use: OperatorUse) -> Operator:
         if use.name not in operators:
