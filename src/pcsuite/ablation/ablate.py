@@ -13,8 +13,8 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures
-from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, without
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, first_items
+from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.study import AblationRequest, Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
@@ -197,11 +197,12 @@ class _AblationRun:
 
     async def _shams(self) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
-        free, scores = self.study.free, self.measured.scores
-        single = {name: scores[without(name, free).id] for name in free}
-        rng = named_rng("shams", self.study.request.run_name)
         verdicts = judge_blocks(
-            scores[FULL], single, {}, margin=self.study.request.margin, rng=rng, powered=self._powered()
+            self.measured.arms,
+            self.study.free,
+            margin=self.study.request.margin,
+            rng=named_rng("shams", self.study.request.run_name),
+            powered=self._powered(),
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
@@ -242,10 +243,11 @@ class _AblationRun:
     async def _pairs(self) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""
         free, scores = self.study.free, self.measured.scores
-        alone = {name: scores[arm_of([name], free).id] for name in free if arm_of([name], free).id in scores}
-        single = {name: scores[without(name, free).id] for name in free}
-        suspects = suspect_pairs(scores[FULL], scores.get(NONE), single, alone)
-        new = [arm for pair in suspects if (arm := _without_both(pair, free)).id not in self.arms]
+        new = [
+            arm
+            for pair in suspect_pairs(scores, free)
+            if (arm := _without_both(pair, free)).id not in self.arms
+        ]
         if new and not self.stopped:
             await self._ask(self._plan_of(new, "pairs"))
         names = [(a, b) for i, a in enumerate(free) for b in free[i + 1 :]]
@@ -302,21 +304,14 @@ class _AblationRun:
         study, request, free = self.study, self.study.request, self.study.free
         rng = named_rng("ablation", request.run_name, study.model_id)
         table, scores = self.measured.by_measure, self.measured.scores
-        single = {name: scores[without(name, free).id] for name in free}
-        shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
+        arms = self.measured.arms
         if request.until:
-            shams = {name: values[: self.visited] for name, values in shams.items()}
-            verdicts = judge_looks(self.looks, free, scores[FULL][: self.visited], shams, request.margin)
+            asked = {name: first_items(arm, self.visited) for name, arm in arms.items()}
+            verdicts = judge_looks(self.looks, free, asked, request.margin)
         else:
-            powered = self._powered()
-            verdicts = judge_blocks(
-                scores[FULL], single, shams, margin=request.margin, rng=rng, powered=powered
-            )
-        both = {pair: scores[_without_both(pair, free).id] for pair in pairs}
-        interactions = find_interactions(scores[FULL], single, both, rng=rng)
-        noise = noise_p = flips = None
-        if AGAIN in scores:
-            noise, noise_p, flips = judge_noise(scores[AGAIN], scores[FULL], rng=rng)
+            verdicts = judge_blocks(arms, free, margin=request.margin, rng=rng, powered=self._powered())
+        interactions = find_interactions(arms, free, pairs, rng=rng)
+        noise, noise_p, flips = judge_noise(arms, rng=rng)
         dropped = trim.dropped if trim is not None else ()
         kept = [block.name for block in study.prompt.blocks if block.name not in dropped]
         saved_tokens = saved_usd = 0.0
@@ -349,7 +344,7 @@ class _AblationRun:
                 }
                 for name in free
             },
-            flips={name: _flipped(scores[FULL], single[name], names) for name in free},
+            flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
             attribution=_attribution(scores, self.arms.values(), rng),
             interactions=interactions,
             pairs_measured=len(pairs),
