@@ -134,9 +134,9 @@ class Labels:
             raise DataError(f"'{label}' is no label of the scale {scale}", hint=did_you_mean(label, allowed))
         if len(note) > LONGEST_NOTE:
             raise DataError(f"a note has at most {LONGEST_NOTE} characters")
-        made = GoldLabel(unit.id, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        self._notes.append(asdict(made))
-        return made
+        gold = GoldLabel(unit.id, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        self._notes.append(asdict(gold))
+        return gold
 
 
 def gold_verdict(unit: LabelUnit, label: str) -> str | None:
@@ -163,15 +163,15 @@ def sheet_csv(
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
     for unit in sample.units:
-        known = labels.get(unit.id)
-        shown = (*unit.shown, "")[:2]
+        gold = labels.get(unit.id)
+        answers = (*unit.shown, "")[:2]
         allowed = " | ".join((*LABEL_WORDS[sample.scales[unit.task]], CANNOT_TELL))
         cells = [
             unit.id,
             unit.task,
             inputs.get((unit.task, unit.item), ""),
-            *shown,
-            known.label if known else "",
+            *answers,
+            gold.label if gold else "",
         ]
         # A spreadsheet would run a cell that begins so as a formula.
         writer.writerow(
@@ -200,7 +200,7 @@ def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
             names = [name for name in rows[0] if name]
             raise DataError(f"{path}: no column '{column}'", hint=did_you_mean(column, names))
     units = {unit.id: unit for unit in sample.units}
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for line, row in enumerate(rows, start=2):
         name, label = (row["label_id"] or "").strip(), (row["label"] or "").strip().casefold()
         if not label:
@@ -215,8 +215,8 @@ def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
             raise DataError(
                 f"{path}: line {line}: '{label}' is no label here", hint=f"choose from: {', '.join(allowed)}"
             )
-        if found.setdefault(name, label) != label:
+        if labels.setdefault(name, label) != label:
             raise DataError(f"{path}: line {line}: two labels for '{name}'")
-    if not found:
+    if not labels:
         raise DataError(f"{path}: no line has a label", hint="fill in the column 'label'")
-    return found
+    return labels

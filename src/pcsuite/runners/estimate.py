@@ -212,7 +212,7 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     designs: dict[DesignKey, list[Cell]] = defaultdict(list)
     for cell in plan.cells:
         designs[cell.task.id, cell.model_id, cell.decoding.id].append(cell)
-    results, known = [], dict[tuple[object, ...], DesignPower]()
+    results, by_design = [], dict[tuple[object, ...], DesignPower]()
     for key, cells in designs.items():
         items = len(cells[0].task.items)
         if items < 2 or len(cells) < 2 or not families[key[0]]:
@@ -222,13 +222,13 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         replicates = 1 if greedy else len(cells[0].seeds)
         world = measured.get(key, stated)
         # Designs that differ in nothing but their names are simulated once.
-        sort = (id(world), items, replicates, greedy, families[key[0]])
-        if sort not in known:
-            known[sort] = _design(
+        design = (id(world), items, replicates, greedy, families[key[0]])
+        if design not in by_design:
+            by_design[design] = _design(
                 key, items, replicates, families[key[0]], correction, world, settings, greedy=greedy
             )
         measure = cells[0].task.evaluator.pooling
-        results.append(replace(known[sort], key=key, from_pilot=key in measured, measure=measure))
+        results.append(replace(by_design[design], key=key, from_pilot=key in measured, measure=measure))
     return results
 
 
@@ -267,7 +267,7 @@ def _design(
         "affected": affected,
         "correction": correction,
     }
-    wanted = None
+    requested = None
     gain, loss = (
         minimal_detectable_effect(
             world,
@@ -285,10 +285,10 @@ def _design(
         fits = low <= settings.effect <= high
         common = {**family, "power": settings.power}
         rng = named_rng("power", settings.effect, items, replicates, comparisons)
-        wanted = WantedEffect(None, None, None)
+        requested = WantedEffect(None, None, None)
         if fits:
             effect = settings.effect
-            wanted = WantedEffect(
+            requested = WantedEffect(
                 achieved_power(world, effect, items, rng=rng, replicates=replicates, **family),
                 required_items(world, effect, rng=rng, replicates=replicates, **common),
                 None if greedy else required_replicates(world, effect, items, rng=rng, **common),
@@ -305,7 +305,7 @@ def _design(
         loss,
         least_p(items),
         items_to_hold(comparisons, alpha=settings.alpha),
-        wanted,
+        requested,
     )
 
 
@@ -321,13 +321,13 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
     for row in iter_newest_rows(path):
         if row.errors or row.kind != "main" or row.perturbation.type is not None:
             continue
-        wanted = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
-        values = [float(value) for name in wanted if (value := row.metrics.get(name)) is not None]
-        if len(values) == len(wanted):
+        metrics = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
+        values = [float(value) for name in metrics if (value := row.metrics.get(name)) is not None]
+        if len(values) == len(metrics):
             key = (row.task.id, row.model.id, row.decoding.id)
             rows[key][row.condition.id][row.task.item_id].append(tuple(values))
     order = [cell.condition.id for cell in plan.cells]
-    found: dict[DesignKey, PairedWorld] = {}
+    worlds: dict[DesignKey, PairedWorld] = {}
     for key, conditions in rows.items():
         names = sorted(
             conditions, key=lambda name: (order.index(name) if name in order else len(order), name)
@@ -335,8 +335,8 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
         pairs = [_paired(conditions[name], conditions[names[0]]) for name in names[1:]]
         usable = [pair for pair in pairs if pair is not None]
         if usable:
-            found[key] = max(usable, key=lambda pair: pair[0])[1]
-    return found
+            worlds[key] = max(usable, key=lambda pair: pair[0])[1]
+    return worlds
 
 
 def _paired(
