@@ -29,14 +29,14 @@ def eval_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     """The items of one eval that are wrong."""
     name = request.path_params["name"]
     scored = _scored_evals(viewer)
-    found = next((one for one in scored["documents"] if one["eval_id"] == name), None)
-    if found is None:
+    document = next((one for one in scored["documents"] if one["eval_id"] == name), None)
+    if document is None:
         raise ConfigError(f"there is no eval '{name}' in {viewer.evals}")
     section = request.query_params.get("section", "")
-    every = error_cards(found, scored["comparisons"][name])
+    every = error_cards(document, scored["comparisons"][name])
     cards = [card for card in every if section in ("", card["section"])]
     return "eval.html.j2", {
-        "one": found,
+        "one": document,
         "cards": cards,
         "kinds": list(ERROR_TYPES.values()),
         "section": section,

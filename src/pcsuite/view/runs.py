@@ -57,8 +57,8 @@ class RunEntry(NamedTuple):
     @property
     def ablation(self) -> Path | None:
         """What an ablation found (``ablation.json``), where the run is one that has ended."""
-        found = self.log.parent.parent / "ablation.json"
-        return found if self.log.parent.parent.parent.name == "ablations" and found.is_file() else None
+        result = self.log.parent.parent / "ablation.json"
+        return result if self.log.parent.parent.parent.name == "ablations" and result.is_file() else None
 
     @property
     def is_live(self) -> bool:
@@ -108,12 +108,12 @@ def list_runs(output_dir: Path) -> list[RunEntry]:
     ``NAME~ablation``, which no run can be.
     """
     folder = Path(output_dir)
-    found: dict[str, RunEntry] = {}
+    entries: dict[str, RunEntry] = {}
     for runs in [folder / "runs", *folder.glob("ablations/*/runs")]:
         for log, note, size, newest in _logs(runs):
-            name = log.stem if log.stem not in found else f"{log.stem}~ablation"
-            found[name] = RunEntry(name, log, note, size, datetime.fromtimestamp(newest, timezone.utc))
-    return sorted(found.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
+            name = log.stem if log.stem not in entries else f"{log.stem}~ablation"
+            entries[name] = RunEntry(name, log, note, size, datetime.fromtimestamp(newest, timezone.utc))
+    return sorted(entries.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
 
 
 def refreshed(entry: RunEntry) -> RunEntry:
@@ -203,15 +203,15 @@ class Summaries:
     def fill(self, entries: Sequence[RunEntry], seconds: float) -> None:
         """Read the logs of runs that nothing is known of, the smallest first, for about so many seconds."""
         until = time.monotonic() + seconds
-        wanted = [entry for entry in entries if self.get(entry) is None and entry.size <= LARGEST_SUMMED]
-        for entry in sorted(wanted, key=lambda entry: entry.size):
+        unknown = [entry for entry in entries if self.get(entry) is None and entry.size <= LARGEST_SUMMED]
+        for entry in sorted(unknown, key=lambda entry: entry.size):
             if time.monotonic() > until:
                 break
             with suppress(LogError, OSError):
-                found = sum_log(entry)
+                totals = sum_log(entry)
                 with self._lock:
-                    self._known[entry.name] = (entry.stamp, found)
-        if wanted:
+                    self._known[entry.name] = (entry.stamp, totals)
+        if unknown:
             with self._lock:
                 self._write()
 
