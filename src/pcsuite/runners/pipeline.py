@@ -306,8 +306,10 @@ class Pipeline:
             if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
                 # In a thread of a pool of its own, since adapters that block hold up those of the loop.
-                run = partial(asyncio.get_running_loop().run_in_executor, self._preparers)
-                ready = await client.retried(partial(run, self._prepare, unit, client))
+                loop = asyncio.get_running_loop()
+                ready = await client.retried(
+                    lambda: loop.run_in_executor(self._preparers, self._prepare, unit, client)
+                )
             else:
                 ready = self._prepare(unit, client)
             self._prepared[key] = ready

@@ -97,7 +97,8 @@ class UntilDecided:
                     todo = {name: list(self._batch(active, name, start, end)) for name in together}
                     waiting = {name: len(units) for name, units in todo.items() if units}
                     if waiting:
-                        await executor.run(waiting, lambda name, todo=todo: iter(todo[name]), sink)
+                        units_of = {name: iter(units) for name, units in todo.items()}
+                        await executor.run(waiting, units_of.__getitem__, sink)
                     if sink.stop is not None:
                         return
                     self._log.sync()
