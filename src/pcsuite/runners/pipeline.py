@@ -361,36 +361,27 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     Calls that were answered from the cache count as they were when made.
     """
     calls = outcome.calls
-    prompt_tokens = completion_tokens = total_tokens = attempts = 0
-    cached_tokens: int | None = None
-    latency_ms: float | None = 0.0
-    backend, batch, cache_hit = None, None, True
-    for call in calls:
-        used = call["usage"]
-        prompt_tokens += used["prompt_tokens"]
-        completion_tokens += used["completion_tokens"]
-        total_tokens += used["total_tokens"]
-        if "cached_tokens" in used:
-            cached_tokens = (cached_tokens or 0) + used["cached_tokens"]
-        took = call["latency_ms"]
-        latency_ms = None if latency_ms is None or took is None else latency_ms + took
-        batch = batch or call.get("batch")
-        attempts += max(1, call.get("attempts", 1))
-        backend = backend or call.get("constraint_backend") or None
-        cache_hit = cache_hit and call.get("cache_hit", False)
-    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens, cached_tokens)
+    cached = [call["usage"]["cached_tokens"] for call in calls if "cached_tokens" in call["usage"]]
+    usage = UsageRecord(
+        sum(call["usage"]["prompt_tokens"] for call in calls),
+        sum(call["usage"]["completion_tokens"] for call in calls),
+        sum(call["usage"]["total_tokens"] for call in calls),
+        sum(cached) if cached else None,
+    )
+    latencies = [call["latency_ms"] for call in calls]
+    timed = [latency for latency in latencies if latency is not None]
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=None if latency_ms is None else round(latency_ms, 3),
+        latency_ms=round(sum(timed, 0.0), 3) if len(timed) == len(latencies) else None,
         usage=usage,
-        constraint_backend=backend,
-        cache_hit=cache_hit,
+        constraint_backend=next(filter(None, (call.get("constraint_backend") for call in calls)), None),
+        cache_hit=all(call.get("cache_hit", False) for call in calls),
         react_steps=outcome.react_steps,
         tool_calls=outcome.tool_calls,
-        attempts=attempts,
+        attempts=sum(max(1, call.get("attempts", 1)) for call in calls),
         transcript=outcome.transcript,
-        batch=batch,
+        batch=next(filter(None, (call.get("batch") for call in calls)), None),
     )
     return record, usage
 

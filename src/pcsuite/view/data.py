@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
 from pcsuite.view.runs import RunEntry, RunTotals, cost_of
 from pcsuite.view.slices import SliceScores
 
+Key = TypeVar("Key", bound=Hashable)
+Rows = TypeVar("Rows")
 MEMORY = "700MB"
 CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
 NATURAL_ORDER = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
@@ -134,12 +136,16 @@ class OpenRun:
     def cached_query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a query that reads all answers, asked once for each state of the log."""
         key = (sql, sha256_hex(repr(parameters)))
+        return self._remembered(self._cached_rows, key, lambda: self.query(sql, parameters))
+
+    def _remembered(self, cache: dict[Key, Rows], key: Key, make: Callable[[], Rows]) -> Rows:
+        """What a cache has under a key, made where it has none; the oldest entry makes room."""
         with self._lock:
-            if key not in self._cached_rows:
-                if len(self._cached_rows) >= CACHED_SEARCHES:
-                    del self._cached_rows[next(iter(self._cached_rows))]
-                self._cached_rows[key] = self.query(sql, parameters)
-            return self._cached_rows[key]
+            if key not in cache:
+                if len(cache) >= CACHED_SEARCHES:
+                    del cache[next(iter(cache))]
+                cache[key] = make()
+            return cache[key]
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, Any]:
         """Columns of a query as arrays."""
@@ -300,18 +306,17 @@ class OpenRun:
 
         Remembered until the log grows: a page needs it several times, and texts are most of a run's bytes.
         """
-        with self._lock:
-            if (query, parameters) not in self._cached_searches:
-                rows = self.query(
-                    f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
-                    [*parameters, query],
-                )
-                inputs = self.inputs(task).items()
-                asked = [item for item, text in inputs if query.casefold() in text.casefold()]
-                if len(self._cached_searches) >= CACHED_SEARCHES:
-                    del self._cached_searches[next(iter(self._cached_searches))]
-                self._cached_searches[query, parameters] = list({*asked, *(item for (item,) in rows)})
-            return self._cached_searches[query, parameters]
+
+        def search() -> list[str]:
+            rows = self.query(
+                f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
+                [*parameters, query],
+            )
+            inputs = self.inputs(task).items()
+            asked = [item for item, text in inputs if query.casefold() in text.casefold()]
+            return list({*asked, *(item for (item,) in rows)})
+
+        return self._remembered(self._cached_searches, (query, parameters), search)
 
     def page(
         self, selection: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None

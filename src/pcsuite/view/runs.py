@@ -21,6 +21,7 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
+from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.manifest import ModelNote, RunManifest
 from pcsuite.logging.segments import Beside, log_segments
 
@@ -166,9 +167,10 @@ def _note_as_of(log: Path, stamp: tuple[int, int, int]) -> RunNote:
 def cost_of(manifest: RunManifest | RunNote, tokens: Mapping[str, tuple[float, float]]) -> float | None:
     """US dollars of prompt and answer tokens by model; ``None`` where a model's price is not known.
 
-    >>> from pcsuite.logging.manifest import ModelNote
-    >>> cost_of(RunManifest(models={"m": ModelNote(price_in=1.0, price_out=2.0)}), {"m": (500_000, 250_000)})
-    1.0
+        >>> from pcsuite.logging.log import ScoredRow
+    from pcsuite.logging.manifest import ModelNote
+        >>> cost_of(RunManifest(models={"m": ModelNote(price_in=1.0, price_out=2.0)}), {"m": (500_000, 250_000)})
+        1.0
     """
     total = 0.0
     for model, (asked, answered) in tokens.items():
@@ -221,27 +223,14 @@ class Summaries:
             replace_atomically(self._path, msgspec.json.encode(self._known))
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Generation(msgspec.Struct):
-    usage: _Usage | None = None
-
-
 class _Named(msgspec.Struct):
     id: str = ""
 
 
-class _SummedRow(msgspec.Struct):
+class _SummedRow(ScoredRow):
     """The part of a row that a summary is made of; everything else is skipped without making objects."""
 
-    run_id: str
     model: _Named = msgspec.field(default_factory=_Named)
-    generation: _Generation | None = None
-    metrics: dict[str, Any] = msgspec.field(default_factory=dict)
-    errors: list[Any] = msgspec.field(default_factory=list)
     kind: str = "main"
 
 
@@ -261,10 +250,10 @@ def sum_log(entry: RunEntry) -> RunTotals:
                     continue
                 if row.kind != "main":
                     continue
-                usage = (row.generation.usage if row.generation else None) or _Usage()
+                usage = row.generation.usage if row.generation else None
                 value = row.metrics.get("task_score")
                 score = float(value) if isinstance(value, (int, float)) and not row.errors else None
-                spent = (usage.prompt_tokens or 0, usage.completion_tokens or 0)
+                spent = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
                 newest[row.run_id] = (row.model.id, bool(row.errors), score, *spent)
     scores = [score for _, _, score, _, _ in newest.values() if score is not None]
     tokens: dict[str, tuple[float, float]] = {}
