@@ -9,7 +9,6 @@ labelled once.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -21,7 +20,7 @@ from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import table_delimiter
 from pcsuite.errors import DataError, LogError, did_you_mean
-from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
+from pcsuite.logging.notes import LONGEST_NOTE, NoteFile, spreadsheet_csv
 from pcsuite.logging.segments import Beside
 
 CANNOT_TELL = "cannot tell"
@@ -159,25 +158,14 @@ def sheet_csv(
 
     ``inputs`` are the items' texts by task and item id.
     """
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(COLUMNS)
+    rows = []
     for unit in sample.units:
         gold = labels.get(unit.id)
-        answers = (*unit.shown, "")[:2]
         allowed = " | ".join((*LABEL_WORDS[sample.scales[unit.task]], CANNOT_TELL))
-        cells = [
-            unit.id,
-            unit.task,
-            inputs.get((unit.task, unit.item), ""),
-            *answers,
-            gold.label if gold else "",
-        ]
-        # A spreadsheet would run a cell that begins so as a formula.
-        writer.writerow(
-            [f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell for cell in (*cells, allowed)]
-        )
-    return out.getvalue()
+        text = inputs.get((unit.task, unit.item), "")
+        answers = (*unit.shown, "")[:2]
+        rows.append([unit.id, unit.task, text, *answers, gold.label if gold else "", allowed])
+    return spreadsheet_csv(COLUMNS, rows)
 
 
 def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:

@@ -5,9 +5,11 @@ Marks of the view and gold labels of a judge are kept so.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +20,20 @@ LONGEST_NOTE = 4000
 
 Note = TypeVar("Note")
 Key = TypeVar("Key", bound=Hashable)
+
+
+def spreadsheet_csv(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table as CSV whose cells no spreadsheet runs as a formula.
+
+    >>> spreadsheet_csv(["note"], [["=1+1"]]).split()
+    ['note', "'=1+1"]
+    """
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([f"'{cell}" if cell.startswith(tuple("=+-@\t\r")) else cell for cell in row])
+    return out.getvalue()
 
 
 class NoteFile(Generic[Key, Note]):
