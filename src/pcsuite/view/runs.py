@@ -167,10 +167,9 @@ def _note_as_of(log: Path, stamp: tuple[int, int, int]) -> RunNote:
 def cost_of(manifest: RunManifest | RunNote, tokens: Mapping[str, tuple[float, float]]) -> float | None:
     """US dollars of prompt and answer tokens by model; ``None`` where a model's price is not known.
 
-        >>> from pcsuite.logging.log import ScoredRow
-    from pcsuite.logging.manifest import ModelNote
-        >>> cost_of(RunManifest(models={"m": ModelNote(price_in=1.0, price_out=2.0)}), {"m": (500_000, 250_000)})
-        1.0
+    >>> from pcsuite.logging.manifest import ModelNote
+    >>> cost_of(RunManifest(models={"m": ModelNote(price_in=1.0, price_out=2.0)}), {"m": (500_000, 250_000)})
+    1.0
     """
     total = 0.0
     for model, (asked, answered) in tokens.items():
