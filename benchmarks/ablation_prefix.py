@@ -12,7 +12,8 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 
-from pcsuite.ablation.study import AblationRequest, bundled_example, prepare
+from pcsuite.ablation.request import AblationRequest, bundled_example
+from pcsuite.ablation.study import prepare
 from pcsuite.runners.plan import ITEMS_TOGETHER, build_plan
 
 BLOCK = 64

@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from pcsuite.ablation.arms import arm_of
 from pcsuite.ablation.forecast import forecast
 from pcsuite.ablation.study import BATCH
 from pcsuite.ablation.trim import choose_drops, confirm_drops
@@ -119,6 +120,14 @@ def promise(items, margin, flips):
     return forecast(items, 2, margin=margin, flips=flips).finds_nulls
 
 
+def arms_of(full, without, shams):
+    """Arms by the ids that an ablation gives them."""
+    scores = {"full": full}
+    scores |= {f"-{name}": values for name, values in without.items()}
+    scores |= {f"~{name}": values for name, values in shams.items()}
+    return {name: ArmScores(values) for name, values in scores.items()}
+
+
 def study(world, items, margin, rng, tally):
     names = list(world.effects)
     every = set(names)
@@ -129,7 +138,8 @@ def study(world, items, margin, rng, tally):
     worth = {name: world.truth(every) - world.truth(every - {name}) for name in names}
     said = world.truth(every)
     false_claim = False
-    for verdict in judge_blocks(full, without, shams, margin=margin, rng=rng, resamples=100):
+    arms = arms_of(full, without, shams)
+    for verdict in judge_blocks(arms, names, margin=margin, rng=rng, resamples=100):
         name, loss = verdict.block, worth[verdict.block]
         tally["blocks"] += 1
         helps = verdict.verdict.startswith("helps")
@@ -159,8 +169,10 @@ def study(world, items, margin, rng, tally):
         for pair in [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]][:20]
     }
     both |= {pair: answers.scores(every - set(pair)) for pair in world.pairs}
+    arms |= {arm_of(every - set(pair), names).id: ArmScores(scores) for pair, scores in both.items()}
     named = {
-        (one.first, one.second) for one in find_interactions(full, without, both, rng=rng, resamples=100)
+        (pair.first, pair.second)
+        for pair in find_interactions(arms, names, list(both), rng=rng, resamples=100)
     }
     tally["redundant pairs"] += len(world.pairs)
     tally["redundant pairs named"] += len(named & set(world.pairs))
@@ -230,7 +242,7 @@ def until_decided(world, items, margin, rng, tally, batch):
         name: answers.scores(every - {name}, name)[:most] for name in names if looks[name].verdict == "worse"
     }
     false_claim = False
-    for verdict in judge_looks(looks, names, full[:most], shams, margin):
+    for verdict in judge_looks(looks, names, arms_of(full[:most], {}, shams), margin):
         loss = world.truth(every) - world.truth(every - {verdict.block})
         helps = verdict.verdict.startswith("helps")
         wrong = (helps and loss <= 1e-12) or (verdict.verdict == "hurts" and loss >= -1e-12)

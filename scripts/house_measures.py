@@ -40,6 +40,8 @@ EXTENSION_POINTS = {
     "to_polars",
     "clustered_se",  # standard errors by cluster: the contrasts are about to judge by them
 }
+# ``pcsuite.pages.figures.declare.figure`` puts a function among those that every page draws.
+REGISTERING_DECORATORS = {"fixture", "figure"}
 FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
 FEWER_FUNCTIONS_THAN, MOST_FILES = 70, 20
 """What a row may pass on its way from the plan into the log: a reader should be able to follow it."""
@@ -257,9 +259,11 @@ def _foreign_overrides(modules: list[Module]) -> set[tuple[str, str]]:
 
 
 def is_entry(node: ast.AST) -> bool:
-    """Whether another program calls a function by its name or decorator: a command, a hook or a fixture of pytest."""
-    fixture = any("fixture" in mentions_of(decorator) for decorator in node.decorator_list)
-    return fixture or bool(re.match(r"(configure|execute|pytest)_", node.name))
+    """Whether a function is called by its name or decorator: a command, a hook or fixture of pytest, a figure."""
+    registered = any(
+        REGISTERING_DECORATORS & set(mentions_of(decorator)) for decorator in node.decorator_list
+    )
+    return registered or bool(re.match(r"(configure|execute|pytest)_", node.name))
 
 
 def configuration_keys(modules: list[Module]) -> list[tuple[str, str, str]]:

@@ -4,7 +4,7 @@ import pytest
 
 from pcsuite.ablation.ablate import ablate
 from pcsuite.ablation.picture import notices
-from pcsuite.ablation.study import AblationRequest
+from pcsuite.ablation.request import AblationRequest
 from pcsuite.cli import main
 from support.judged import fill_in, write_judged_profile
 

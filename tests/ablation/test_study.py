@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import pytest
@@ -64,27 +63,6 @@ def test_calls_go_out_in_an_order_of_shared_beginnings(tmp_path):
     assert sorted(texts) == texts
 
 
-@pytest.mark.parametrize(
-    ("rows", "changes", "read"),
-    [
-        ("text,label\n{i} a,{b}", {}, ("label", "classification")),
-        ("text,total\n{i} a,{i}", {}, ("total", "number")),
-        ("text,who,answer\n{i} a,x,name {i}", {}, ("answer", "short_answer")),
-        ("text,a,b,right\n{i} a,yes,no,a", {"choices": ("a", "b"), "answer": "right"}, ("right", "choice")),
-        ("text,name,year\n{i} a,n{i},{i}", {"fields": ("name", "year")}, (None, "extraction")),
-    ],
-)
-def test_what_the_table_is_is_concluded(tmp_path, rows, changes, read):
-    request = request_in(tmp_path, effects={}, answer=None)
-    header, line = rows.split("\n")
-    body = [line.format(i=i, b="xy"[i % 2]) for i in range(60)]
-    (tmp_path / "tickets.csv").write_text("\n".join([header, *body]) + "\n", encoding="utf-8")
-    study = prepare(replace(request, **changes))
-    answer, scorer = read
-    assert study.task.spec.evaluator == scorer
-    assert answer is None or f"answer: {answer}" in study.task.reading
-
-
 def test_a_prompt_with_columns_in_several_places(tmp_path):
     request = request_in(
         tmp_path, effects={}, prompt="From {{ who }}\n\nBe brief.\n\nSay: {{ text }}\n\nAnswer:\n"
@@ -97,16 +75,6 @@ def test_a_prompt_with_columns_in_several_places(tmp_path):
     full = next(cell for cell in plan.cells if cell.condition.id == "full")
     assert full.tree(item).assemble() == "From p7\n\nBe brief.\n\nSay: t7\n\nAnswer:\n"
     assert study.free == ("be_brief", "answer")
-
-
-def test_an_existing_task_stands_in_for_a_table(tmp_path):
-    request = request_in(tmp_path, effects={}, prompt="Classify.\n\nBe brief.\n\n{{ input }}\n", answer=None)
-    study = prepare(replace(request, data="agnews_json", limit=30))
-    plan = build_plan(study.write(study.design.arms))
-    task = plan.tasks["agnews_json"]
-    assert len(task.items) == 30
-    assert task.evaluator.schema == json.loads((study.folder / "schema.json").read_text())
-    assert task.items[0].input_text in plan.cells[0].tree(task.items[0]).assemble()
 
 
 def test_the_design_fits_the_budget(tmp_path):
@@ -128,17 +96,6 @@ def test_models_by_id_and_by_provider(tmp_path, model, provider, options):
     study = prepare(request_in(tmp_path, model=model, effects={}))
     assert study.model.provider == provider
     assert options.items() <= study.model.provider_options().items()
-
-
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [("Prüfung 2.md", "Pr-fung-2"), ("_draft.md", "draft"), ("提示.md", "prompt"), ("v1.2.md", "v1.2")],
-)
-def test_a_run_takes_its_name_from_any_file(tmp_path, file, name):
-    request = request_in(tmp_path)
-    own = request.prompt.with_name(file)
-    own.write_bytes(request.prompt.read_bytes())
-    assert prepare(replace(request, prompt=own)).folder.name == name
 
 
 def test_keys_of_the_models_entry_can_be_given(tmp_path):

@@ -11,6 +11,7 @@ from pcsuite.ablation.verdicts import (
     more_items,
     suspect_pairs,
 )
+from pcsuite.contrasts import ArmScores
 from pcsuite.logging.looks import Look
 
 
@@ -19,11 +20,23 @@ def arm(right, n=200):
     return (np.arange(n) < right).astype(float)
 
 
-def judged(full, without, shams=None, margin=0.05):
-    made = judge_blocks(
-        full, without, shams or {}, margin=margin, rng=np.random.default_rng(0), resamples=500
+def arms_of(full, without=(), shams=()):
+    """Arms by their ids, from scores by block."""
+    scores = {"full": full}
+    scores |= {f"-{block}": values for block, values in dict(without).items()}
+    scores |= {f"~{block}": values for block, values in dict(shams).items()}
+    return {name: ArmScores(values) for name, values in scores.items()}
+
+
+def judged(full, without, shams=(), margin=0.05):
+    verdicts = judge_blocks(
+        arms_of(full, without, shams),
+        list(without),
+        margin=margin,
+        rng=np.random.default_rng(0),
+        resamples=500,
     )
-    return {entry.block: entry for entry in made}
+    return {entry.block: entry for entry in verdicts}
 
 
 def test_each_verdict_is_said_where_it_holds():
@@ -105,56 +118,55 @@ def world(effects, n, seed=0):
 
 def test_redundant_blocks_are_named():
     answers = world(lambda kept: -1.0 + 2.5 * bool(kept & {"a", "b"}), 1500)
-    full, without = (
-        answers("a", "b", "c"),
-        {"a": answers("b", "c"), "b": answers("a", "c"), "c": answers("a", "b")},
-    )
-    both = {("a", "b"): answers("c"), ("a", "c"): answers("b"), ("b", "c"): answers("a")}
-    (found,) = find_interactions(full, without, both, rng=np.random.default_rng(0), resamples=500)
+    full = answers("a", "b", "c")
+    arms = arms_of(full, {"a": answers("b", "c"), "b": answers("a", "c"), "c": answers("a", "b")})
+    arms |= {f"+{block}": ArmScores(answers(block)) for block in "cba"}
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    (found,) = find_interactions(arms, "abc", pairs, rng=np.random.default_rng(0), resamples=500)
     assert found.words == "a and b make up for each other: either can go, both cannot"
     assert found.estimate.value < -0.3
     assert all(
         entry.verdict != "helps"
-        for entry in judge_blocks(full, without, {}, margin=0.05, rng=np.random.default_rng(0))
+        for entry in judge_blocks(arms, "abc", margin=0.05, rng=np.random.default_rng(0))
     )
 
 
 def test_blocks_that_need_each_other_are_named():
     answers = world(lambda kept: -1.0 + 2.5 * ({"a", "b"} <= kept), 1500)
-    full, without = answers("a", "b"), {"a": answers("b"), "b": answers("a"), "c": answers("a", "b")}
-    (found,) = find_interactions(
-        full, without, {("a", "b"): answers()}, rng=np.random.default_rng(0), resamples=500
-    )
+    arms = arms_of(answers("a", "b"), {"a": answers("b"), "b": answers("a"), "c": answers("a", "b")})
+    arms["+c"] = ArmScores(answers())
+    (found,) = find_interactions(arms, "abc", [("a", "b")], rng=np.random.default_rng(0), resamples=500)
     assert found.words.startswith("a and b need each other")
 
 
 def test_the_one_that_matters_only_where_the_other_is_missing():
     # b does all that a does and more, so a is of use only without b.
     answers = world(lambda kept: -1.0 + (3.5 if "b" in kept else 1.5 if "a" in kept else 0.0), 3000)
-    full, without = answers("a", "b"), {"a": answers("b"), "b": answers("a"), "c": answers("a", "b")}
-    (found,) = find_interactions(
-        full, without, {("a", "b"): answers()}, rng=np.random.default_rng(0), resamples=500
-    )
+    arms = arms_of(answers("a", "b"), {"a": answers("b"), "b": answers("a"), "c": answers("a", "b")})
+    arms["+c"] = ArmScores(answers())
+    (found,) = find_interactions(arms, "abc", [("a", "b")], rng=np.random.default_rng(0), resamples=500)
     assert found.words == "a matters only where b is missing"
 
 
 def test_correction_is_over_all_pairs_measured_or_not():
     answers = world(lambda kept: -1.0 + 1.1 * bool(kept & {"a", "b"}), 120, seed=3)
-    arms = (answers("a", "b"), {"a": answers("b"), "b": answers("a")}, {("a", "b"): answers()})
-    few = find_interactions(*arms, rng=np.random.default_rng(0), resamples=100, alpha=1.0)[0].p_value
-    many = {f"x{i}": answers("a", "b") for i in range(8)}
-    more = find_interactions(
-        arms[0], arms[1] | many, arms[2], rng=np.random.default_rng(0), resamples=100, alpha=1.0
-    )[0].p_value
-    assert more == pytest.approx(min(1.0, 45 * few))
+    arms = arms_of(answers("a", "b"), {"a": answers("b"), "b": answers("a")})
+    arms["none"] = arms["-a-b"] = ArmScores(answers())
+
+    def p_value(blocks):
+        (pair,) = find_interactions(
+            arms, blocks, [("a", "b")], rng=np.random.default_rng(0), resamples=100, alpha=1.0
+        )
+        return pair.p_value
+
+    assert p_value(["a", "b", *(f"x{i}" for i in range(8))]) == pytest.approx(min(1.0, 45 * p_value("ab")))
 
 
 def test_pairs_that_do_more_alone_than_together_are_suspects():
-    full, none = arm(150), arm(50)
-    without = {"a": arm(150), "b": arm(150), "c": arm(100), "d": arm(149)}
-    alone = {"a": arm(150), "b": arm(140), "c": arm(100), "d": arm(51)}
-    assert suspect_pairs(full, none, without, alone) == [("a", "b")]
-    assert suspect_pairs(full, None, without, alone) == []
+    scores = {"full": arm(150), "-a": arm(150), "-b": arm(150), "-c": arm(100), "-d": arm(149)}
+    scores |= {"+a": arm(150), "+b": arm(140), "+c": arm(100), "+d": arm(51)}
+    assert suspect_pairs(scores | {"none": arm(50)}, "abcd") == [("a", "b")]
+    assert suspect_pairs(scores, "abcd") == []
 
 
 def test_least_items_lets_the_exact_test_reject_in_either_half():
@@ -197,8 +209,8 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     }
     full = arm(150, 400)
     blocks = [*looks, "unseen"]
-    made = judge_looks(looks, blocks, full, {"filler": arm(150, 400), "needed": arm(60, 400)}, 0.05)
-    found = {entry.block: entry for entry in made}
+    arms = arms_of(full, shams={"filler": arm(150, 400), "needed": arm(60, 400)})
+    found = {entry.block: entry for entry in judge_looks(looks, blocks, arms, 0.05)}
     assert {name: entry.verdict for name, entry in found.items()} == {
         "needed": "helps",
         "filler": "helps only as filler",
@@ -210,4 +222,4 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     assert (found["needed"].effect.low, found["needed"].effect.high) == (0.1, 0.3)
     assert found["needed"].p_value == pytest.approx(0.006)
     assert "ran out" in found["open"].note
-    assert judge_looks(looks, blocks, arm(0, 400), {}, 0.05)[3].verdict == "not tested"
+    assert judge_looks(looks, blocks, arms_of(arm(0, 400)), 0.05)[3].verdict == "not tested"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import pytest
 
 from pcsuite.errors import LogError
-from pcsuite.logging.notes import NoteFile
+from pcsuite.logging.notes import NoteFile, spreadsheet_csv
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,8 @@ def test_what_cannot_be_written_is_an_error_that_names_the_file(tmp_path):
     notes = NoteFile(tmp_path / "missing" / "n.ndjson", Said)
     with pytest.raises(LogError, match=r"n\.ndjson: cannot be written"):
         notes.append(asdict(Said("a", "one")))
+
+
+def test_no_spreadsheet_runs_a_cell_as_a_formula():
+    lines = spreadsheet_csv(("item", "note"), [("=cmd()", "a, b"), ("-1", ""), ("é", "+2")]).splitlines()
+    assert lines == ["item,note", '\'=cmd(),"a, b"', "'-1,", "é,'+2"]

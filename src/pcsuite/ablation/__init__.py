@@ -2,6 +2,6 @@
 
 from pcsuite.ablation.ablate import AblationResult, ablate
 from pcsuite.ablation.forecast import preview
-from pcsuite.ablation.study import AblationRequest
+from pcsuite.ablation.request import AblationRequest
 
 __all__ = ["AblationRequest", "AblationResult", "ablate", "preview"]

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,9 +15,10 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures
-from pcsuite.ablation.arms import AGAIN, FULL, NONE, PromptArm, arm_of, without
-from pcsuite.ablation.study import AblationRequest, Study, prepare
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, first_items
+from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
+from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -45,7 +48,7 @@ from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats.attribution import OperatorEffect, attribute
 from pcsuite.stats.effect_sizes import paired_t_interval
-from pcsuite.stats.estimate import Estimate
+from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 FINGERPRINT = "ablation.sha256"
@@ -125,8 +128,8 @@ def ablate(
         ablate(AblationRequest(Path("triage.md"), "tickets.csv", model="smollm2-135m")).trimmed
     """
     study = prepare(request)
-    note, mine = study.folder / FINGERPRINT, study.fingerprint()
-    if note.is_file() and note.read_text(encoding="utf-8").strip() != mine and not request.overwrite:
+    note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
+    if note.is_file() and note.read_text(encoding="utf-8").strip() != fingerprint and not request.overwrite:
         # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
         if len(ResumeIndex.read(study.log)):
             raise ConfigError(
@@ -135,7 +138,7 @@ def ablate(
             )
         study = replace(study, request=replace(study.request, overwrite=True))
     study.folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(mine + "\n", encoding="utf-8")
+    note.write_text(fingerprint + "\n", encoding="utf-8")
     plan = build_plan(study.write(study.design.first))
     work = Work(plan, None, registered_perturbation, use_cache, git_commit(study.folder.resolve()))
     opened = EXECUTORS.get(executor.name)(work, executor, quiet=quiet)
@@ -197,11 +200,12 @@ class _AblationRun:
 
     async def _shams(self) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
-        free, scores = self.study.free, self.measured.scores
-        single = {name: scores[without(name, free).id] for name in free}
-        rng = named_rng("shams", self.study.request.run_name)
         verdicts = judge_blocks(
-            scores[FULL], single, {}, margin=self.study.request.margin, rng=rng, powered=self._powered()
+            self.measured.arms,
+            self.study.free,
+            margin=self.study.request.margin,
+            rng=named_rng("shams", self.study.request.run_name),
+            powered=self._powered(),
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
@@ -242,27 +246,29 @@ class _AblationRun:
     async def _pairs(self) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""
         free, scores = self.study.free, self.measured.scores
-        alone = {name: scores[arm_of([name], free).id] for name in free if arm_of([name], free).id in scores}
-        single = {name: scores[without(name, free).id] for name in free}
-        suspects = suspect_pairs(scores[FULL], scores.get(NONE), single, alone)
-        new = [arm for pair in suspects if (arm := _without_both(pair, free)).id not in self.arms]
+        new = [
+            arm
+            for pair in suspect_pairs(scores, free)
+            if (arm := _without_both(pair, free)).id not in self.arms
+        ]
         if new and not self.stopped:
             await self._ask(self._plan_of(new, "pairs"))
-        names = [(a, b) for i, a in enumerate(free) for b in free[i + 1 :]]
-        return [pair for pair in names if _without_both(pair, free).id in self.arms and len(free) > 2]
+        if len(free) < 3:
+            return []
+        return [pair for pair in combinations(free, 2) if _without_both(pair, free).id in self.arms]
 
     async def _trim(self) -> Trim | None:
         """Choose on the first part of the items, confirm on the other."""
         study, free, scores = self.study, self.study.free, self.measured.scores
         part, margin = study.chosen_on, study.request.margin
-        seen = self.visited or part
+        choosing_items = self.visited or part
         if self.looks:  # the confirming items have not been asked anything yet
             await self._ask(self._plan_of([arm_of(free, free)], "trim-confirmation", skip=part))
         if at_floor(scores[FULL], margin):
             return Trim((), (), margin)
-        first = {name: scores[without(name, free).id][:seen] for name in free}
-        choosing = choose_drops(scores[FULL][:seen], first, margin=margin)
-        chosen = await self._search(choosing, "trim-choice", 0, seen)
+        first = {name: scores[without(name, free).id][:choosing_items] for name in free}
+        choosing = choose_drops(scores[FULL][:choosing_items], first, margin=margin)
+        chosen = await self._search(choosing, "trim-choice", 0, choosing_items)
         confirming = confirm_drops(chosen or (), scores[FULL][part:], margin=margin)
         return await self._search(confirming, "trim-confirmation", part, None)
 
@@ -288,35 +294,29 @@ class _AblationRun:
         if task.spec.judge is None:
             return {}
         gold = read_gold([self.study.log])
-        named = (task.id, self.study.model_id, self.plan.cells[0].decoding.id, CLEAN)
-        found = {}
-        for name in self.study.free:
-            arm = without(name, self.study.free).id
-            effect = gold.contrast({CellKey(*named, FULL): 1.0, CellKey(*named, arm): -1.0})
-            if effect is not None:
-                found[name] = effect
-        return found
+        key = partial(CellKey, task.id, self.study.model_id, self.plan.cells[0].decoding.id, CLEAN)
+        effects = {name: gold.contrast({key(FULL): 1.0, key(f"-{name}"): -1.0}) for name in self.study.free}
+        return {name: effect for name, effect in effects.items() if effect is not None}
+
+    def _judge_note(self) -> str:
+        """What is known of the judge, in a sentence; empty where the task has none."""
+        if self.study.task.spec.judge is None:
+            return ""
+        return judge_status([self.study.log], judges_of(plan_manifest(self.plan))).note()
 
     def _judge(self, pairs: Sequence[tuple[str, str]], trim: Trim | None) -> AblationResult:
         """Everything that is said, from the rows alone."""
         study, request, free = self.study, self.study.request, self.study.free
         rng = named_rng("ablation", request.run_name, study.model_id)
         table, scores = self.measured.by_measure, self.measured.scores
-        single = {name: scores[without(name, free).id] for name in free}
-        shams = {name: scores[f"~{name}"] for name in free if f"~{name}" in scores}
+        arms = self.measured.arms
         if request.until:
-            shams = {name: values[: self.visited] for name, values in shams.items()}
-            verdicts = judge_looks(self.looks, free, scores[FULL][: self.visited], shams, request.margin)
+            asked = {name: first_items(arm, self.visited) for name, arm in arms.items()}
+            verdicts = judge_looks(self.looks, free, asked, request.margin)
         else:
-            powered = self._powered()
-            verdicts = judge_blocks(
-                scores[FULL], single, shams, margin=request.margin, rng=rng, powered=powered
-            )
-        both = {pair: scores[_without_both(pair, free).id] for pair in pairs}
-        interactions = find_interactions(scores[FULL], single, both, rng=rng)
-        noise = noise_p = flips = None
-        if AGAIN in scores:
-            noise, noise_p, flips = judge_noise(scores[AGAIN], scores[FULL], rng=rng)
+            verdicts = judge_blocks(arms, free, margin=request.margin, rng=rng, powered=self._powered())
+        interactions = find_interactions(arms, free, pairs, rng=rng)
+        noise, noise_p, flips = judge_noise(arms, rng=rng)
         dropped = trim.dropped if trim is not None else ()
         kept = [block.name for block in study.prompt.blocks if block.name not in dropped]
         saved_tokens = saved_usd = 0.0
@@ -349,7 +349,7 @@ class _AblationRun:
                 }
                 for name in free
             },
-            flips={name: _flipped(scores[FULL], single[name], names) for name in free},
+            flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
             attribution=_attribution(scores, self.arms.values(), rng),
             interactions=interactions,
             pairs_measured=len(pairs),
@@ -363,7 +363,7 @@ class _AblationRun:
             saved_usd=saved_usd,
             alarms=_alarms(self.measured.rows(FULL)),
             stopped=self.stopped,
-            judge=judge_status([study.log], judges_of(plan_manifest(self.plan))).note(),
+            judge=self._judge_note(),
             asked=self.asked,
             failed=self.failed,
         )
@@ -375,36 +375,39 @@ def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
     if not answered:
         return []
     counts = Counter(row.parsed.answer for row in answered if row.parsed is not None and row.parsed.answer)
-    readable, whole = counts.total(), len(answered)
+    readable, total = counts.total(), len(answered)
     cut = sum(row.generation is not None and row.generation.finish_reason == "length" for row in answered)
-    found = []
-    if (whole - readable) / whole >= SHARES["unreadable"][0]:
-        found.append(
-            f"{whole - readable} of {whole} answers to the full prompt could not be read and score 0."
+    alarms = []
+    if (total - readable) / total >= SHARES["unreadable"][0]:
+        alarms.append(
+            f"{total - readable} of {total} answers to the full prompt could not be read and score 0."
         )
-    if cut / whole >= SHARES["truncated"][0]:
-        found.append(f"{cut} of {whole} answers to the full prompt were cut off at the token limit.")
+    if cut / total >= SHARES["truncated"][0]:
+        alarms.append(f"{cut} of {total} answers to the full prompt were cut off at the token limit.")
     answer, times = counts.most_common(1)[0] if counts else ("", 0)
     if readable >= CONSTANT_ITEMS and times / readable >= CONSTANT_SHARE:
-        found.append(
-            f"Nearly constant: the full prompt is answered “{answer[:60]}” for {times} of {whole} items."
+        alarms.append(
+            f"Nearly constant: the full prompt is answered “{answer[:60]}” for {times} of {total} items."
         )
-    return found
+    return alarms
 
 
 def _attribution(
     scores: Mapping[str, Scores], arms: Iterable[PromptArm], rng: np.random.Generator
 ) -> list[OperatorEffect]:
     """Effects by other methods than leaving a block out, on the items that every arm answered."""
-    measured = [arm for arm in arms if arm.kind in ("full", "blocks")]
     # Arms that were asked on one part of the items only (while trimming) have no place in it.
-    whole = [arm for arm in measured if np.isfinite(scores[arm.id]).mean() > 0.9]
-    values = np.column_stack([scores[arm.id] for arm in whole]) if whole else np.empty((0, 0))
-    values = values[np.isfinite(values).all(axis=1)]
-    if len(values) < 2 or len(whole) < 2:
+    complete = [
+        arm for arm in arms if arm.kind in ("full", "blocks") and np.isfinite(scores[arm.id]).mean() > 0.9
+    ]
+    if len(complete) < 2:
         return []
-    found = attribute(values, [sorted(arm.kept) for arm in whole], rng=rng)
-    return [entry for entry in found if entry.method != "leave-one-out"]
+    values = np.column_stack([scores[arm.id] for arm in complete])
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) < 2:
+        return []
+    effects = attribute(values, [sorted(arm.kept) for arm in complete], rng=rng)
+    return [effect for effect in effects if effect.method != "leave-one-out"]
 
 
 def _without_both(pair: tuple[str, str], free: Sequence[str]) -> PromptArm:
@@ -418,9 +421,7 @@ def _mean(values: Scores) -> float:
 
 def _interval(values: Scores) -> Estimate:
     known = finite(values)
-    if len(known) < 2:
-        return Estimate(math.nan, math.nan, math.nan)
-    return paired_t_interval(known)
+    return paired_t_interval(known) if len(known) > 1 else undefined("fewer than two items", len(known))
 
 
 def _flipped(full: Scores, other: Scores, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from pcsuite.ablation.verdicts import Scores
+from pcsuite.contrasts import ArmScores
 from pcsuite.logging.log import LoggedScores, ScoredRow
 from pcsuite.runners.plan import Plan
 
@@ -23,7 +25,7 @@ MEASURES = {
 class ArmMeasures(LoggedScores):
     """One value an item and arm, items in the order of the whole plan, replicates averaged; ``nan`` for none.
 
-    Rows come from the log that it is given to; which of them count is told by :meth:`add`: rows of an earlier wording
+    Rows come from the log that it is given to; which of them count is what :meth:`add` says: rows of an earlier wording
     of an arm, or of items that are not looked at yet, do not.
 
         with RunLog.of(run, scores=(measured := ArmMeasures(plan))) as log: ...
@@ -31,16 +33,18 @@ class ArmMeasures(LoggedScores):
         measured.by_measure["score"]["full"]
     """
 
-    def __init__(self, whole: Plan) -> None:
+    def __init__(self, plan: Plan) -> None:
         """Scores of a plan's task, by its order of items; arms of it that nobody asks have no values."""
         super().__init__()
-        (task,) = whole.tasks.values()
+        (task,) = plan.tasks.values()
         self._positions = {item.item_id: position for position, item in enumerate(task.items)}
         self._rows: dict[str, ScoredRow] = {}
         self._units: dict[str, dict[str, int]] = {}
         """By arm: the run ids that count, each with the position of its item."""
         self.by_measure: dict[str, dict[str, Scores]] = {name: {} for name in ("score", *MEASURES)}
-        self._average(cell.condition.id for cell in whole.cells)
+        self.arms: dict[str, ArmScores] = {}
+        """By arm: its item scores with the share of each item's calls that failed and the calls behind a score."""
+        self._average(cell.condition.id for cell in plan.cells)
 
     @property
     def scores(self) -> dict[str, Scores]:
@@ -68,10 +72,13 @@ class ArmMeasures(LoggedScores):
         for arm in arms:
             sums = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
             counts = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
+            calls, failures = np.zeros(len(self._positions)), np.zeros(len(self._positions))
             for row in self.rows(arm):
-                if row.errors:
-                    continue
                 position = self._units[arm][row.run_id]
+                calls[position] += 1
+                if row.errors:
+                    failures[position] += 1
+                    continue
                 for measure, value in _values(row).items():
                     if isinstance(value, (bool, int, float)):
                         sums[measure][position] += value
@@ -79,6 +86,17 @@ class ArmMeasures(LoggedScores):
             with np.errstate(invalid="ignore"):
                 for measure, of_arm in self.by_measure.items():
                     of_arm[arm] = sums[measure] / counts[measure]
+            scored = counts["score"][counts["score"] > 0]
+            self.arms[arm] = ArmScores(
+                self.scores[arm],
+                failed=failures / np.maximum(calls, 1),
+                replicates=float(scored.mean()) if len(scored) else 1.0,
+            )
+
+
+def first_items(arm: ArmScores, count: int) -> ArmScores:
+    """An arm on the first items of the plan alone."""
+    return replace(arm, values=arm.values[:count], failed=None if arm.failed is None else arm.failed[:count])
 
 
 def _values(row: ScoredRow) -> Mapping[str, object]:

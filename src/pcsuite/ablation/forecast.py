@@ -17,7 +17,8 @@ import numpy as np
 from pcsuite.ablation.ablate import FINGERPRINT
 from pcsuite.ablation.arm_measures import ArmMeasures
 from pcsuite.ablation.arms import AGAIN, FULL, shared_prefix
-from pcsuite.ablation.study import SIMULATED, AblationRequest, Study, prepare
+from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.study import SIMULATED, Study, prepare
 from pcsuite.ablation.verdicts import POWER, flip_rate
 from pcsuite.contrasts import ALPHA, shown_no_worse
 from pcsuite.engines.adapters.simulated import SimulatedOptions, accuracy_logit

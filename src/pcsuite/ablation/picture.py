@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.text import counted, p_text, signed_interval
@@ -61,17 +61,21 @@ class BlockView:
     text: str
     tokens: int
     verdict: str
-    symbol: str
     tint: Tint
     effect: str
     """Sign and interval, or why it is pinned."""
-    details: tuple[str, ...]
-    """What pointing at it shows."""
     dropped: bool
+    details: tuple[str, ...] = ()
+    """What pointing at it shows."""
     role: str = ""
     """Whose message of a chat it stands in."""
     estimate: Estimate | None = None
     """Its effect, where it was measured."""
+
+    @property
+    def symbol(self) -> str:
+        """The sign of its verdict."""
+        return SYMBOLS[self.verdict]
 
     @property
     def limits(self) -> tuple[float, ...]:
@@ -100,37 +104,29 @@ def block_views(result: AblationResult) -> list[BlockView]:
     dropped = result.trim.dropped if result.trim is not None else ()
     views = []
     for number, block in enumerate(result.study.prompt.blocks, start=1):
-        tokens = result.block_tokens[block.name]
         text = (block.shown or "{{ input }}").rstrip("\r\n")
-        role = ", ".join(dict.fromkeys(found["role"] for found in decode_chat(block.text) or ()))
-        entry = verdicts.get(block.name)
-        verdict, symbol, tint = "pinned", SYMBOLS["pinned"], Tint(NEUTRAL, 0.0)
-        effect, details, estimate = block.pinned, tuple[str, ...](), None
-        if entry is not None:
-            verdict, symbol = entry.verdict, SYMBOLS[entry.verdict]
-            effect, details, estimate = (
-                interval_words(entry.effect),
-                tuple(_details(result, entry)),
-                entry.effect,
-            )
-            tint = block_tint(entry.verdict, entry.effect.value, largest)
-        is_dropped = block.name in dropped
-        views.append(
-            BlockView(
-                number,
-                block.name,
-                text,
-                tokens,
-                verdict,
-                symbol,
-                tint,
-                effect,
-                details,
-                is_dropped,
-                role,
-                estimate,
-            )
+        role = ", ".join(dict.fromkeys(message["role"] for message in decode_chat(block.text) or ()))
+        view = BlockView(
+            number,
+            block.name,
+            text,
+            tokens=result.block_tokens[block.name],
+            verdict="pinned",
+            tint=Tint(NEUTRAL, 0.0),
+            effect=block.pinned,
+            dropped=block.name in dropped,
+            role=role,
         )
+        if (entry := verdicts.get(block.name)) is not None:
+            view = replace(
+                view,
+                verdict=entry.verdict,
+                tint=block_tint(entry.verdict, entry.effect.value, largest),
+                effect=interval_words(entry.effect),
+                details=tuple(_details(result, entry)),
+                estimate=entry.effect,
+            )
+        views.append(view)
     return views
 
 
@@ -154,13 +150,13 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
 def _undecided(entry: BlockVerdict) -> str:
     if entry.note:
         return entry.note
-    said = "no number of items would decide it: its effect is about the margin"
+    remedy = "no number of items would decide it: its effect is about the margin"
     if entry.more_items is not None:
-        said = f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
+        remedy = f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
     if entry.effect.excludes(0):
-        told = "its interval by itself excludes 0, but its test corrected over all blocks does not reject"
-        return f"{told} (p {p_text(entry.p_value)}); {said}"
-    return said
+        reason = "its interval by itself excludes 0, but its test corrected over all blocks does not reject"
+        return f"{reason} (p {p_text(entry.p_value)}); {remedy}"
+    return remedy
 
 
 def _item_names(names: Sequence[str]) -> str:
@@ -178,9 +174,6 @@ def headline(result: AblationResult) -> str:
 
     Blocks are grouped by verdict, those that help first: ``rules helps; role and tone undecided.``
     """
-    groups: dict[str, list[str]] = {}
-    for entry in result.verdicts:
-        groups.setdefault(entry.verdict, []).append(entry.block)
     words = {
         "helps": "{} helps",
         "helps only as filler": "{} helps only as filler",
@@ -191,13 +184,13 @@ def headline(result: AblationResult) -> str:
     }
     parts = []
     for verdict, form in words.items():
-        names = groups.get(verdict, [])
+        names = [entry.block for entry in result.verdicts if entry.verdict == verdict]
         if names:
-            shown = form.format(join_words(names))
+            part = form.format(join_words(names))
             if len(names) > 1:
-                shown = shown.replace(" helps", " help").replace(" hurts", " hurt")
-                shown = f"each of {shown} alone" if verdict == "no worse without it" else shown
-            parts.append(shown)
+                part = part.replace(" helps", " help").replace(" hurts", " hurt")
+                part = f"each of {part} alone" if verdict == "no worse without it" else part
+            parts.append(part)
     return "; ".join(parts) + "."
 
 
@@ -222,10 +215,10 @@ def trim_sentence(result: AblationResult) -> str:
         return f"Nothing can be dropped safely: {why}. The prompt stays as it is."
     if not trim.dropped:
         step = trim.steps[0] if trim.steps else None
-        seen = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
+        measured = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
         return (
             f"Nothing can be dropped safely: without {trim.chosen[0]} the prompt is not shown to stay within"
-            f" {margin:g} of the full one on the confirming items{seen}. The prompt stays as it is."
+            f" {margin:g} of the full one on the confirming items{measured}. The prompt stays as it is."
         )
     step = next(step for step in reversed(trim.steps) if step.confirmed)
     saved = f"{result.saved_tokens:,.0f} prompt tokens"
@@ -293,40 +286,40 @@ def notices(result: AblationResult) -> list[str]:
     In this order: simulated answers, alarms about the full prompt's answers, a judge's scores, a score at the floor,
     and a budget that ended the calls.
     """
-    found = []
+    lines = []
     if result.study.model.provider == "simulated":
-        found.append(
+        lines.append(
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
-    found += result.alarms
+    lines += result.alarms
     if result.judge:
-        found.append(f"The scores are a judge's. {result.judge}")
+        lines.append(f"The scores are a judge's. {result.judge}")
     if floor := untested_note(result):
-        found.append(
+        lines.append(
             f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
         )
     if result.stopped:
-        found.append(
+        lines.append(
             f"The budget ended the calls ({result.stopped}): {result.items} of {result.study.count} items were answered"
             " in every arm, and only what was answered is judged."
         )
-    return found
+    return lines
 
 
 # The terminal.
 
 
-def print_preview(shown: Preview, console: Console) -> None:
+def print_preview(preview: Preview, console: Console) -> None:
     """``--show``: blocks, arms, rows, tokens, cost and reach."""
     from rich.table import Table
     from rich.text import Text
 
-    study = shown.study
+    study = preview.study
     console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     for number, block in enumerate(study.prompt.blocks, start=1):
         table.add_row(
-            str(number), block.name, str(shown.tokens[block.name]), block.pinned, Text(block.first_words)
+            str(number), block.name, str(preview.tokens[block.name]), block.pinned, Text(block.first_words)
         )
     console.print(table)
     lines = [
@@ -335,23 +328,23 @@ def print_preview(shown: Preview, console: Console) -> None:
         f"design: {study.design.why}",
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
         + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
-        f"rows: {shown.rows:,} ({len(study.design.first)} arms × {study.count} items),"
-        f"{f' {shown.done:,} of them done;' if shown.done else ''} about {shown.max_tokens:,} tokens"
-        f" and {'an unknown cost' if shown.max_cost_usd is None else f'${shown.max_cost_usd:,.2f}'}"
+        f"rows: {preview.rows:,} ({len(study.design.first)} arms × {study.count} items),"
+        f"{f' {preview.done:,} of them done;' if preview.done else ''} about {preview.max_tokens:,} tokens"
+        f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
         f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
-        f"order of calls: {shown.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
-        f" ({shown.prefix_as_listed:.0%} in the design's own order)",
-        f"reach with {study.count} items, if {shown.forecast.flips:.1%} of answers flip by chance"
-        f" ({shown.flips_from}):",
-        f"  smallest effect found with 80 % power: {shown.forecast.detectable:.3f}",
+        f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
+        f" ({preview.prefix_as_listed:.0%} in the design's own order)",
+        f"reach with {study.count} items, if {preview.forecast.flips:.1%} of answers flip by chance"
+        f" ({preview.flips_from}):",
+        f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}",
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
-        f" {shown.forecast.finds_nulls:.0%} of studies",
+        f" {preview.forecast.finds_nulls:.0%} of studies",
     ]
-    if study.count < shown.forecast.least_for_no_worse:
+    if study.count < preview.forecast.least_for_no_worse:
         lines.append(
-            f"  with fewer than {shown.forecast.least_for_no_worse} items even a block that changes no answer cannot be"
-            " shown to be no worse at this margin: give more items or a larger --margin"
+            f"  with fewer than {preview.forecast.least_for_no_worse} items even a block that changes no answer cannot"
+            " be shown to be no worse at this margin: give more items or a larger --margin"
         )
     for line in lines:
         console.print(line, markup=False, highlight=False)

@@ -14,7 +14,8 @@ from pathlib import Path
 import yaml
 
 from pcsuite._util.files import sha256_file
-from pcsuite.ablation.study import AblationRequest, as_yaml, prepare
+from pcsuite.ablation.request import AblationRequest
+from pcsuite.ablation.study import as_yaml, prepare
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import check_run_name
 from pcsuite.data.init_task import (
@@ -81,13 +82,10 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
         check_run_name(request.name)
     except ValueError as error:
         raise ConfigError(f"{request.folder}: the folder names the run: {error}") from None
-    for flag, value in (
-        ("--budget-usd", request.budget_usd),
-        ("--budget-tokens", request.budget_tokens),
-        ("--limit", request.limit),
-    ):
+    for flag in ("budget_usd", "budget_tokens", "limit"):
+        value = getattr(request, flag)
         if value is not None and not value > 0:  # NaN is not
-            raise ConfigError(f"{flag} {value:g}: give a number above 0")
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     if request.folder.exists() and not request.folder.is_dir():
         raise ConfigError(f"{request.folder} is a file", hint="name a new folder")
     if request.folder.is_dir() and any(request.folder.iterdir()) and not request.overwrite:
@@ -167,10 +165,10 @@ def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
     run = study.base.profile.run.model_copy(update={"cache_dir": str(request.folder / CACHE)})
     base = replace(study.base, profile=study.base.profile.model_copy(update={"run": run}))
     study = replace(study, folder=request.folder, base=base, results="outputs")
-    if (own := study.task.scorer) is not None:
+    if (scorer := study.task.scorer) is not None:
         request.folder.mkdir(parents=True, exist_ok=True)
-        (request.folder / own.path.name).write_text(own.source, encoding="utf-8")
-        spec = study.task.spec.model_copy(update={"evaluator": f"{own.path.name}:{own.function}"})
+        (request.folder / scorer.path.name).write_text(scorer.source, encoding="utf-8")
+        spec = study.task.spec.model_copy(update={"evaluator": f"{scorer.path.name}:{scorer.function}"})
         study = replace(study, task=replace(study.task, spec=spec))
     suite = study.write(study.design.arms)
     _copy(request, prompt)
@@ -180,10 +178,10 @@ def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
 def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
     """The table as a task of its own, under the ladder of bundled conditions."""
     rows = read_table(request.data)
-    known = list(rows[0].values)
-    answer, _ = answer_column(request, known, request.data)
+    columns = list(rows[0].values)
+    answer, _ = answer_column(request, columns, request.data)
     request = replace(request, answer=answer)
-    inputs = input_columns(request, known, request.data)
+    inputs = input_columns(request, columns, request.data)
     kind = request.kind or ("own" if request.scorer else likely_kind(rows, request))
     written = init_task(
         TaskRequest(
@@ -198,8 +196,8 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
     )
     _copy(request, None)
     counts = ", ".join(f"{count} {split}" for split, (_, count) in written.items.items())
-    shown = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
-    reading = f"{request.data.name}: {counts} items, input: {', '.join(inputs)}, {shown}, scored as {kind}"
+    truth = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
+    reading = f"{request.data.name}: {counts} items, input: {', '.join(inputs)}, {truth}, scored as {kind}"
     return load_suite(written.profile_file), reading
 
 

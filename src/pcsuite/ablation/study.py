@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -31,100 +29,26 @@ from pcsuite.ablation.arms import (
     operator_texts,
     without,
 )
+from pcsuite.ablation.request import AblationRequest, AblationTask, read_task
 from pcsuite.ablation.verdicts import least_items
-from pcsuite.config.definitions import ConditionsFile, ModelSpec, TaskSpec
-from pcsuite.config.load import ScorerFile, Suite, bundled_configs, load_suite
+from pcsuite.config.definitions import ConditionsFile, ModelSpec
+from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
 from pcsuite.config.profile import check_run_name
-from pcsuite.config.spellings import regime_id
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.data.init_task import (
-    TableRequest,
-    TaskRequest,
-    answer_column,
-    input_columns,
-    likely_kind,
-    read_table,
-    read_table_task,
-    task_name,
-)
 from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
-from pcsuite.evaluation import EVALUATORS
 from pcsuite.prompts.blocks import SplitPrompt, read_prompt
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
-from pcsuite.prompts.splitting import SplitMethod
-from pcsuite.prompts.verbatim import fill_placeholders, placeholders
+from pcsuite.prompts.verbatim import fill_placeholders
 
 SIMULATED = "simulated"
 BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
-
-
-@dataclass(frozen=True, slots=True)
-class AblationRequest(TableRequest):
-    """What ``pcsuite ablate`` is asked for; every field has the flag of its name."""
-
-    prompt: Path
-    data: str
-    """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
-    base_url: str | None = None
-    model_options: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
-    effects: Mapping[str, float] = field(default_factory=dict)
-    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
-    split: SplitMethod = "auto"
-    into: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
-    append_input: bool = False
-    design: DesignName = "auto"
-    controls: bool = True
-    margin: float = 0.02
-    until: Literal["decided"] | None = None
-    """Ask batches of items until every block is decided, instead of all of them."""
-    regime: str = "D0"
-    seeds: int = 1
-    """Seeds of a sampled regime."""
-    max_tokens: int | None = None
-    assume_flips: float | None = None
-    trim: bool = True
-    name: str | None = None
-    config: str = "quickstart"
-    """Profile whose models, tasks, regimes, metrics and cache folder are used."""
-    output_dir: str = "outputs"
-    cache_dir: str | None = None
-    """Folder of items and responses, instead of the profile's."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "regime", regime_id(self.regime))
-
-    @property
-    def run_name(self) -> str:
-        """The run's name: as given, else the prompt file's.
-
-        Characters that no run's name has (``ü``, a blank) become hyphens.
-        """
-        return self.name or re.sub(r"[^A-Za-z0-9._-]", "-", self.prompt.stem).lstrip("._-") or "prompt"
-
-
-@dataclass(frozen=True, slots=True)
-class AblationTask:
-    """The task that an ablation asks: its definition, its items and what was concluded about the table."""
-
-    id: str
-    spec: TaskSpec
-    schema: Mapping[str, Any] | None
-    grammar: str | None
-    items: Sequence[Item] | None
-    """Items of a table; ``None`` where they are those of an existing task."""
-    reading: str
-    scorer: ScorerFile | None = None
-    """The user's own scoring function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,25 +239,6 @@ class Study:
         )
 
 
-def bundled_example() -> tuple[Path, dict[str, Any]]:
-    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes.
-
-    Returns the prompt's file, and the settings by the names of :class:`AblationRequest`; what a user sets goes
-    before.
-    """
-    folder = Path(str(files("pcsuite.ablation"))) / "example"
-    settings = {
-        "data": str(folder / "reviews.csv"),
-        "answer": "mood",
-        "model": "qwen2.5-coder-0.5b",
-        "design": "leave-one-out",
-        "margin": 0.2,
-        "max_tokens": 8,
-        "name": "example",
-    }
-    return folder / "reviews.md", settings
-
-
 def prepare(request: AblationRequest) -> Study:
     """Read and check everything an ablation needs; nothing is written or called.
 
@@ -390,7 +295,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
-        task, prompt = _task(request, base, prompt)
+        task, prompt = read_task(request, base, prompt)
     except PromptError as error:
         raise PromptError(f"{request.prompt}: {error}") from error
     prompt = prompt.keep(request.keep)
@@ -420,20 +325,20 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
 
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
     """
-    given = request.model
-    if given == SIMULATED and given not in base.models:
+    name = request.model
+    if name == SIMULATED and name not in base.models:
         spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
-    elif given not in base.models:
-        raise ConfigError(f"--model: no model '{given}'", hint=base.models.hint(given))
+    elif name not in base.models:
+        raise ConfigError(f"--model: no model '{name}'", hint=base.models.hint(name))
     else:
-        spec = base.models[given]
+        spec = base.models[name]
         changes = dict(request.model_options)
         if request.base_url:
-            changes |= at_address(given, spec, request.base_url)
-        spec = changed_entry(given, spec, changes) if changes else spec
+            changes |= at_address(name, spec, request.base_url)
+        spec = changed_entry(name, spec, changes) if changes else spec
     if request.effects:
         if spec.provider != SIMULATED:
-            raise ConfigError(f"--effect: model '{given}' is not simulated, its effects cannot be set")
+            raise ConfigError(f"--effect: model '{name}' is not simulated, its effects cannot be set")
         for key in request.effects:
             for block in key.split("*"):
                 if block.removeprefix("SHAM_") not in free:
@@ -441,97 +346,8 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
         single = {key: value for key, value in request.effects.items() if "*" not in key}
         joint = {key: value for key, value in request.effects.items() if "*" in key}
         spec = spec.model_copy(update={"operator_effects": single, "interaction_effects": joint})
-    check_model(given, spec)
+    check_model(name, spec)
     return spec
-
-
-# The task: a table of the user's, or one there is.
-
-
-def _task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[AblationTask, SplitPrompt]:
-    path = Path(request.data)
-    if request.data in base.tasks and not path.is_file():
-        spec = base.tasks[request.data]
-        spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
-        prompt = prompt.check_placeholders(())
-        reading = f"task {request.data}: {spec.title}"
-        scorer = _own_scorer(request) or base.scorer(request.data)
-        if scorer is not None:  # by its whole path: the task's file is written elsewhere
-            kept = spec.evaluator_options if request.scorer is None else {}
-            spec = spec.model_copy(update={"evaluator": scorer.resolved, "evaluator_options": kept})
-        schema, grammar = base.schema(request.data), base.grammar(request.data)
-        return AblationTask(request.data, spec, schema, grammar, None, reading, scorer), prompt
-    if not path.is_file():
-        hint = did_you_mean(request.data, base.tasks)
-        raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)
-    rows = read_table(path)
-    known = list(rows[0].values)
-    named = [found.name for found in placeholders(prompt.sent()) if found.name in known]
-    scorer = _own_scorer(request)
-    asserted = tuple(name for name in known if _ASSERTED.fullmatch(name)) if not request.fields else ()
-    if request.kind == "assert" or (request.kind is None and asserted and not request.answer):
-        request = replace(request, kind="assert", fields=asserted if not request.answer else ())
-    answer, how = answer_column(request, known, path, placeholders=named, needed=scorer is None)
-    request = replace(request, answer=answer, placed=tuple(dict.fromkeys(named)))
-    prompt = prompt.check_placeholders(known, forbidden=[*([answer] if answer else []), *request.fields])
-    inputs = input_columns(request, known, path)
-    if scorer is not None:
-        kind = "own"
-    elif request.kind is not None:
-        kind = request.kind
-    elif request.scorer is not None and not (request.choices or request.fields or request.labels):
-        kind = request.scorer if request.scorer in ("classification", "number") else "short_answer"
-    else:
-        kind = likely_kind(rows, request)
-    task_id = task_name(path.stem)
-    table = read_table_task(
-        TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)), least=2, rows=rows
-    )
-    content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
-    words = dict(table.words.task)
-    # The prompt is the user's: whether it asks for JSON or for a word, both are read.
-    plain = {"plain_text": True} if kind in ("classification", "number", "choice", "short_answer") else {}
-    options = dict(words.get("evaluator_options") or {}) | plain
-    task = words | {
-        "title": path.stem.replace("_", " "),
-        "dataset": f"{task_id}_{content}",
-        "split": "test",
-        "evaluator": scorer.resolved if scorer is not None else request.scorer or kind,
-        "evaluator_options": options if request.scorer is None or scorer is not None else {},
-    }
-    if request.max_tokens:
-        task["max_tokens"] = request.max_tokens
-    schema = table.schema if kind == "extraction" else None
-    if schema is None and task["kind"] == "structured":
-        task["kind"] = "reasoning"
-        task["final_answer_format"] = "The answer."
-    spec = TaskSpec.model_validate(task)
-    shown = [f"answer: {answer}{how}"] if answer else []
-    shown += (
-        [f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}"]
-        if request.fields
-        else []
-    )
-    reading = ", ".join([f"{path.name}: {len(table.items)} items", f"input: {', '.join(inputs)}", *shown])
-    reading += f", scored {f'by {scorer.stamp}' if scorer is not None else f'as {spec.evaluator}'}"
-    return AblationTask(task_id, spec, schema, None, table.items, reading, scorer), prompt
-
-
-_ASSERTED = re.compile(r"__expected\d*")
-"""Columns of assertions, by the name that promptfoo gives them."""
-
-
-def _own_scorer(request: AblationRequest) -> ScorerFile | None:
-    """The user's function that ``--scorer`` names, ``None`` where it names none; unknown names are errors."""
-    if request.scorer is None:
-        return None
-    own = ScorerFile.read(request.scorer, [Path()])
-    if own is None and request.scorer not in EVALUATORS:
-        raise ConfigError(
-            f"--scorer: no scorer '{request.scorer}'",
-            hint=f"{did_you_mean(request.scorer, EVALUATORS)} or a function of yours: my_scorer.py:score",
-        )
-    return own
 
 
 def _sent_characters(study: Study, item: Item) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite import contrasts
+from pcsuite.ablation.arms import AGAIN, FULL, NONE, arm_of
 from pcsuite.contrasts import ALPHA, ArmScores, Contrast, Family, judge, judge_look, measure, negated
 from pcsuite.errors import require
 from pcsuite.logging.looks import Look
@@ -67,46 +68,44 @@ class Interaction:
 
 
 def judge_blocks(
-    full: Scores,
-    without: Mapping[str, Scores],
-    shams: Mapping[str, Scores],
+    arms: Mapping[str, ArmScores],
+    blocks: Sequence[str],
     *,
     margin: float,
     rng: np.random.Generator,
     resamples: int = 10_000,
     powered: Mapping[str, PredictionPowered] | None = None,
 ) -> list[BlockVerdict]:
-    """A verdict for every block of ``without``, in its order.
+    """A verdict for every block, in their order, from the arms by their ids: ``full``, ``-block`` and ``~block``.
 
+    A block whose sham (``~block``) is not among the arms is not looked at as a filler.
     ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
     and non-inferiority are its own, and nothing is said of fillers.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most 5 % of studies; each "no worse
     without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
     """
-    floor = at_floor(full, margin)
-    arms = {_FULL: ArmScores(full)}
+    powered = powered or {}
+    floor = at_floor(arms[FULL].values, margin)
     designed: list[Contrast] = []
-    for block, scores in without.items():
-        arms[f"-{block}"] = ArmScores(scores)
+    for block in blocks:
         designed.append(_against_full(f"-{block}"))
-        if block in shams and block not in (powered or {}):
-            arms[f"~{block}"] = ArmScores(shams[block])
+        if f"~{block}" in arms and block not in powered:
             designed.append(replace(_against_full(f"~{block}"), tested=False))
-    measured = {one.contrast.name: one for one in measure(arms, designed, rng=rng, resamples=resamples)}
-    for block, effect in (powered or {}).items():
+    measured = {entry.contrast.name: entry for entry in measure(arms, designed, rng=rng, resamples=resamples)}
+    for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
     family = Family("holm", margin=margin, at_floor=bool(floor))
-    results = {one.measured.contrast.name: one for one in judge(list(measured.values()), family)}
+    results = {entry.measured.contrast.name: entry for entry in judge(list(measured.values()), family)}
     judged = []
-    for block in without:
+    for block in blocks:
         result, sham = results[f"-{block}"], results.get(f"~{block}")
         verdict, note = _in_words(
             result.verdict, result.shown_no_worse, sham is not None and sham.shown_no_worse
         )
         more = None
         if verdict == "undecided":
-            more = more_items(result.measured.differences, margin, comparisons=len(without))
+            more = more_items(result.measured.differences, margin, comparisons=len(blocks))
         judged.append(
             BlockVerdict(
                 block,
@@ -122,12 +121,9 @@ def judge_blocks(
     return judged
 
 
-_FULL = "full"
-
-
 def _against_full(arm: str) -> Contrast:
     """The full prompt less an arm, which is what is judged: a positive difference is the arm's loss."""
-    return Contrast(arm, {_FULL: 1.0, arm: -1.0}, better=-1)
+    return Contrast(arm, {FULL: 1.0, arm: -1.0}, better=-1)
 
 
 def _in_words(verdict: contrasts.Verdict, no_worse: bool, filler: bool) -> tuple[Verdict, str]:
@@ -150,15 +146,16 @@ _BLOCK_VERDICTS: Mapping[str, Verdict] = {
 def judge_looks(
     looks: Mapping[str, Look],
     blocks: Sequence[str],
-    full: Scores,
-    shams: Mapping[str, Scores],
+    arms: Mapping[str, ArmScores],
     margin: float,
 ) -> list[BlockVerdict]:
     """A verdict for every block of an ablation that ran until decided, from the last look at it.
 
+    ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
     Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
     """
-    floor, judged = at_floor(full, margin), []
+    floor, judged = at_floor(arms[FULL].values, margin), []
+    bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
     family = Family("bonferroni", size=len(blocks))
     for block in blocks:
         look = looks.get(block)
@@ -169,9 +166,8 @@ def judge_looks(
         # The look is at the prompt without the block less the full one; an effect is the block's.
         gain = Estimate(look.mean, look.low, look.high, look.level, look.items, "confidence sequence")
         sham = None
-        if block in shams:
-            arms = {_FULL: ArmScores(full, bounds=(0, 1)), "~": ArmScores(shams[block], bounds=(0, 1))}
-            sham = judge_look(arms, _against_full("~"), Family("none", margin=margin))
+        if f"~{block}" in arms:
+            sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
         no_worse = contrasts.rules_out_loss(gain, margin)
         verdict, note = _in_words(
             contrasts.above_floor(cast(contrasts.Verdict, look.verdict), at_floor=bool(floor)),
@@ -229,9 +225,9 @@ def more_items(delta: Scores, margin: float, *, comparisons: int) -> int | None:
 
 
 def find_interactions(
-    full: Scores,
-    without: Mapping[str, Scores],
-    without_both: Mapping[tuple[str, str], Scores],
+    arms: Mapping[str, ArmScores],
+    blocks: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
     *,
     rng: np.random.Generator,
     alpha: float = ALPHA,
@@ -241,30 +237,26 @@ def find_interactions(
 
     Holm's correction is over all pairs of blocks, so choosing which pairs to measure by looking costs nothing.
     """
-    arms = {_FULL: ArmScores(full)} | {f"-{block}": ArmScores(scores) for block, scores in without.items()}
-    arms |= {_both(pair): ArmScores(scores) for pair, scores in without_both.items()}
+    without_both = [arm_of([name for name in blocks if name not in pair], blocks).id for pair in pairs]
     designed = [
-        Contrast(_both(pair), {_FULL: 1.0, f"-{pair[0]}": -1.0, f"-{pair[1]}": -1.0, _both(pair): 1.0})
-        for pair in without_both
+        Contrast(both, {FULL: 1.0, f"-{first}": -1.0, f"-{second}": -1.0, both: 1.0})
+        for (first, second), both in zip(pairs, without_both, strict=True)
     ]
-    family = Family("holm", alpha=alpha, size=math.comb(len(without), 2))
+    family = Family("holm", alpha=alpha, size=math.comb(len(blocks), 2))
     results = judge(measure(arms, designed, rng=rng, limits=False), family)
     interactions = []
-    for pair, result in zip(without_both, results, strict=True):
+    for pair, both, result in zip(pairs, without_both, results, strict=True):
         if contrasts.is_reliable(result.p_adjusted, alpha):
             untested = replace(result.measured.contrast, tested=False)
             (sized,) = measure(arms, [untested], rng=rng, resamples=resamples)
-            words = _interaction_words(pair, arms, sized.estimate, rng, alpha)
+            words = _interaction_words(pair, both, arms, sized.estimate, rng, alpha)
             interactions.append(Interaction(*pair, sized.estimate, result.p_adjusted, words))
     return sorted(interactions, key=lambda entry: entry.p_value)
 
 
-def _both(pair: tuple[str, str]) -> str:
-    return f"-{pair[0]} and -{pair[1]}"
-
-
 def _interaction_words(
     pair: tuple[str, str],
+    both: str,
     arms: Mapping[str, ArmScores],
     estimate: Estimate,
     rng: np.random.Generator,
@@ -275,7 +267,7 @@ def _interaction_words(
         return f"{first} and {second} need each other: together they do more than the sum of each"
     redundant = []
     for block, other in (pair, pair[::-1]):
-        alone, beside = (f"-{other}", _both(pair)), (_FULL, f"-{block}")
+        alone, beside = (f"-{other}", both), (FULL, f"-{block}")
         # What the block adds where the other is missing, and beside it; exploring, so neither is corrected.
         where_missing, where_there = judge(
             measure(arms, [Contrast.of(*alone), Contrast.of(*beside)], rng=rng, limits=False),
@@ -291,27 +283,23 @@ def _interaction_words(
     return f"{first} and {second} do less together than the sum of each"
 
 
-def suspect_pairs(
-    full: Scores,
-    none: Scores | None,
-    without: Mapping[str, Scores],
-    alone: Mapping[str, Scores],
-) -> list[tuple[str, str]]:
+def suspect_pairs(scores: Mapping[str, Scores], blocks: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs worth measuring together: blocks that do more alone than beside all others, the largest gaps first.
 
-    A block that another makes up for is worth nothing beside it and much without it.
+    A block that another makes up for is worth nothing beside it and much without it. ``scores`` are those of the arms
+    by their ids; blocks that were not asked alone are passed over.
     """
-    if none is None:
+    if NONE not in scores:
         return []
-    gaps = {
-        block: float(np.nanmean(alone[block] - none) - np.nanmean(full - without[block]))
-        for block in without
-        if block in alone
-    }
+    gaps = {}
+    for block in blocks:
+        alone = arm_of([block], blocks).id
+        if alone in scores:
+            added = np.nanmean(scores[FULL] - scores[f"-{block}"])
+            gaps[block] = float(np.nanmean(scores[alone] - scores[NONE]) - added)
     suspects = [block for block, gap in sorted(gaps.items(), key=lambda entry: -entry[1]) if gap > 0]
-    order = list(without)
     return [
-        (first, second) if order.index(first) < order.index(second) else (second, first)
+        (first, second) if blocks.index(first) < blocks.index(second) else (second, first)
         for first, second in itertools.combinations(suspects[:MOST_SUSPECTS], 2)
     ]
 
@@ -336,14 +324,15 @@ def flip_rate(first: Scores, second: Scores) -> float:
 
 
 def judge_noise(
-    again: Scores, full: Scores, *, rng: np.random.Generator
+    arms: Mapping[str, ArmScores], *, rng: np.random.Generator
 ) -> tuple[Estimate | None, float | None, float | None]:
     """A/A: the full prompt asked again less the full prompt, the p-value of that, and the share of items that flip.
 
-    ``None`` for each where fewer than two items have both.
+    ``None`` for each where it was not asked again, or where fewer than two items have both.
     """
-    arms = {"again": ArmScores(again), _FULL: ArmScores(full)}
-    (drift,) = measure(arms, [Contrast.of("again", _FULL)], rng=rng)
+    if AGAIN not in arms:
+        return None, None, None
+    (drift,) = measure(arms, [Contrast.of(AGAIN, FULL)], rng=rng)
     if drift.n < 2:
         return None, None, None
-    return drift.estimate, drift.test.p_value, flip_rate(again, full)
+    return drift.estimate, drift.test.p_value, flip_rate(arms[AGAIN].values, arms[FULL].values)

@@ -112,7 +112,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     settings.
     """
     from pcsuite.ablation import AblationRequest
-    from pcsuite.ablation.study import bundled_example
+    from pcsuite.ablation.request import bundled_example
 
     effects = {}
     for block, value in (_pair(entry, "--effect", "rules=0.8") for entry in args.effect):
@@ -165,7 +165,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     from pcsuite.ablation import ablate, preview
     from pcsuite.ablation.page import write_result
     from pcsuite.ablation.picture import print_ablation, print_preview
-    from pcsuite.ablation.study import bundled_example
+    from pcsuite.ablation.request import bundled_example
 
     request = request_from(args)
     console = options.output_console()

@@ -69,16 +69,16 @@ class LogAudit:
 
         Rows that are missing or failed are not among them: the run goes on with those.
         """
-        found = []
+        problems = []
         for kind, count in self.counts.items():
             if count:
                 where = ", ".join(self.damaged[kind]) + (", …" if count > len(self.damaged[kind]) else "")
-                found.append(f"{count} {kind} ({_MEANING[kind]}): {where}")
-        found += [f"cannot be read to its end: {entry}" for entry in self.broken_files]
-        found += [f"rows of a session whose log was deleted or replaced: {path}" for path in self.rescued]
+                problems.append(f"{count} {kind} ({_MEANING[kind]}): {where}")
+        problems += [f"cannot be read to its end: {entry}" for entry in self.broken_files]
+        problems += [f"rows of a session whose log was deleted or replaced: {path}" for path in self.rescued]
         if self.prompts_missing:
-            found.append(f"{self.prompts_missing} prompts without their text")
-        return found
+            problems.append(f"{self.prompts_missing} prompts without their text")
+        return problems
 
     def add_damaged(self, kind: str, where: str) -> None:
         """Count a damaged line, and name it where not too many were named."""
@@ -87,18 +87,10 @@ class LogAudit:
             self.damaged[kind].append(where)
 
 
-@dataclass(frozen=True, slots=True)
-class _SoundRow:
-    """A line that is a row and is as it was written."""
-
-    line: bytes
-    row: RunRow
-
-
-def audit_log(paths: RunPaths, wanted: set[str] | None = None) -> LogAudit:
+def audit_log(paths: RunPaths, planned: set[str] | None = None) -> LogAudit:
     """Read a log with all its files, its prompts and its manifest, and say what is wrong with it.
 
-    ``wanted`` are the run ids of the plan; without them the manifest's number of planned rows is taken. Raises
+    ``planned`` are the run ids of the plan; without them the manifest's number of planned rows is taken. Raises
     :class:`LogError` where there is neither a log nor a rescue file.
     """
     audit = LogAudit(paths.log)
@@ -107,16 +99,16 @@ def audit_log(paths: RunPaths, wanted: set[str] | None = None) -> LogAudit:
         raise LogError(f"{paths.log}: no such log", hint="pcsuite run --config PROFILE writes it")
     newest: dict[str, bool] = {}
     prompts: set[str] = set()
-    for sound in _sound_rows(paths.log, audit):
-        newest[sound.row.run_id] = not sound.row.errors
-        if sound.row.prompt.prompt_hash:
-            prompts.add(sound.row.prompt.prompt_hash)
+    for _, row in _sound_rows(paths.log, audit, _EarlierRows()):
+        newest[row.run_id] = not row.errors
+        if row.prompt.prompt_hash:
+            prompts.add(row.prompt.prompt_hash)
     audit.run_ids = len(newest)
     audit.failed = sum(not done for done in newest.values())
     audit.prompts_missing = len(prompts - _stored_prompts(paths.prompts, prompts).keys())
     done = {run_id for run_id, finished in newest.items() if finished}
-    if wanted is not None:
-        audit.rows_missing = len(wanted - done)
+    if planned is not None:
+        audit.rows_missing = len(planned - done)
     else:
         try:
             manifest = read_manifest(paths.log)
@@ -176,15 +168,15 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
 def _write_sound(paths: RunPaths, fresh: RunPaths) -> None:
     log = AppendFile(fresh.log)
     prompts = PromptStore(fresh.prompts)
-    seen = _Seen()
-    wanted: set[str] = set()
+    earlier = _EarlierRows()
+    prompt_hashes: set[str] = set()
     try:
         for source in (paths.log, paths.rescue.log):
-            for sound in _sound_rows(source, LogAudit(source), seen):
-                log.write(sound.line + b"\n")
-                wanted.add(sound.row.prompt.prompt_hash)
+            for line, row in _sound_rows(source, LogAudit(source), earlier):
+                log.write(line + b"\n")
+                prompt_hashes.add(row.prompt.prompt_hash)
         for store in (paths.prompts, paths.rescue.prompts):
-            for prompt_hash, text in sorted(_stored_prompts(store, wanted).items()):
+            for prompt_hash, text in sorted(_stored_prompts(store, prompt_hashes).items()):
                 prompts.add(prompt_hash, text)
         prompts.sync()
         log.sync()
@@ -193,12 +185,11 @@ def _write_sound(paths: RunPaths, fresh: RunPaths) -> None:
         prompts.close()
 
 
-def _sound_rows(log: Path, audit: LogAudit, seen: _Seen | None = None) -> Iterator[_SoundRow]:
-    """The sound rows of a log in order, each once; everything else is noted in the audit.
+def _sound_rows(log: Path, audit: LogAudit, earlier: _EarlierRows) -> Iterator[tuple[bytes, RunRow]]:
+    """The lines of a log that are as they were written, with their rows, each once; all else is noted in the audit.
 
-    ``seen`` knows the rows that came before.
+    ``earlier`` knows the rows that came before.
     """
-    earlier = _Seen() if seen is None else seen
     for file, number, line, whole in _lines(log, audit):
         audit.lines += 1
         where = f"{file}:{number}"
@@ -216,10 +207,10 @@ def _sound_rows(log: Path, audit: LogAudit, seen: _Seen | None = None) -> Iterat
         else:
             audit.rows += 1
             audit.unchecked += sound is None
-            yield _SoundRow(line, row)
+            yield line, row
 
 
-class _Seen:
+class _EarlierRows:
     """Which rows came before, in about a hundred bytes a run id."""
 
     def __init__(self) -> None:
@@ -269,19 +260,19 @@ def _lines(log: Path, audit: LogAudit) -> Iterator[tuple[str, int, bytes, bool]]
             yield segment.path.name, number + 1, rest, False
 
 
-def _stored_prompts(store: Path, wanted: set[str]) -> dict[str, str]:
+def _stored_prompts(store: Path, hashes: set[str]) -> dict[str, str]:
     """Texts of the wanted prompts that are in a store and are what their hash says."""
-    found = read_prompts(store, wanted, skip_damaged=True)
-    return {key: text for key, text in found.items() if sha256_hex(text) == key}
+    texts = read_prompts(store, hashes, skip_damaged=True)
+    return {key: text for key, text in texts.items() if sha256_hex(text) == key}
 
 
 def _free_name(paths: RunPaths) -> RunPaths:
-    def taken(log: Path) -> bool:
+    def occupied(log: Path) -> bool:
         files = RunPaths.beside(log)
         return segments.log_exists(log) or files.prompts.exists() or files.rescue.log.exists()
 
     return RunPaths.beside(
-        next_free(lambda number: paths.log.with_name(f"{paths.log.stem}.old-{number}.jsonl"), taken)
+        next_free(lambda number: paths.log.with_name(f"{paths.log.stem}.old-{number}.jsonl"), occupied)
     )
 
 

@@ -9,7 +9,6 @@ labelled once.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -21,7 +20,7 @@ from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.text import table_delimiter
 from pcsuite.errors import DataError, LogError, did_you_mean
-from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
+from pcsuite.logging.notes import LONGEST_NOTE, NoteFile, spreadsheet_csv
 from pcsuite.logging.segments import Beside
 
 CANNOT_TELL = "cannot tell"
@@ -134,9 +133,9 @@ class Labels:
             raise DataError(f"'{label}' is no label of the scale {scale}", hint=did_you_mean(label, allowed))
         if len(note) > LONGEST_NOTE:
             raise DataError(f"a note has at most {LONGEST_NOTE} characters")
-        made = GoldLabel(unit.id, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
-        self._notes.append(asdict(made))
-        return made
+        gold = GoldLabel(unit.id, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        self._notes.append(asdict(gold))
+        return gold
 
 
 def gold_verdict(unit: LabelUnit, label: str) -> str | None:
@@ -159,25 +158,14 @@ def sheet_csv(
 
     ``inputs`` are the items' texts by task and item id.
     """
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(COLUMNS)
+    rows = []
     for unit in sample.units:
-        known = labels.get(unit.id)
-        shown = (*unit.shown, "")[:2]
+        gold = labels.get(unit.id)
         allowed = " | ".join((*LABEL_WORDS[sample.scales[unit.task]], CANNOT_TELL))
-        cells = [
-            unit.id,
-            unit.task,
-            inputs.get((unit.task, unit.item), ""),
-            *shown,
-            known.label if known else "",
-        ]
-        # A spreadsheet would run a cell that begins so as a formula.
-        writer.writerow(
-            [f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell for cell in (*cells, allowed)]
-        )
-    return out.getvalue()
+        text = inputs.get((unit.task, unit.item), "")
+        answers = (*unit.shown, "")[:2]
+        rows.append([unit.id, unit.task, text, *answers, gold.label if gold else "", allowed])
+    return spreadsheet_csv(COLUMNS, rows)
 
 
 def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
@@ -200,7 +188,7 @@ def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
             names = [name for name in rows[0] if name]
             raise DataError(f"{path}: no column '{column}'", hint=did_you_mean(column, names))
     units = {unit.id: unit for unit in sample.units}
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for line, row in enumerate(rows, start=2):
         name, label = (row["label_id"] or "").strip(), (row["label"] or "").strip().casefold()
         if not label:
@@ -215,8 +203,8 @@ def read_sheet(path: Path, sample: JudgeSample) -> dict[str, str]:
             raise DataError(
                 f"{path}: line {line}: '{label}' is no label here", hint=f"choose from: {', '.join(allowed)}"
             )
-        if found.setdefault(name, label) != label:
+        if labels.setdefault(name, label) != label:
             raise DataError(f"{path}: line {line}: two labels for '{name}'")
-    if not found:
+    if not labels:
         raise DataError(f"{path}: no line has a label", hint="fill in the column 'label'")
-    return found
+    return labels

@@ -68,13 +68,13 @@ class PromptStore:
         self.file.close()
 
 
-def read_prompts(path: Path, wanted: Iterable[str], *, skip_damaged: bool = False) -> dict[str, str]:
+def read_prompts(path: Path, prompt_hashes: Iterable[str], *, skip_damaged: bool = False) -> dict[str, str]:
     """The texts of the wanted prompt hashes, by hash; those that the file does not have are left out.
 
     Raises :class:`LogError` where a wanted prompt is damaged, unless ``skip_damaged``: then it is left out as well.
     """
-    hashes = {prompt_hash.encode("ascii") for prompt_hash in wanted}
-    found: dict[str, str] = {}
+    hashes = {prompt_hash.encode("ascii") for prompt_hash in prompt_hashes}
+    texts: dict[str, str] = {}
     for line in read_lines(path):
         if line[:_HASH_CHARS] in hashes:
             try:
@@ -84,10 +84,10 @@ def read_prompts(path: Path, wanted: Iterable[str], *, skip_damaged: bool = Fals
                 if skip_damaged:
                     continue
                 raise LogError(f"{path}: a stored prompt is damaged ({error})") from error
-            found[line[:_HASH_CHARS].decode("ascii")] = text
-            if len(found) == len(hashes):
+            texts[line[:_HASH_CHARS].decode("ascii")] = text
+            if len(texts) == len(hashes):
                 break
-    return found
+    return texts
 
 
 class RowKey(msgspec.Struct):
@@ -285,13 +285,13 @@ def iter_newest_rows(path: Path) -> Iterator[RunRow]:
     ordered = pairs[order]
     is_last = np.ones(len(order), dtype=bool)
     is_last[:-1] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    wanted = iter(np.sort(lines[order[is_last]]).tolist())
-    upcoming = next(wanted, None)
+    newest = iter(np.sort(lines[order[is_last]]).tolist())
+    upcoming = next(newest, None)
     for number, line in enumerate(segments.read_log_lines(path)):
         if upcoming is None:
             return
         if number == upcoming:
-            upcoming = next(wanted, None)
+            upcoming = next(newest, None)
             yield decode_row(line)
 
 
@@ -523,10 +523,10 @@ class RunLog:
         if not closed and not self._file.size and not with_it:
             return
 
-        def taken(path: Path) -> bool:
+        def occupied(path: Path) -> bool:
             return segments.log_exists(path) or any(what.of(path).exists() for what in segments.Beside)
 
-        aside = next_free(lambda number: log.with_suffix(f".old-{number}.jsonl"), taken)
+        aside = next_free(lambda number: log.with_suffix(f".old-{number}.jsonl"), occupied)
         old = self._file
         try:
             for segment in closed:

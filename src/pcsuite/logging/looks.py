@@ -65,13 +65,13 @@ def read_looks(log: Path) -> list[Look]:
 
     A line that is torn (the last, after a kill) is passed over: what it said is worked out again.
     """
-    found = []
+    looks = []
     for line in read_lines(Beside.LOOKS.of(log)):
         try:
-            found.append(msgspec.json.decode(line, type=Look))
+            looks.append(msgspec.json.decode(line, type=Look))
         except msgspec.MsgspecError:
             continue
-    return found
+    return looks
 
 
 def last_looks(looks: Iterable[Look]) -> dict[ArmKey, Look]:

@@ -162,19 +162,19 @@ class RunManifest(msgspec.Struct):
             "configurations",
         ):
             setattr(self, name, {**getattr(other, name), **getattr(self, name)})
-        mine, theirs = self.preregistration, other.preregistration
-        if mine is not None and theirs is not None and mine.hash == theirs.hash:  # parts of one plan
-            more = [contrast for contrast in theirs.contrasts if contrast not in mine.contrasts]
-            later = [deviation for deviation in theirs.deviations if deviation not in mine.deviations]
-            first = min(mine.registered_utc, theirs.registered_utc)
+        ours, theirs = self.preregistration, other.preregistration
+        if ours is not None and theirs is not None and ours.hash == theirs.hash:  # parts of one plan
+            added = [contrast for contrast in theirs.contrasts if contrast not in ours.contrasts]
+            later = [deviation for deviation in theirs.deviations if deviation not in ours.deviations]
+            first = min(ours.registered_utc, theirs.registered_utc)
             self.preregistration = msgspec.structs.replace(
-                mine,
-                contrasts=mine.contrasts + more,
-                deviations=mine.deviations + later,
+                ours,
+                contrasts=ours.contrasts + added,
+                deviations=ours.deviations + later,
                 registered_utc=first,
             )
         else:
-            self.preregistration = mine or theirs
+            self.preregistration = ours or theirs
         self.compiled += [entry for entry in other.compiled if entry not in self.compiled]
 
 
@@ -186,19 +186,19 @@ def differing_settings(configurations: Sequence[Mapping[str, Any]]) -> list[str]
     >>> differing_settings([{"limits.max_items_per_task": 2, "tasks.svamp": "1f"}, {"tasks.svamp": "2e"}])
     ['limits.max_items_per_task (2; default)', 'the definition tasks.svamp']
     """
-    found = []
-    for key in sorted({key for one in configurations for key in one}):
-        values = [one.get(key, _DEFAULT) for one in configurations]
-        given = {str(value) for value in values if value is not _DEFAULT}
+    differences = []
+    for key in sorted({key for configuration in configurations for key in configuration}):
+        values = [configuration.get(key, _DEFAULT) for configuration in configurations]
+        stated = {str(value) for value in values if value is not _DEFAULT}
         kind, _, name = key.partition(".")
         if kind in _DEFINITIONS:
-            if len(given) > 1:
-                found.append(f"the definition {kind}.{name}")
+            if len(stated) > 1:
+                differences.append(f"the definition {kind}.{name}")
         elif any(value != values[0] for value in values):
             words = list(dict.fromkeys(_value_in_words(value) for value in values))
             short = sum(map(len, words)) <= _LONGEST_VALUES
-            found.append(f"{key} ({'; '.join(words)})" if short else key)
-    return found
+            differences.append(f"{key} ({'; '.join(words)})" if short else key)
+    return differences
 
 
 _DEFINITIONS = ("tasks", "models", "operators", "conditions", "regimes", "scorers")
@@ -253,14 +253,14 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
     merged = MergedManifest()
     for log in logs:
         try:
-            found = read_manifest(log)
+            manifest = read_manifest(log)
         except LogError as error:
             # By its name alone: what is published names no folder of the author's machine.
-            said = f"{Beside.MANIFEST.of(log).name} could not be read ({error.__cause__})"
-            merged.problems.append(f"{said}; titles and sources are missing.")
+            problem = f"{Beside.MANIFEST.of(log).name} could not be read ({error.__cause__})"
+            merged.problems.append(f"{problem}; titles and sources are missing.")
             continue
-        if found is not None:
-            merged.fill_from(found)
-            merged.planned_rows += found.planned_rows
-            merged.not_applicable += found.not_applicable
+        if manifest is not None:
+            merged.fill_from(manifest)
+            merged.planned_rows += manifest.planned_rows
+            merged.not_applicable += manifest.not_applicable
     return merged

@@ -5,9 +5,11 @@ Marks of the view and gold labels of a judge are kept so.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,12 +22,26 @@ Note = TypeVar("Note")
 Key = TypeVar("Key", bound=Hashable)
 
 
+def spreadsheet_csv(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table as CSV whose cells no spreadsheet runs as a formula.
+
+    >>> spreadsheet_csv(["note"], [["=1+1"]]).split()
+    ['note', "'=1+1"]
+    """
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([f"'{cell}" if cell.startswith(tuple("=+-@\t\r")) else cell for cell in row])
+    return out.getvalue()
+
+
 class NoteFile(Generic[Key, Note]):
     """The notes in one file; ``made`` makes one of its fields, by name."""
 
-    def __init__(self, path: Path, made: Callable[..., Note]) -> None:
+    def __init__(self, path: Path, note_type: Callable[..., Note]) -> None:
         self.path = path
-        self._made = made
+        self._note_type = note_type
         self._lock = threading.Lock()
 
     def newest(self, key: Callable[[Note], Key], stands: Callable[[Note], object]) -> dict[Key, Note]:
@@ -34,20 +50,20 @@ class NoteFile(Generic[Key, Note]):
         ``key`` says what a note is about, ``stands`` whether it says anything: one that does not takes the last away. A
         line that cannot be read is passed over, and no file holds no notes.
         """
-        found: dict[Key, Note] = {}
+        notes: dict[Key, Note] = {}
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
-            return found
+            return notes
         for line in lines:
             try:
-                note = self._made(**json.loads(line))
+                note = self._note_type(**json.loads(line))
             except (ValueError, TypeError):
                 continue
-            found.pop(key(note), None)
+            notes.pop(key(note), None)
             if stands(note):
-                found[key(note)] = note
-        return found
+                notes[key(note)] = note
+        return notes
 
     def append(self, fields: Mapping[str, Any]) -> None:
         """Add a note, on the disk before this returns; raises :class:`LogError` where it cannot be written.

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -201,6 +202,7 @@ def outcome_of(finish_reason: str) -> CallOutcome:
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(RunRow)
+_digest = partial(hashlib.blake2b, digest_size=8)
 # At the very end of the line: a field may hold such a text too.
 _SUMMED = re.compile(rb',"checksum":"([0-9a-f]{16})"}\Z')
 
@@ -215,7 +217,7 @@ def encode_row(row: RunRow) -> bytes:
         body = _ENCODER.encode(row)
     except UnicodeEncodeError:
         body = _ENCODER.encode(_without_surrogates(msgspec.to_builtins(row)))
-    return b'%b,"checksum":"%b"}\n' % (body[:-1], _checksum(body))
+    return b'%b,"checksum":"%b"}\n' % (body[:-1], _digest(body).hexdigest().encode())
 
 
 def line_is_sound(line: bytes) -> bool | None:
@@ -224,11 +226,7 @@ def line_is_sound(line: bytes) -> bool | None:
     Logs of earlier versions have none, and neither have lines that another program wrote anew.
     """
     match = _SUMMED.search(line)
-    return None if match is None else _checksum(line[: match.start()] + b"}") == match[1]
-
-
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=8).hexdigest().encode()
+    return None if match is None else _digest(line[: match.start()] + b"}").hexdigest().encode() == match[1]
 
 
 def decode_row(line: bytes) -> RunRow:

@@ -209,12 +209,12 @@ def closed_segments(log: Path) -> list[Segment]:
         return []
     stem, suffix, gz = (re.escape(part) for part in (log.stem, log.suffix, COMPRESSED))
     pattern = re.compile(rf"{stem}{PART_MARK}(\d{{4,}}){suffix}({gz})?")
-    found: dict[int, Path] = {}
+    paths: dict[int, Path] = {}
     for path in log.parent.glob(f"{glob.escape(log.stem)}{PART_MARK}*{log.suffix}*"):
         match = pattern.fullmatch(path.name)
-        if match and (match[2] is None or int(match[1]) not in found):
-            found[int(match[1])] = path
-    return [Segment(found[number], number) for number in sorted(found)]
+        if match and (match[2] is None or int(match[1]) not in paths):
+            paths[int(match[1])] = path
+    return [Segment(paths[number], number) for number in sorted(paths)]
 
 
 def log_segments(log: Path) -> list[Segment]:
@@ -280,23 +280,23 @@ def _opened(log: Path) -> tuple[list[Segment], BinaryIO | None]:
     raise LogError(f"{log}: is rotated faster than it can be read", hint="set a larger run.rotate_log_mb")
 
 
-def find_log(given: str | Path, output_dir: str | Path = "outputs") -> Path:
+def find_log(name: str | Path, output_dir: str | Path = "outputs") -> Path:
     """The log a user means: a file, or the name of a run below ``output_dir``.
 
     A folder that happens to have the run's name is not taken for it. Anything else is a ``ConfigError`` that names the
     run that may be meant, or those there are.
     """
-    path, runs = Path(given), Path(output_dir) / "runs"
+    path, runs = Path(name), Path(output_dir) / "runs"
     if path.is_file() and path.suffix.lower() in (".yaml", ".yml"):
         hint = "a profile goes with --config (profile= in Python), its run by its name"
         raise ConfigError(f"{path} is not the log of a run", hint=hint)
     if path.is_file() or log_exists(path):
         return path
-    if path.name and log_exists(named := runs / f"{given}.jsonl"):
+    if path.name and log_exists(named := runs / f"{name}.jsonl"):
         return named
     there, makes = run_names(output_dir), "pcsuite run --config PROFILE makes one"
     if path.is_dir():
-        below = sorted(found.stem for found in path.glob("*.jsonl")) or there
+        below = sorted(log.stem for log in path.glob("*.jsonl")) or there
         hint = f"name a run: {', '.join(below[:12])}" if below else makes
         raise ConfigError(f"{path} is a folder, not the log of a run", hint=hint)
     where = f"no file and no run in {runs}" if str(path) == path.stem else "no such log"

@@ -115,19 +115,19 @@ class _ReportCache:
     def load(self) -> ReportFiles | None:
         """The last report, unless anything it was made from or any of its files has changed since."""
         try:
-            found = msgspec.json.decode(self._note.read_bytes(), type=_ReportRecord)
+            record = msgspec.json.decode(self._note.read_bytes(), type=_ReportRecord)
         except (OSError, msgspec.MsgspecError):
             return None
-        unchanged = all(_stamp(Path(name)) == stamp for name, stamp in found.stamps.items())
-        if found.inputs != self._inputs or not unchanged:
+        unchanged = all(_stamp(Path(name)) == stamp for name, stamp in record.stamps.items())
+        if record.inputs != self._inputs or not unchanged:
             return None
-        reports, tables, plots = ([Path(name) for name in names] for names in found.files)
+        reports, tables, plots = ([Path(name) for name in names] for names in record.files)
         return ReportFiles(reports, tables, plots)
 
-    def store(self, made: ReportFiles) -> None:
+    def store(self, report: ReportFiles) -> None:
         """Record a report that was just written."""
         reports, tables, plots = (
-            [str(path) for path in paths] for paths in (made.reports, made.tables, made.plots)
+            [str(path) for path in paths] for paths in (report.reports, report.tables, report.plots)
         )
         stamps = {name: _stamp(Path(name)) for name in (*reports, *tables, *plots)}
         self._note.parent.mkdir(parents=True, exist_ok=True)
@@ -171,8 +171,8 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
         record_owner(folders, logs)
         scores = item_scores(loaded)
         worst, by_attack = robustness_tables(scores)
-        made = (worst, by_attack, interventions_table(loaded))
-        written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in made]
+        tables = (worst, by_attack, interventions_table(loaded))
+        written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in tables]
     drawn = {table.name: table for table in (worst, by_attack)} if plots else {}
     figures = draw_figures(drawn, Facts(scores.temperature), folders.plots)
     notes = [
@@ -219,17 +219,19 @@ def build_report(
     table_folders = [output_dir / "tables", logs[0].parent.parent / "tables"]
     extra_sections = [EXTRA_SECTIONS.get(name) for name in EXTRA_SECTIONS]
     declared = {name: spec.model_dump(mode="json") for name, spec in (metrics or {}).items()}
-    expected = {task: {name: item.truth for name, item in own.items()} for task, own in (items or {}).items()}
-    asked: list[Any] = [title, plots, sorted(formats), truths, references, embeddings]
-    asked += [declared, baseline, runs_csv, expected]
+    expected = {
+        task: {name: item.truth for name, item in by_id.items()} for task, by_id in (items or {}).items()
+    }
+    settings: list[Any] = [title, plots, sorted(formats), truths, references, embeddings]
+    settings += [declared, baseline, runs_csv, expected]
     cache = _ReportCache(
         folders.tables / ".parts" / "report.json",
         logs,
-        asked,
+        settings,
         also=[path for extra in extra_sections for path in extra.inputs(table_folders)],
     )
-    if (known := cache.load()) is not None:
-        return _published(known, folders)
+    if (cached := cache.load()) is not None:
+        return _published(cached, folders)
     with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
         record_owner(folders, logs)
         analysis = analyse(
@@ -244,7 +246,9 @@ def build_report(
             written.insert(1, as_csv.result())
         else:
             (tables.folder / "runs.csv").unlink(missing_ok=True)  # that of an earlier state of the log
-    external = [made for extra in extra_sections if (made := extra.make(table_folders, analysis)) is not None]
+    external = [
+        section for extra in extra_sections if (section := extra.make(table_folders, analysis)) is not None
+    ]
     written += [table.write_csv(folders.tables / f"{table.name}.csv") for _, table in external]
     page = build_page(
         analysis,

@@ -83,10 +83,10 @@ def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
         name = f"{name[: LONGEST_NAME - 7]}-{mark}"
     folders = ReportFolders(output_dir, name)
     try:
-        found = json.loads((folders.tables / ".parts" / OWNER_FILE).read_text(encoding="utf-8"))
+        content = json.loads((folders.tables / ".parts" / OWNER_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = []
-    owners = [str(path) for path in found] if isinstance(found, list) else []
+        content = []
+    owners = [str(path) for path in content] if isinstance(content, list) else []
     # Two runs of one name from different folders: the later one gets a mark, and neither loses its tables.
     if owners and owners != paths and any(Path(path).exists() for path in owners):
         folders = ReportFolders(output_dir, f"{name}-{mark}")
@@ -131,22 +131,22 @@ def write_index(output_dir: Path, newest: str) -> Path:
 def _entry(path: Path) -> dict[str, Any] | None:
     """What the list says of a run; ``None`` for a file that is no result of ours."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, Mapping) or not isinstance(found.get("run"), str):
+    if not isinstance(result, Mapping) or not isinstance(result.get("run"), str):
         return None
     name = path.parent.name
     pages = [page for page in (INDEX_FILE, "report.md") if (path.parent / page).is_file()]
     return {
         "name": name,
-        "last": str(found.get("last_row") or ""),
-        "answers": found.get("answers") or 0,
-        "tasks": found.get("tasks") or [],
-        "models": found.get("models") or [],
-        "sentence": found.get("sentence") or "",
-        "alarms": found.get("alarms") or [],
+        "last": str(result.get("last_row") or ""),
+        "answers": result.get("answers") or 0,
+        "tasks": result.get("tasks") or [],
+        "models": result.get("models") or [],
+        "sentence": result.get("sentence") or "",
+        "alarms": result.get("alarms") or [],
         "page": f"{quote(name)}/{pages[0]}" if pages else None,
         "tables": f"../tables/{quote(name)}/",
-        "view": f"pcsuite view {shlex.quote(found['run'])}",
+        "view": f"pcsuite view {shlex.quote(result['run'])}",
     }

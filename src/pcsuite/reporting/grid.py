@@ -55,12 +55,12 @@ class Grid:
         """Columns of words that say the same in every row, by index, and what they say; at most all but one."""
         if len(self.rows) < 2:
             return {}
-        found = {
+        constant = {
             index: self.rows[0].cells[index].text
             for index, column in enumerate(self.columns)
             if not column.numeric and len({row.cells[index].text for row in self.rows}) == 1
         }
-        return found if len(found) < len(self.columns) else {}
+        return constant if len(constant) < len(self.columns) else {}
 
 
 @dataclass(slots=True)
@@ -131,8 +131,8 @@ def table_grid(
         and not spec.is_limit(column.name)
         and not (drop_empty and all(record.get(column.name) is None for record in records))
     ]
-    made = [_grid_column(column, records, f"{column.name}_high" in spec.names) for column in columns]
-    return make_grid(made, records, attributes)
+    grid_columns = [_grid_column(column, records, f"{column.name}_high" in spec.names) for column in columns]
+    return make_grid(grid_columns, records, attributes)
 
 
 def plain_grid(names: Sequence[str], records: Iterable[Record]) -> Grid:

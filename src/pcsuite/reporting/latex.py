@@ -97,18 +97,18 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
     scores = [row for row in analysis.effects if row["metric"] == SCORE]
     conditions = sorted({row["condition"] for row in scores}, key=natural_key)
     wide = len(conditions) <= WIDEST_MATRIX
-    made = {
+    texts = {
         "levels": _record_table(SUMMARY, analysis.levels, "levels"),
         "effects": _matrix(scores, conditions) if wide else _record_table(EFFECTS, scores, "effects"),
         "hypotheses": _record_table(HYPOTHESES, list(tables["hypotheses"].records()), "hypotheses"),
     }
     if planned := list(tables["registration"].records()):
-        made["registration"] = _record_table(REGISTRATION, planned, "registration")
+        texts["registration"] = _record_table(REGISTRATION, planned, "registration")
     judged = escape_latex(analysis.judges.note())
     if judged:
         for name in ("levels", "effects"):
-            made[name] = made[name].replace("\\caption{", f"\\caption{{{judged} ", 1)
-    return made
+            texts[name] = texts[name].replace("\\caption{", f"\\caption{{{judged} ", 1)
+    return texts
 
 
 def _record_table(spec: TableSpec, records: Sequence[Mapping[str, Any]], label: str) -> str:
@@ -143,8 +143,8 @@ def _matrix(records: Sequence[Mapping[str, Any]], conditions: Sequence[str]) -> 
     for row in records:
         groups.setdefault((row["task"], row["model"], row["decoding"]), {})[row["condition"]] = row
     rows = [
-        [*map(escape_latex, group), *(_effect(found.get(condition)) for condition in conditions)]
-        for group, found in groups.items()
+        [*map(escape_latex, group), *(_effect(by_condition.get(condition)) for condition in conditions)]
+        for group, by_condition in groups.items()
     ]
     headings = ["Task", "Model", "Regime", *map(escape_latex, conditions)]
     return _table("lll" + "r" * len(conditions), headings, rows, EFFECTS.caption, "effects")

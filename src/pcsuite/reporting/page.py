@@ -194,14 +194,14 @@ def _notices(analysis: Analysis) -> list[str]:
 
 def _configurations(hashes: list[str], manifest: MergedManifest) -> str:
     """What the configurations of the rows differ in, as far as manifests have kept them."""
-    kept = [manifest.configurations[one] for one in hashes if one in manifest.configurations]
-    differing = differing_settings(kept)
+    stored = [manifest.configurations[name] for name in hashes if name in manifest.configurations]
+    differing = differing_settings(stored)
     lines = []
     if differing:
         named = differing[:_MOST_SETTINGS]
         more = len(differing) - len(named)
         lines.append(f"they differ in {join_words([*named, *([f'{more} more'] if more else [])])}")
-    if missing := len(hashes) - len(kept):
+    if missing := len(hashes) - len(stored):
         lines.append(f"what {missing} of them said was not kept when the rows were written")
     about = "; ".join(lines)
     return (

@@ -53,11 +53,11 @@ class Result:
     @classmethod
     def read(cls, path: Path) -> Result:
         """The result that a report wrote to its ``result.json``."""
-        found = json.loads(path.read_text(encoding="utf-8"))
-        alarms = [Alarm(**alarm) for alarm in found.pop("alarms")]
-        run, logs, sentence, rows = (found.pop(name) for name in ("run", "logs", "sentence", "results"))
-        planned = found.pop("planned", [])  # not there in what was written before it was
-        facts = {name: value for name, value in found.items() if name not in ("format", "pcsuite_version")}
+        document = json.loads(path.read_text(encoding="utf-8"))
+        alarms = [Alarm(**alarm) for alarm in document.pop("alarms")]
+        run, logs, sentence, rows = (document.pop(name) for name in ("run", "logs", "sentence", "results"))
+        planned = document.pop("planned", [])  # not there in what was written before it was
+        facts = {name: value for name, value in document.items() if name not in ("format", "pcsuite_version")}
         return cls(run, logs, sentence, alarms, rows, facts, planned)
 
     def document(self, **more: Any) -> dict[str, Any]:
@@ -118,17 +118,17 @@ def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Ana
     if effect is not None:
         judged = verdict_of_change(effect["delta"], effect["p_bh"], better=analysis.metrics.better(SCORE))
         verdict = "no reliable change" if judged == "undecided" else judged
-    found = effect or {}
+    change = effect or {}
     return {
         **{name: level[name] for name in ("task", "model", "decoding", "condition")},
-        "baseline": found.get("baseline"),
+        "baseline": change.get("baseline"),
         "n_items": level["n_items"],
         **{name: level[name] for name in ("score", "score_low", "score_high")},
-        "effect": found.get("delta"),
-        "effect_low": found.get("delta_low"),
-        "effect_high": found.get("delta_high"),
-        "p_adjusted": found.get("p_bh"),
-        "labelled_items": found.get("labelled_items"),
+        "effect": change.get("delta"),
+        "effect_low": change.get("delta_low"),
+        "effect_high": change.get("delta_high"),
+        "p_adjusted": change.get("p_bh"),
+        "labelled_items": change.get("labelled_items"),
         "verdict": verdict,
         "tokens": number(level[TOKENS]),
         "majority_class": level["majority_class"],

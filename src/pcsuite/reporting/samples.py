@@ -117,28 +117,28 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
     )
     # The few items are named first, so that the window below does not see the whole log.
     named = ", ".join(f"({sql_text(task)}, {sql_text(item)})" for task, item in picked)
-    found = tables.query(
+    rows = tables.query(
         f"SELECT {columns} FROM (SELECT *, row_number() OVER (PARTITION BY task_id, model_id, condition_id,"
         " decoding_id, item_id ORDER BY perturbation_type <> 'none', seed) AS row_rank FROM runs WHERE kind = 'main'"
         f" AND (task_id, item_id) IN ({named})) WHERE row_rank = 1"
         " ORDER BY md5(concat(task_id, model_id, condition_id, decoding_id)), md5(item_id) LIMIT ?",
         [MAX_ROWS],
     )
-    chosen = [SampleRow(*row) for row in found]
-    chosen.sort(key=lambda r: (r.task, r.model, r.item, natural_key(r.condition), r.decoding, r.seed))
+    sampled = [SampleRow(*row) for row in rows]
+    sampled.sort(key=lambda r: (r.task, r.model, r.item, natural_key(r.condition), r.decoding, r.seed))
     failed = tables.query(
         f"SELECT {columns} FROM runs WHERE kind = 'main' AND n_errors > 0 ORDER BY run_id LIMIT {FAILED_ROWS}"
     )
-    shown = {row.run_id: row for row in chosen}
+    by_id = {row.run_id: row for row in sampled}
     for row in (SampleRow(*row) for row in failed):
-        shown.setdefault(row.run_id, row)
-    wanted = {row.prompt_hash for row in shown.values() if row.prompt_hash}
+        by_id.setdefault(row.run_id, row)
+    hashes = {row.prompt_hash for row in by_id.values() if row.prompt_hash}
     prompts: dict[str, str] = {}
     for store in map(Beside.PROMPTS.of, logs):
         # A damaged prompt file costs the page its prompts, not the report.
         with suppress(LogError):
-            prompts |= read_prompts(store, wanted - prompts.keys()) if store.is_file() else {}
-    for row in shown.values():
+            prompts |= read_prompts(store, hashes - prompts.keys()) if store.is_file() else {}
+    for row in by_id.values():
         row.text = _clip(row.text)
         prompt = prompts.get(row.prompt_hash) if row.prompt_hash else None
         item = (items or {}).get(row.task, {}).get(row.item)
@@ -147,13 +147,13 @@ def sample_rows(tables: RunTables, logs: Sequence[Path], items: Items | None = N
             # The items may have been exported anew since: an id alone does not say that it is the same item.
             if item is not None and item.input_text in prompt:
                 row.expected = _clip(expected_text(item))
-    if tables.metrics and shown:
+    if tables.metrics and by_id:
         selected = ", ".join(f'"{METRIC_PREFIX}{name}"' for name in tables.metrics)
         query = f"SELECT run_id, {selected} FROM runs WHERE run_id IN (SELECT unnest(?))"
-        for run_id, *values in tables.query(query, [list(shown)]):
+        for run_id, *values in tables.query(query, [list(by_id)]):
             pairs = zip(tables.metrics, values, strict=True)
-            shown[run_id].metrics = {name: value for name, value in pairs if value is not None}
-    return list(shown.values())
+            by_id[run_id].metrics = {name: value for name, value in pairs if value is not None}
+    return list(by_id.values())
 
 
 def expected_text(item: Item) -> str:

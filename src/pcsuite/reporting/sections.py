@@ -198,20 +198,20 @@ def levels_section(analysis: Analysis) -> Section:
     )
 
 
-def with_judges(analysis: Analysis, made: list[Section]) -> list[Section]:
+def with_judges(analysis: Analysis, sections: list[Section]) -> list[Section]:
     """The sections with a word on the judges beside every table that holds judged scores, and the judges' own table.
 
     Unchanged where no task is judged.
     """
     note = analysis.judges.note()
     if not note:
-        return made
-    for section in made:
+        return sections
+    for section in sections:
         section.lead = f"{section.lead} {note}".strip()
         for extra in section.extras:
             extra.note = f"{extra.note} {note}".strip()
     records = list(analysis.tables[JUDGES.name].records())
-    own = Section(
+    judges = Section(
         "judges",
         JUDGES.title,
         JUDGES.note,
@@ -219,7 +219,7 @@ def with_judges(analysis: Analysis, made: list[Section]) -> list[Section]:
         empty=f"{note} pcsuite judge sample draws answers to label, pcsuite judge check holds the judge against them.",
     )
     # After matrix, levels and effects, whose scores it is about.
-    return [*made[:3], own, *made[3:]]
+    return [*sections[:3], judges, *sections[3:]]
 
 
 def conditions_section(analysis: Analysis) -> Section:
@@ -293,12 +293,12 @@ def filters_for(records: Sequence[Record], labels: Mapping[str, str]) -> list[tu
 
     Values are in natural order.
     """
-    made = []
+    filters = []
     for name, label in labels.items():
         values = sorted({str(record[name]) for record in records}, key=natural_key)
         if len(values) > 1:
-            made.append((name, label, values))
-    return made
+            filters.append((name, label, values))
+    return filters
 
 
 def _lead(spec: TableSpec, records: Sequence[Record]) -> str:
@@ -351,8 +351,8 @@ def _compiled_sentence(analysis: Analysis) -> str:
     """What compiling brought on test, and whether the found prompts agree in structure."""
     sentences = []
     for row in (row for row in analysis.tables["compiled"].records() if row["test_gain"] is not None):
-        kept = row["gain_survived"]
-        share = f", {kept:.0%} of the gain on the development items" if kept is not None else ""
+        survived = row["gain_survived"]
+        share = f", {survived:.0%} of the gain on the development items" if survived is not None else ""
         sentences.append(
             f"{row['condition']} on {row['task']} with {row['model']}: {figure_text(row['test_gain'])}"
             f" [{figure_text(row['test_gain_low'])}, {figure_text(row['test_gain_high'])}] in J over the bare"
@@ -360,11 +360,11 @@ def _compiled_sentence(analysis: Analysis) -> str:
         )
     agreement = makeup_agreement(analysis.manifest.compiled)
     if agreement is not None:
-        seen, chance, p_value = agreement
+        overlap, chance, p_value = agreement
         judged, stands = ("agree", "evidence") if p_value < 0.05 else ("do not agree", "no evidence")
         sentences.append(
             f"The operators of the {len(analysis.manifest.compiled)} compiled prompts {judged} more than chance would"
-            f" have it (mean overlap {figure_text(seen)}, by chance {figure_text(chance)}, p {p_text(p_value)}):"
+            f" have it (mean overlap {figure_text(overlap)}, by chance {figure_text(chance)}, p {p_text(p_value)}):"
             f" {stands} for “the best structure has invariants”."
         )
     elif analysis.manifest.compiled:

@@ -76,7 +76,7 @@ def overall_verdicts(
     if len(groups) < 2:
         return []
     rows = [row for group in groups.values() for row in group]
-    found = [_across(_of(rows, metric), metric, metrics) for metric in _verdict_metrics(metrics)]
+    verdicts = [_across(_of(rows, metric), metric, metrics) for metric in _verdict_metrics(metrics)]
     # Tokens are read off, not tested: their ratio says more than a p-value.
     ratios: dict[str, list[float]] = {}
     for row in _of(rows, TOKENS):
@@ -85,8 +85,8 @@ def overall_verdicts(
     if ratios:
         words = [f"{name} {median(ratios[name]):.1f}×" for name in sorted(ratios, key=natural_key)]
         label = _capitalised(metrics.label(TOKENS))
-        found.append(VerdictSentence(f"{label} against the control, in the median: {join_words(words)}"))
-    return [verdict for verdict in found if verdict is not None]
+        verdicts.append(VerdictSentence(f"{label} against the control, in the median: {join_words(words)}"))
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 def headline(effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics) -> str:
@@ -100,16 +100,16 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     if not rows:
         return "No condition could be compared with a control."
     label = f"the {metrics.label(SCORE)}"
-    chosen = {regime for _, _, regime in groups}
-    others = {row["decoding"] for row in effects} - chosen
+    regimes = {regime for _, _, regime in groups}
+    others = {row["decoding"] for row in effects} - regimes
     # Other regimes may say something else, so the sentence names its own.
-    where = f"Under {join_words(sorted(chosen))}: " if others else ""
+    where = f"Under {join_words(sorted(regimes))}: " if others else ""
     if len(groups) > 1:
-        found = _across(rows, SCORE, metrics)
-        assert found is not None  # of the score there is always something to say
+        verdict = _across(rows, SCORE, metrics)
+        assert verdict is not None  # of the score there is always something to say
         # Of many conditions the sentence names the best alone; the verdict below it has them all.
-        rest = f" ({found.evidence})" if found.evidence and found.evidence.count(";") < 3 else ""
-        return f"{where}{found.text}{rest}."
+        others_text = f" ({verdict.evidence})" if verdict.evidence and verdict.evidence.count(";") < 3 else ""
+        return f"{where}{verdict.text}{others_text}."
     moved = [row for row in rows if is_significant(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
@@ -117,11 +117,11 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     for side, largest in ((gains, max), (losses, min)):
         if side:
             row = largest(side, key=lambda row: row["delta"])
-            more = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
+            also = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
             interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}, "
             interval = "" if row["delta_low"] is None else interval
             items = counted(row["n_items"], "item")
-            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}{items}){more}")
+            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}{items}){also}")
     if parts:
         return f"{where}{'; '.join(parts)}."
     widths = [row["delta_high"] - row["delta_low"] for row in rows if row["delta_low"] is not None]
@@ -156,11 +156,11 @@ def _least_random_rows(
     for record in effects:
         regimes = groups.setdefault((record["task"], record["model"]), {})
         regimes.setdefault(record["decoding"], []).append(record)
-    chosen = {}
+    least = {}
     for (task, model), regimes in sorted(groups.items()):
         regime = least_random(regimes, temperature)
-        chosen[task, model, regime] = regimes[regime]
-    return chosen
+        least[task, model, regime] = regimes[regime]
+    return least
 
 
 def _of(rows: Sequence[Record], metric: str) -> list[Record]:
@@ -177,12 +177,12 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> VerdictSen
         return None
     tallies = []
     for condition in sorted({row["condition"] for row in rows}, key=natural_key):
-        own = [row for row in rows if row["condition"] == condition]
-        moved = [row for row in own if is_significant(row)]
+        of_condition = [row for row in rows if row["condition"] == condition]
+        moved = [row for row in of_condition if is_significant(row)]
         better = sum(metrics.improved(metric, row["delta"]) is True for row in moved)
-        middle = float(median(float(row["delta"]) for row in own))
+        middle = float(median(float(row["delta"]) for row in of_condition))
         gain = -middle if metrics[metric].higher_is_better is False else middle
-        tallies.append(_Tally(condition, len(own), better, len(moved) - better, middle, gain))
+        tallies.append(_Tally(condition, len(of_condition), better, len(moved) - better, middle, gain))
     moving = [tally for tally in tallies if tally.better or tally.worse]
     name = metrics.label(metric)
     if not moving:
@@ -230,7 +230,7 @@ def _tallies_text(tallies: Sequence[_Tally]) -> str:
 def _group_verdicts(
     rows: Sequence[Record], metrics: Metrics, constrained: Collection[str], selected: Record | None
 ) -> list[VerdictSentence]:
-    found = []
+    verdicts = []
     scores = _of(rows, SCORE)
     if scores:
         best = max(scores, key=lambda row: row["delta"])
@@ -246,14 +246,14 @@ def _group_verdicts(
         if any(is_significant(row) and row["delta"] > 0 for row in scores):
             # What a judge says that nobody has checked is told, and praised by nothing.
             sure: Tone = "neutral" if best.get("judge") == NOT_VALIDATED else "good"
-            found.append(VerdictSentence(_change(best, label), evidence, sure))
+            verdicts.append(VerdictSentence(_change(best, label), evidence, sure))
         elif best["delta"] >= 0:
             text = f"No condition raised {label} beyond chance; at most, {_change(best, 'it')}"
-            found.append(VerdictSentence(text, evidence))
+            verdicts.append(VerdictSentence(text, evidence))
         else:  # nothing raised it at all, so that a loss that holds is no "at most"
             least = _change(best, "it") if len(scores) == 1 else f"the least loss: {_change(best, 'it')}"
             worst: Tone = "bad" if is_significant(best) else "neutral"
-            found.append(VerdictSentence(f"Every condition lowered {label}; {least}", evidence, worst))
+            verdicts.append(VerdictSentence(f"Every condition lowered {label}; {least}", evidence, worst))
     valid = _of(rows, VALIDITY)
     if valid:
         best = max(
@@ -261,11 +261,11 @@ def _group_verdicts(
         )
         if best["delta"] != 0:
             tone: Tone = "neutral" if not is_significant(best) else "good" if best["delta"] > 0 else "bad"
-            found.append(VerdictSentence(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
+            verdicts.append(VerdictSentence(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
     for metric in _verdict_metrics(metrics):
         for row in _of(rows, metric) if metric != VALIDITY else ():
             if is_significant(row) and metrics.improved(metric, row["delta"]) is False:
-                found.append(
+                verdicts.append(
                     VerdictSentence(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad")
                 )
     tokens = [row for row in _of(rows, TOKENS) if row["control"] > 0]
@@ -273,8 +273,8 @@ def _group_verdicts(
         ratios = [f"{row['condition']} {row['treated'] / row['control']:.1f}×" for row in tokens]
         level = f"{figure_text(tokens[0]['control'], 0)} under {tokens[0]['baseline']}"
         label = _capitalised(metrics.label(TOKENS))
-        found.append(VerdictSentence(f"{label}: {level}; {join_words(ratios)} that many"))
-    return found
+        verdicts.append(VerdictSentence(f"{label}: {level}; {join_words(ratios)} that many"))
+    return verdicts
 
 
 def _change(record: Record, what: str) -> str:

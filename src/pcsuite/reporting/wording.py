@@ -46,6 +46,6 @@ def planned_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
         if record["p_holm"] is not None:
             figures.append(f"p (Holm) {p_text(record['p_holm'])}")
         where = " × ".join(record[name] for name in ("task", "model", "decoding"))
-        said = "".join(f": {part}" for part in (", ".join(figures), record["outcome"]) if part)
-        lines.append(f"{record['condition']} − {record['baseline']} on {where}{said}")
+        parts_text = "".join(f": {part}" for part in (", ".join(figures), record["outcome"]) if part)
+        lines.append(f"{record['condition']} − {record['baseline']} on {where}{parts_text}")
     return lines

@@ -102,7 +102,7 @@ async def _import(plan: Plan, path: Path, *, quiet: bool) -> FileSummary:
                     hint="import with the profile, models and name that the requests were exported with",
                 )
             for model_id, ids in of_use.items():
-                offline.answers[model_id].keep(lines[found] for found in ids)
+                offline.answers[model_id].keep(lines[name] for name in ids)
             waiting = 0
             with Progress(sum(map(len, ready.values())), quiet=quiet) as progress:
                 # A file is judged as a whole: rows that failed are asked for by the next export.
@@ -141,16 +141,15 @@ class _Offline:
     def pending(self) -> Iterator[Unit]:
         """Rows that the log does not have, those with prompts that begin alike one after the other."""
         for model_id in self._plan.scope.models:
-            units = (unit for unit in self._plan.units(model_id) if unit.run_id not in self._log.index)
-            yield from units
+            yield from (unit for unit in self._plan.units(model_id) if unit.run_id not in self._log.index)
 
     async def next_question(self, unit: Unit) -> Request | None:
         """What a row asks next; ``None`` where all its questions are answered, or it fails before asking."""
         self._anew = True
         try:
             await self.pipeline.answer(unit)
-        except Unanswered as wanted:
-            return wanted.request
+        except Unanswered as question:
+            return question.request
         finally:
             self._anew = False
         return None
@@ -159,21 +158,23 @@ class _Offline:
         adapter = client.adapter
         assert isinstance(adapter, HttpAdapter), "checked when the models were opened"
         try:
-            found = self.answers[client.model_id].answer(adapter, request)
+            answer = self.answers[client.model_id].answer(adapter, request)
         except EngineError:
             if not self._anew:
                 raise
-            found = None
-        if found is None:
+            answer = None
+        if answer is None:
             raise Unanswered(request)
-        return found
+        return answer
 
 
 def _without_constraints(plan: Plan) -> Plan:
-    kept = tuple(cell for cell in plan.cells if cell.constraint is None)
+    unconstrained = tuple(cell for cell in plan.cells if cell.constraint is None)
     dropped = tuple(
         NotApplicable(cell.task.id, cell.model_id, cell.condition.id, UNPROVED)
         for cell in plan.cells
         if cell.constraint is not None
     )
-    return replace(plan, cells=kept, not_applicable=plan.not_applicable + tuple(dict.fromkeys(dropped)))
+    return replace(
+        plan, cells=unconstrained, not_applicable=plan.not_applicable + tuple(dict.fromkeys(dropped))
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from pcsuite.evaluation.base import Answer
 from pcsuite.logging.row import PerturbationRef
@@ -12,14 +11,8 @@ from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.plan import CLEAN, Unit
 
 Edit = Callable[[PromptTree], PromptTree]
-
-
-class Perturber(Protocol):
-    """Finds the edit of a unit's prompt; ``None`` for a clean one."""
-
-    def __call__(self, unit: Unit) -> Edit | None:
-        """The edit."""
-        ...
+Perturber = Callable[[Unit], Edit | None]
+"""Finds the edit of a unit's prompt; ``None`` for a clean one."""
 
 
 def perturbation_refs(kinds: Iterable[str], most: int | None = None) -> tuple[PerturbationRef, ...]:

@@ -17,7 +17,7 @@ from pcsuite.evaluation.judged import reply_tokens
 from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN, fit
 from pcsuite.runners.plan import Cell, Plan
-from pcsuite.runners.registration import planned_contrasts
+from pcsuite.runners.registration import GroupKey, cells_by_group, planned_contrasts
 from pcsuite.stats.f1 import linearised_f1
 from pcsuite.stats.power import (
     BinaryWorld,
@@ -131,10 +131,6 @@ def _judge_size(plan: Plan, cell: Cell) -> tuple[int, float | None]:
 # What a plan can find: simulated with the test and the correction of the report, before anything is called.
 
 
-DesignKey = tuple[str, str, str]
-"""Task, model and decoding regime."""
-
-
 @dataclass(frozen=True, slots=True)
 class PowerSettings:
     """What is asked of the design."""
@@ -169,7 +165,7 @@ class WantedEffect:
 class DesignPower:
     """A task, model and regime: its size and what it can find."""
 
-    key: DesignKey
+    key: GroupKey
     items: int
     replicates: int
     comparisons: int
@@ -209,11 +205,9 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     registered = plan.suite.profile.preregistration is not None
     correction: Correction = "holm" if registered else "benjamini_hochberg"
     stated = BinaryWorld(settings.accuracy, settings.correlation, settings.noise)
-    designs: dict[DesignKey, list[Cell]] = defaultdict(list)
-    for cell in plan.cells:
-        designs[cell.task.id, cell.model_id, cell.decoding.id].append(cell)
-    results, known = [], dict[tuple[object, ...], DesignPower]()
-    for key, cells in designs.items():
+    results, by_design = [], dict[tuple[object, ...], DesignPower]()
+    for key, by_condition in cells_by_group(plan).items():
+        cells = list(by_condition.values())
         items = len(cells[0].task.items)
         if items < 2 or len(cells) < 2 or not families[key[0]]:
             continue
@@ -222,13 +216,13 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         replicates = 1 if greedy else len(cells[0].seeds)
         world = measured.get(key, stated)
         # Designs that differ in nothing but their names are simulated once.
-        sort = (id(world), items, replicates, greedy, families[key[0]])
-        if sort not in known:
-            known[sort] = _design(
+        design = (id(world), items, replicates, greedy, families[key[0]])
+        if design not in by_design:
+            by_design[design] = _design(
                 key, items, replicates, families[key[0]], correction, world, settings, greedy=greedy
             )
         measure = cells[0].task.evaluator.pooling
-        results.append(replace(known[sort], key=key, from_pilot=key in measured, measure=measure))
+        results.append(replace(by_design[design], key=key, from_pilot=key in measured, measure=measure))
     return results
 
 
@@ -242,15 +236,14 @@ def family_sizes(plan: Plan) -> Mapping[str, int]:
         planned = Counter(arm.task for arm in planned_contrasts(plan, section))
         every = sum(planned.values())
         return {task: planned[task] if section.family == "task" else every for task in plan.tasks}
-    groups = Counter((cell.task.id, cell.model_id, cell.decoding.id) for cell in plan.cells)
     sizes: Counter[str] = Counter()
-    for (task_id, _, _), conditions in groups.items():
-        sizes[task_id] += conditions - 1
+    for (task_id, _, _), cells in cells_by_group(plan).items():
+        sizes[task_id] += len(cells) - 1
     return sizes
 
 
 def _design(
-    key: DesignKey,
+    key: GroupKey,
     items: int,
     replicates: int,
     comparisons: int,
@@ -267,7 +260,7 @@ def _design(
         "affected": affected,
         "correction": correction,
     }
-    wanted = None
+    requested = None
     gain, loss = (
         minimal_detectable_effect(
             world,
@@ -285,10 +278,10 @@ def _design(
         fits = low <= settings.effect <= high
         common = {**family, "power": settings.power}
         rng = named_rng("power", settings.effect, items, replicates, comparisons)
-        wanted = WantedEffect(None, None, None)
+        requested = WantedEffect(None, None, None)
         if fits:
             effect = settings.effect
-            wanted = WantedEffect(
+            requested = WantedEffect(
                 achieved_power(world, effect, items, rng=rng, replicates=replicates, **family),
                 required_items(world, effect, rng=rng, replicates=replicates, **common),
                 None if greedy else required_replicates(world, effect, items, rng=rng, **common),
@@ -305,29 +298,29 @@ def _design(
         loss,
         least_p(items),
         items_to_hold(comparisons, alpha=settings.alpha),
-        wanted,
+        requested,
     )
 
 
-def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
+def _pilot(path: Path, plan: Plan) -> Mapping[GroupKey, PairedWorld]:
     """Worlds of a pilot log: of each design the condition that differs most from item to item against the first.
 
     Of tasks with pooled counts a row is ``(tp, fp, fn)``, of others ``(score,)``.
     """
     pooled = {task.id for task in plan.tasks.values() if task.evaluator.pooling == "micro_f1"}
-    rows: dict[DesignKey, dict[str, dict[str, list[tuple[float, ...]]]]] = defaultdict(
+    rows: dict[GroupKey, dict[str, dict[str, list[tuple[float, ...]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
     for row in iter_newest_rows(path):
         if row.errors or row.kind != "main" or row.perturbation.type is not None:
             continue
-        wanted = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
-        values = [float(value) for name in wanted if (value := row.metrics.get(name)) is not None]
-        if len(values) == len(wanted):
+        metrics = ("tp", "fp", "fn") if row.task.id in pooled else ("task_score",)
+        values = [float(value) for name in metrics if (value := row.metrics.get(name)) is not None]
+        if len(values) == len(metrics):
             key = (row.task.id, row.model.id, row.decoding.id)
             rows[key][row.condition.id][row.task.item_id].append(tuple(values))
     order = [cell.condition.id for cell in plan.cells]
-    found: dict[DesignKey, PairedWorld] = {}
+    worlds: dict[GroupKey, PairedWorld] = {}
     for key, conditions in rows.items():
         names = sorted(
             conditions, key=lambda name: (order.index(name) if name in order else len(order), name)
@@ -335,8 +328,8 @@ def _pilot(path: Path, plan: Plan) -> Mapping[DesignKey, PairedWorld]:
         pairs = [_paired(conditions[name], conditions[names[0]]) for name in names[1:]]
         usable = [pair for pair in pairs if pair is not None]
         if usable:
-            found[key] = max(usable, key=lambda pair: pair[0])[1]
-    return found
+            worlds[key] = max(usable, key=lambda pair: pair[0])[1]
+    return worlds
 
 
 def _paired(

@@ -71,15 +71,15 @@ def check_judge(
     sample = read_sample(log)
     if sample is None:
         raise AnalysisError(f"{log.stem}: no sample was drawn to be labelled", hint="pcsuite judge sample")
-    given = {} if labels is None else read_sheet(labels, sample)
-    if given:
-        kept = Labels(log)
-        known, units = kept.read(), {unit.id: unit for unit in sample.units}
-        for name, label in given.items():
-            if name not in known or known[name].label != label:
-                kept.add(units[name], sample.scales[units[name].task], label)
-    found = agreements(log, judges)
-    if not found:
+    imported = {} if labels is None else read_sheet(labels, sample)
+    if imported:
+        stored = Labels(log)
+        labelled, units = stored.read(), {unit.id: unit for unit in sample.units}
+        for name, label in imported.items():
+            if name not in labelled or labelled[name].label != label:
+                stored.add(units[name], sample.scales[units[name].task], label)
+    agreed_by_condition = agreements(log, judges)
+    if not agreed_by_condition:
         raise AnalysisError(
             f"{log.stem}: none of the {len(sample.units)} drawn answers is labelled",
             hint="label them in pcsuite view, or fill in the table and give it with --labels",
@@ -96,26 +96,26 @@ def check_judge(
             judges[agreed.task].model,
             repeated.get((agreed.task, agreed.condition)),
         )
-        for agreed in found
+        for agreed in agreed_by_condition
     ]
-    counts = {one.task: one.labels for one in found if one.condition == EVERY_CONDITION}
+    counts = {one.task: one.labels for one in agreed_by_condition if one.condition == EVERY_CONDITION}
     check = JudgeCheck(
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {task: CheckedJudge(judges[task].model, judges[task].prompt_hash, counts[task]) for task in counts},
         records,
     )
-    return CheckResult(write_check(log, check), check, len(given), unanswered)
+    return CheckResult(write_check(log, check), check, len(imported), unanswered)
 
 
 async def _ask_again(
     suite: Suite, log: Path, sample: JudgeSample, most: int, progress: Progress, *, use_cache: bool
 ) -> Mapping[tuple[str, str], tuple[Estimate, int]]:
     """The share of verdicts that stay when asked for again, by task and condition (and all together)."""
-    wanted: dict[str, str] = {}
+    task_of_run: dict[str, str] = {}
     for task in sample.items:
         units = [unit for unit in sample.units if unit.task == task][:most]
-        wanted |= {unit.run_ids[0]: task for unit in units if unit.run_ids}
-    rows = [row for row in iter_newest_rows(log) if row.run_id in wanted and row.task.id in suite.tasks]
+        task_of_run |= {unit.run_ids[0]: task for unit in units if unit.run_ids}
+    rows = [row for row in iter_newest_rows(log) if row.run_id in task_of_run and row.task.id in suite.tasks]
     tasks = {row.task.id for row in rows if suite.tasks[row.task.id].judge is not None}
     same: dict[tuple[str, str], list[bool]] = {}
     async with open_models(suite, suite.judges(tasks), use_cache=use_cache) as session:
@@ -124,12 +124,14 @@ async def _ask_again(
             spec = suite.tasks[task].judge
             assert spec is not None
             judge = Judge(spec, session.clients[spec.model], counted=True)
-            own = [row for row in rows if row.task.id == task]
-            answered = await gather_or_cancel(_verdicts_again(suite, judge, row) for row in own)
-            for row, kept in zip(own, answered, strict=True):
+            task_rows = [row for row in rows if row.task.id == task]
+            answered = await gather_or_cancel(_verdicts_again(suite, judge, row) for row in task_rows)
+            for row, repeats in zip(task_rows, answered, strict=True):
                 for condition in (EVERY_CONDITION, row.condition.id):
-                    same.setdefault((task, condition), []).extend(kept)
-    return {key: (wilson(sum(kept), len(kept)), len(kept)) for key, kept in same.items() if kept}
+                    same.setdefault((task, condition), []).extend(repeats)
+    return {
+        key: (wilson(sum(repeats), len(repeats)), len(repeats)) for key, repeats in same.items() if repeats
+    }
 
 
 async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]:
@@ -148,7 +150,7 @@ async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]
         Answer(row.generation.text, row.generation.finish_reason),
         Answer(other) if other else None,
     )
-    kept = []
+    repeats = []
     for question in evaluator.questions(item, answer, control):
         if isinstance(question, JudgeQuestion) and question.order in first:
             context = judge_context(
@@ -165,5 +167,5 @@ async def _verdicts_again(suite: Suite, judge: Judge, row: RunRow) -> list[bool]
                 call = await judge.ask(question, context(question), AGAIN_SEED)
             except EngineError:
                 continue
-            kept.append(call.verdict == first[question.order].verdict)
-    return kept
+            repeats.append(call.verdict == first[question.order].verdict)
+    return repeats

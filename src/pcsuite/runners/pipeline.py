@@ -112,8 +112,8 @@ class FinishedRow(msgspec.Struct, frozen=True):
 
         Tokens and cost are what is paid now: nothing for a stored answer or a failed call.
         """
-        made = row.generation
-        paid = made is not None and not made.cache_hit
+        answer = row.generation
+        paid = answer is not None and not answer.cache_hit
         judged = [call for call in row.judge or () if not call.cache_hit]
         costs = [row.metrics.get("cost_usd", 0.0) if paid else 0.0, *(call.cost_usd for call in judged)]
         known = [cost for cost in costs if cost is not None]
@@ -123,10 +123,10 @@ class FinishedRow(msgspec.Struct, frozen=True):
             prompt_hash=row.prompt.prompt_hash,
             prompt=prompt,
             error=row.errors[0] if row.errors else None,
-            tokens=(made.usage.total_tokens if paid and made and made.usage else 0)
+            tokens=(answer.usage.total_tokens if paid and answer and answer.usage else 0)
             + sum(call.prompt_tokens + call.completion_tokens for call in judged),
             cost_usd=sum(known) if len(known) == len(costs) else None,
-            cache_hit=made is not None and made.cache_hit,
+            cache_hit=answer is not None and answer.cache_hit,
             lost=lost,
         )
 
@@ -237,7 +237,7 @@ class Pipeline:
         model, decoding = client.spec, cell.decoding
         row = RunRow(
             run_id=unit.run_id,
-            timestamp_utc=utc_now(),
+            timestamp_utc=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             profile=self._suite.profile.run.name,
             config_hash=self._suite.config_hash,
             pcsuite_version=__version__,
@@ -305,17 +305,17 @@ class Pipeline:
         if ready is None:
             if client.adapter.counts_remotely and self._counts_tokens:
                 # A server is asked how long the prompt is: it may be slow, busy or down as for any other call.
-                ready = await client.retried(lambda: self._beside_calls(unit, client))
+                # In a thread of a pool of its own, since adapters that block hold up those of the loop.
+                loop = asyncio.get_running_loop()
+                ready = await client.retried(
+                    lambda: loop.run_in_executor(self._preparers, self._prepare, unit, client)
+                )
             else:
                 ready = self._prepare(unit, client)
             self._prepared[key] = ready
             if len(self._prepared) > _PROMPTS_KEPT:
                 self._prepared.popitem(last=False)
         return ready
-
-    async def _beside_calls(self, unit: Unit, client: ModelClient) -> _Prepared:
-        """A prompt prepared in a thread of its own pool: adapters that block hold up those of the loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._preparers, self._prepare, unit, client)
 
     @cached_property
     def _preparers(self) -> ThreadPoolExecutor:
@@ -351,8 +351,8 @@ def unforeseen(stage: str, error: Exception) -> str:
     >>> unforeseen(SCORING, KeyError("label"))
     "scoring: KeyError: 'label'"
     """
-    said = shorten(str(error), _LONGEST_ERROR) if isinstance(error, PcsuiteError) else describe(error)
-    return f"{stage}: {said}"
+    message = shorten(str(error), _LONGEST_ERROR) if isinstance(error, PcsuiteError) else describe(error)
+    return f"{stage}: {message}"
 
 
 def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
@@ -361,36 +361,27 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     Calls that were answered from the cache count as they were when made.
     """
     calls = outcome.calls
-    prompt_tokens = completion_tokens = total_tokens = attempts = 0
-    cached_tokens: int | None = None
-    latency_ms: float | None = 0.0
-    backend, batch, cache_hit = None, None, True
-    for call in calls:
-        used = call["usage"]
-        prompt_tokens += used["prompt_tokens"]
-        completion_tokens += used["completion_tokens"]
-        total_tokens += used["total_tokens"]
-        if "cached_tokens" in used:
-            cached_tokens = (cached_tokens or 0) + used["cached_tokens"]
-        took = call["latency_ms"]
-        latency_ms = None if latency_ms is None or took is None else latency_ms + took
-        batch = batch or call.get("batch")
-        attempts += max(1, call.get("attempts", 1))
-        backend = backend or call.get("constraint_backend") or None
-        cache_hit = cache_hit and call.get("cache_hit", False)
-    usage = UsageRecord(prompt_tokens, completion_tokens, total_tokens, cached_tokens)
+    cached = [call["usage"]["cached_tokens"] for call in calls if "cached_tokens" in call["usage"]]
+    usage = UsageRecord(
+        sum(call["usage"]["prompt_tokens"] for call in calls),
+        sum(call["usage"]["completion_tokens"] for call in calls),
+        sum(call["usage"]["total_tokens"] for call in calls),
+        sum(cached) if cached else None,
+    )
+    latencies = [call["latency_ms"] for call in calls]
+    timed = [latency for latency in latencies if latency is not None]
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=None if latency_ms is None else round(latency_ms, 3),
+        latency_ms=round(sum(timed, 0.0), 3) if len(timed) == len(latencies) else None,
         usage=usage,
-        constraint_backend=backend,
-        cache_hit=cache_hit,
+        constraint_backend=next(filter(None, (call.get("constraint_backend") for call in calls)), None),
+        cache_hit=all(call.get("cache_hit", False) for call in calls),
         react_steps=outcome.react_steps,
         tool_calls=outcome.tool_calls,
-        attempts=attempts,
+        attempts=sum(max(1, call.get("attempts", 1)) for call in calls),
         transcript=outcome.transcript,
-        batch=batch,
+        batch=next(filter(None, (call.get("batch") for call in calls)), None),
     )
     return record, usage
 
@@ -431,11 +422,6 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     return False
 
 
-def utc_now() -> str:
-    """The time, in UTC, to the millisecond."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-
-
 @lru_cache(maxsize=8)
 def git_commit(folder: Path) -> str | None:
     """Commit of the checkout a profile lies in, or ``None``.
@@ -443,7 +429,7 @@ def git_commit(folder: Path) -> str | None:
     Also ``None`` where git is missing or does not answer within five seconds.
     """
     try:
-        found = subprocess.run(
+        answer = subprocess.run(
             ["git", "rev-parse", "HEAD"],
             cwd=folder,
             capture_output=True,
@@ -454,7 +440,7 @@ def git_commit(folder: Path) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None if found.returncode == 0 else None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None
 
 
 async def in_lanes(

@@ -154,12 +154,12 @@ class Scope:
 
         All its items count; ``limits.max_items_per_task`` is applied when they are sampled.
         """
-        chosen = suite.profile.selection
+        selection = suite.profile.selection
         return cls(
-            chosen.tasks,
-            chosen.models,
-            chosen.conditions,
-            chosen.decoding_regimes,
+            selection.tasks,
+            selection.models,
+            selection.conditions,
+            selection.decoding_regimes,
             items_together=ITEMS_TOGETHER,
         )
 
@@ -244,19 +244,19 @@ def build_plan(
     if tasks is None:
         tasks = {task_id: plan_task(suite, task_id) for task_id in scope.tasks}
     if scope.max_items is not None or scope.skip_items:
-        taken = slice(scope.skip_items, scope.max_items)
-        tasks = {name: replace(task, items=task.items[taken]) for name, task in tasks.items()}
+        part = slice(scope.skip_items, scope.max_items)
+        tasks = {name: replace(task, items=task.items[part]) for name, task in tasks.items()}
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
     for model_id in scope.models:
         adapter, options = check_model(model_id, suite.models[model_id])
         for task in tasks.values():
-            for chosen in conditions:
+            for bundle in conditions:
                 try:
-                    condition = with_compiled_prompt(suite, chosen, task.id, model_id)
+                    condition = with_compiled_prompt(suite, bundle, task.id, model_id)
                 except NotCompiledError as error:
                     why = f"no prompt is compiled yet: {error.hint}"
-                    skipped.append(NotApplicable(task.id, model_id, chosen.id, why))
+                    skipped.append(NotApplicable(task.id, model_id, bundle.id, why))
                     continue
                 reason = why_not_applicable(suite, task, adapter, options, condition)
                 if reason is not None:
@@ -290,26 +290,30 @@ def _control_cell(
         return None
     # All of the profile: the control may be outside the part that this plan covers.
     names = dict.fromkeys((*suite.profile.selection.conditions, *scope.conditions))
-    known = {
+    by_id = {
         bundle.id: bundle for bundle in expand_conditions(tuple(names), suite.conditions, suite.operators)
     }
-    if judge.against is not None and judge.against not in known:
-        known |= {
+    if judge.against is not None and judge.against not in by_id:
+        by_id |= {
             bundle.id: bundle
             for bundle in expand_conditions((judge.against,), suite.conditions, suite.operators)
         }
     ctx = task.prompting.context("")
-    bundles = {name: own for name, bundle in known.items() if (own := bundle.bundle(ctx)) is not None}
-    operators = {name: known[name].operator_names(own) for name, own in bundles.items()}
+    bundles = {
+        name: operators_of
+        for name, bundle in by_id.items()
+        if (operators_of := bundle.bundle(ctx)) is not None
+    }
+    operators = {name: by_id[name].operator_names(operators_of) for name, operators_of in bundles.items()}
     control = judge.against or control_among(operators)
-    if control is None or control not in known:
+    if control is None or control not in by_id:
         raise ConfigError(
             f"task '{task.id}' is judged pairwise and its conditions have no control",
             hint="select C0, or name the other side with judge.against",
         )
     if control == condition.id:
         return None
-    other = with_compiled_prompt(suite, known[control], task.id, model_id)
+    other = with_compiled_prompt(suite, by_id[control], task.id, model_id)
     adapter, options = check_model(model_id, suite.models[model_id])
     reason = why_not_applicable(suite, task, adapter, options, other)
     if reason is not None:

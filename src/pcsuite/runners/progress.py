@@ -17,7 +17,7 @@ from pcsuite.errors import ErrorRateError, PcsuiteError
 from pcsuite.logging.log import RunLog
 from pcsuite.runners.pipeline import FinishedRow
 
-_PLAIN_EVERY_S = 10.0
+_LIVE_EVERY_S, _PLAIN_EVERY_S = 0.2, 10.0
 
 
 @dataclass(slots=True)
@@ -85,27 +85,16 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_live or (not self.quiet and self.tally.done):
+            self._show()
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
             self._bar.stop()
-        elif self._handle is not None:
-            self._handle.update(_NotebookBar(self))
-        elif not self.quiet and self.tally.done:
-            self._plain()
 
     def refresh(self) -> None:
         """Show the tally, unless it was shown a moment ago; for lines of plain text that is 10 seconds."""
         now = time.monotonic()
-        if self._bar is not None:
-            if now - self._shown > 0.2:
-                self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
-                self._shown = now
-        elif self._handle is not None:
-            if now - self._shown > 0.2:
-                self._handle.update(_NotebookBar(self))
-                self._shown = now
-        elif now - self._shown > _PLAIN_EVERY_S:
-            self._plain()
+        if now - self._shown > (_LIVE_EVERY_S if self._is_live else _PLAIN_EVERY_S):
+            self._show()
             self._shown = now
 
     def count_call(self, answer: Generation | None, cost_usd: float | None) -> None:
@@ -161,18 +150,30 @@ class Progress:
         left, eta = "", self.eta_seconds()
         if eta:
             minutes, seconds = divmod(round(eta), 60)
-            hours, rest = divmod(minutes, 60)
-            left = (
-                f", about {f'{hours} h {rest:02d} min' if hours else f'{minutes} min {seconds:02d} s'} left"
+            span = (
+                f"{minutes // 60} h {minutes % 60:02d} min"
+                if minutes >= 60
+                else f"{minutes} min {seconds:02d} s"
             )
+            left = f", about {span} left"
         return f"{self._count()}, {self.facts()}{left}"
 
     def _count(self) -> str:
         tally = self.tally
         return f"{tally.done}{'' if tally.total is None else f'/{tally.total}'} {self._unit}"
 
-    def _plain(self) -> None:
-        print(self.line(), file=self._stream, flush=True)
+    @property
+    def _is_live(self) -> bool:
+        """Whether there is a bar, which is redrawn in its place."""
+        return self._bar is not None or self._handle is not None
+
+    def _show(self) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.tally.done, facts=self.facts())
+        elif self._handle is not None:
+            self._handle.update(_NotebookBar(self))
+        else:
+            print(self.line(), file=self._stream, flush=True)
 
 
 class _NotebookBar:

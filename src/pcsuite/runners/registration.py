@@ -53,13 +53,13 @@ def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKe
     Raises :class:`ConfigError` for a condition that the plan has nowhere.
     """
     groups = cells_by_group(plan)
-    known = [name for cells in groups.values() for name in cells]
-    check_contrast_names(plan.suite, [*known, *(entry.condition_id for entry in plan.not_applicable)])
-    found: dict[ArmKey, None] = {}
+    names = [name for cells in groups.values() for name in cells]
+    check_contrast_names(plan.suite, [*names, *(entry.condition_id for entry in plan.not_applicable)])
+    arms: dict[ArmKey, None] = {}
     for (task, model, decoding), cells in groups.items():
         control = control_among({name: cell.operators for name, cell in cells.items()})
-        every = [PrimaryContrast(condition=name) for name in cells if name != control]
-        for contrast in section.primary or every:
+        against_control = [PrimaryContrast(condition=name) for name in cells if name != control]
+        for contrast in section.primary or against_control:
             baseline = contrast.baseline or control
             about = (
                 (contrast.tasks, task), (contrast.models, model), (contrast.regimes, decoding)
@@ -67,8 +67,8 @@ def planned_contrasts(plan: Plan, section: PreregistrationSection) -> list[ArmKe
             if not all(not names or name in names for names, name in about):
                 continue
             if contrast.condition in cells and baseline in cells and contrast.condition != baseline:
-                found[ArmKey(task, model, decoding, contrast.condition, str(baseline))] = None
-    return list(found)
+                arms[ArmKey(task, model, decoding, contrast.condition, str(baseline))] = None
+    return list(arms)
 
 
 def registered_plan(plan: Plan) -> RegisteredPlan | None:

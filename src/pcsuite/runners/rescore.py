@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
 from pcsuite.logging.segments import log_exists
-from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, unforeseen, utc_now
+from pcsuite.runners.pipeline import PROGRAM_METRIC, SCORING, unforeseen
 from pcsuite.runners.task_plan import task_evaluator
 
 _KEPT_METRICS = (
@@ -66,16 +67,16 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
         raise LogError(f"{paths.log}: no such log", hint="pcsuite run --config PROFILE writes it")
     with RunLog.of(suite.profile.run) as log:
         for row in rows:
-            fresh = _rescored(suite, row, tasks, outcome)
-            if fresh is not None:
-                log.append(fresh)
+            rescored = _rescored(suite, row, tasks, outcome)
+            if rescored is not None:
+                log.append(rescored)
     manifest = None if outcome.failed else read_manifest(paths.log)
     if manifest is not None:
         # The manifest says which text of a scorer of the user's own the rows are scored with now.
         for task_id, note in manifest.tasks.items():
-            own = suite.scorer(task_id) if task_id in suite.tasks else None
-            if own is not None and own.stamp != note.scorer:
-                note.scorer, manifest.config_hash = own.stamp, suite.config_hash
+            scorer = suite.scorer(task_id) if task_id in suite.tasks else None
+            if scorer is not None and scorer.stamp != note.scorer:
+                note.scorer, manifest.config_hash = scorer.stamp, suite.config_hash
         write_manifest(paths.log, manifest)
     return outcome
 
@@ -89,16 +90,16 @@ def _rescored(
         if row.task.id in suite.tasks:
             folder = Path(suite.profile.run.cache_dir)
             items = task_items(suite.tasks[row.task.id], row.task.split, folder).items
-            found = {item.item_id: item for item in items}
-            tasks[row.task.id] = (task_evaluator(suite, row.task.id), found)
+            by_id = {item.item_id: item for item in items}
+            tasks[row.task.id] = (task_evaluator(suite, row.task.id), by_id)
     task = tasks[row.task.id]
     item = task[1].get(row.task.item_id) if task is not None else None
     if row.generation is None or row.kind != "main" or task is None or item is None:
         outcome.skipped += 1
         return None
     try:
-        said = row.judge or ()
-        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), said)
+        verdicts = row.judge or ()
+        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), verdicts)
         evaluation = score_answer(task[0], item, answer)
     # Not a fault of the answer: every other one would fail alike, and the remedy is an install.
     except MissingExtraError:
@@ -107,24 +108,24 @@ def _rescored(
         outcome.failed += 1
         outcome.error = outcome.error or f"item '{item.item_id}': {unforeseen(SCORING, error)}"
         return None
-    kept = {
+    other_metrics = {
         name: value
         for name, value in row.metrics.items()
         if name in _KEPT_METRICS or name.startswith(PROGRAM_METRIC)
     }
-    fresh = msgspec.structs.replace(
+    rescored = msgspec.structs.replace(
         row,
         parsed=evaluation.parsed,
-        metrics=evaluation.metrics | kept,
+        metrics=evaluation.metrics | other_metrics,
         scores=evaluation.scores or msgspec.UNSET,
         errors=[error for error in row.errors if not error.startswith(f"{SCORING}: ")],
-        rescored_utc=utc_now(),
+        rescored_utc=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         pcsuite_version=__version__,
     )
-    if _scores(fresh) == _scores(row):
+    if _scores(rescored) == _scores(row):
         return None
     outcome.changed += 1
-    return fresh
+    return rescored
 
 
 def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:

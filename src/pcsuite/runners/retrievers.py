@@ -62,10 +62,10 @@ class TaskRetrievers:
             retriever = await self._retriever(self._suite.tasks[task_id].dataset)
             if not retriever.blocking:
                 return retriever.search(query, k)
-            found, _ = await call_with_retries(
+            passages, _ = await call_with_retries(
                 lambda: asyncio.to_thread(retriever.search, query, k), self._policy, rng
             )
-            return found
+            return passages
 
         return search
 

@@ -61,10 +61,10 @@ class RowJudges:
         judge = self._judges.setdefault(task.id, Judge(spec, self._clients[spec.model]))
         control: Outcome | None = None
         if unit.cell.control is not None:
-            others = unit.cell.control.units(item)
+            candidates = unit.cell.control.units(item)
             same = (unit.seed, unit.perturbation)
             control = await self._control_outcome(
-                next(one for one in others if (one.seed, one.perturbation) == same)
+                next(other for other in candidates if (other.seed, other.perturbation) == same)
             )
         context = judge_context(
             task.evaluator,

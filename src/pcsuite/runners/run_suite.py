@@ -80,7 +80,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 ),
                 majority_label=majority[task.id][0],
                 majority_share=majority[task.id][1],
-                scorer=own.stamp if (own := suite.scorer(task.id)) is not None else "",
+                scorer=scorer.stamp if (scorer := suite.scorer(task.id)) is not None else "",
             )
             for task in plan.tasks.values()
         },
@@ -108,7 +108,7 @@ def _of_operators(
 ) -> dict[str, str]:
     """What is known of the operators of the plan's conditions, by name."""
     names = sorted({name for cell in plan.cells for name in cell.operators})
-    return {name: known for name in names if (known := look_up(name, plan.suite.operators)) is not None}
+    return {name: trait for name in names if (trait := look_up(name, plan.suite.operators)) is not None}
 
 
 def _model_note(spec: ModelSpec) -> ModelNote:
@@ -160,30 +160,30 @@ def _readable_manifest(log: Path) -> RunManifest | None:
 
 def _check_scorers(plan: Plan, log: RunLog) -> None:
     """Refuse to add rows of an edited scorer to rows of the earlier one: their scores mean different things."""
-    known = read_manifest(log.paths.log) if len(log.index) else None
-    for task_id, note in (known.tasks if known is not None else {}).items():
-        own = plan.suite.scorer(task_id) if task_id in plan.tasks else None
-        if own is not None and note.scorer and note.scorer != own.stamp:
+    manifest = read_manifest(log.paths.log) if len(log.index) else None
+    for task_id, note in (manifest.tasks if manifest is not None else {}).items():
+        scorer = plan.suite.scorer(task_id) if task_id in plan.tasks else None
+        if scorer is not None and note.scorer and note.scorer != scorer.stamp:
             raise ConfigError(
-                f"{own.name} has changed since rows of task '{task_id}' were scored with it"
-                f" ({note.scorer}, now {own.stamp})",
+                f"{scorer.name} has changed since rows of task '{task_id}' were scored with it"
+                f" ({note.scorer}, now {scorer.stamp})",
                 hint="pcsuite rescore --config PROFILE scores them anew; --name starts another run",
             )
 
 
 def _compiled(plan: Plan) -> list[dict[str, Any]]:
     """What the frozen files say of the compiled prompts of a plan."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    compiled: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in plan.cells:
         key = (cell.task.id, cell.model_id)
-        if cell.condition.prompt is None or key in found:
+        if cell.condition.prompt is None or key in compiled:
             continue
         path = compiled_path(plan.suite.profile.run.output_dir, *key)
         content = read_compiled_file(path) if path.is_file() else {}
         if content.get("hash") == cell.condition.prompt.hash:
-            kept = ("task", "model", "method", "hash", "makeup", "makeup_by", "candidates", "dev", "ledger")
-            found[key] = {"condition": cell.condition.id, **{name: content.get(name) for name in kept}}
-    return list(found.values())
+            keys = ("task", "model", "method", "hash", "makeup", "makeup_by", "candidates", "dev", "ledger")
+            compiled[key] = {"condition": cell.condition.id, **{name: content.get(name) for name in keys}}
+    return list(compiled.values())
 
 
 LOCAL = ExecutorChoice()
@@ -397,7 +397,7 @@ async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:
     would have without the proof, and are tried again on resume.
     """
     dropped: list[NotApplicable] = []
-    kept: list[Cell] = []
+    enforced: list[Cell] = []
     unproven: dict[tuple[str, Constraint], str] = {}
     for cell in plan.cells:
         reason = None
@@ -407,7 +407,7 @@ async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:
             except EngineError as error:
                 unproven[cell.model_id, cell.constraint] = f"constraint not proved: {error}"
         if reason is None:
-            kept.append(cell)
+            enforced.append(cell)
         else:
             dropped.append(NotApplicable(cell.task.id, cell.model_id, cell.condition.id, reason))
     if unproven:
@@ -416,4 +416,4 @@ async def _without_unenforced(plan: Plan, executor: Executor) -> Plan:
     if not dropped:
         return plan
     unique = tuple(dict.fromkeys(dropped))
-    return replace(plan, cells=tuple(kept), not_applicable=plan.not_applicable + unique)
+    return replace(plan, cells=tuple(enforced), not_applicable=plan.not_applicable + unique)

@@ -53,23 +53,23 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     )
     evaluator = task_evaluator(suite, task_id)
     check_items(evaluator, items, loaded.source.path)
-    shown: list[Item] = []
+    examples: list[Item] = []
     if find_items(spec.dataset, spec.train_split, cache_dir) is not None:
         train = task_items(spec, spec.train_split, cache_dir)
         # An exemplar that is also scored would show its own answer.
         scored = {item.input_text for item in items}
         usable = [item for item in train.items if item.input_text not in scored]
-        shown = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), repro.deterministic_hash_seed)
+        examples = exemplars(usable, min(MAX_EXEMPLARS, len(usable)), repro.deterministic_hash_seed)
         if evaluator.judge is not None:
             # Free text may come without references; conditions that show exemplars then say that there are none.
-            shown = [item for item in shown if has_reference(item)]
-        check_items(evaluator, shown, train.source.path)
+            examples = [item for item in examples if has_reference(item)]
+        check_items(evaluator, examples, train.source.path)
     prompting = TaskPrompting(
         task_id,
         spec,
         suite.schema(task_id),
         suite.grammar(task_id),
-        tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in shown),
+        tuple(Exemplar(item.input_text, evaluator.gold_answer(item), item.item_id) for item in examples),
         suite.lmql_query(task_id),
     )
     digests = {item.item_id: digest(item.content())[:16] for item in items}

@@ -10,10 +10,9 @@ seed and id; looks are logged when they are taken, and a resumed run goes on fro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
 
 import numpy as np
 
@@ -98,7 +97,8 @@ class UntilDecided:
                     todo = {name: list(self._batch(active, name, start, end)) for name in together}
                     waiting = {name: len(units) for name, units in todo.items() if units}
                     if waiting:
-                        await executor.run(waiting, partial(_units_of, todo), sink)
+                        units_of = {name: iter(units) for name, units in todo.items()}
+                        await executor.run(waiting, units_of.__getitem__, sink)
                     if sink.stop is not None:
                         return
                     self._log.sync()
@@ -125,15 +125,15 @@ class UntilDecided:
     def _active(self, cells: Iterable[Cell]) -> list[Cell]:
         """Cells of undecided arms, and those that no arm is about."""
         needed = {id(cell) for arm in self._arms if not arm.stopped for cell in (arm.treated, arm.baseline)}
-        known = {id(cell) for arm in self._arms for cell in (arm.treated, arm.baseline)}
-        return [cell for cell in cells if id(cell) in needed or id(cell) not in known]
+        compared = {id(cell) for arm in self._arms for cell in (arm.treated, arm.baseline)}
+        return [cell for cell in cells if id(cell) in needed or id(cell) not in compared]
 
     def _batch(self, active: Iterable[Cell], model_id: str, start: int, end: int) -> Iterator[Unit]:
         """A model's units of some items that are not done, item by item across the arms."""
-        own = [cell for cell in active if cell.model_id == model_id]
+        cells = [cell for cell in active if cell.model_id == model_id]
         for task in self._plan.tasks.values():
             for item in task.items[start:end]:
-                for cell in own:
+                for cell in cells:
                     if cell.task is task:
                         yield from (unit for unit in cell.units(item) if unit.run_id not in self._log.index)
 
@@ -164,31 +164,27 @@ class UntilDecided:
         earlier = None
         if last is not None:
             earlier = Estimate(last.mean, last.low, last.high, last.level, last.items), last.p_value
-        seen = judge_look(arms, contrast, family, earlier=earlier)
-        if seen is None:
+        judged = judge_look(arms, contrast, family, earlier=earlier)
+        if judged is None:
             return None
         look = Look(
             *arm.key,
             metric=section.metric,
             visited=visited,
-            items=seen.estimate.n,
-            mean=seen.estimate.value,
-            low=seen.estimate.low,
-            high=seen.estimate.high,
-            level=seen.estimate.level,
-            p_value=seen.p_value,
+            items=judged.estimate.n,
+            mean=judged.estimate.value,
+            low=judged.estimate.low,
+            high=judged.estimate.high,
+            level=judged.estimate.level,
+            p_value=judged.p_value,
             margin=section.margin,
-            verdict=seen.verdict,
-            stopped=seen.verdict in ("better", "worse", "equivalent")
-            or (seen.verdict == "no worse" and section.stopping.rule == "no_worse"),
+            verdict=judged.verdict,
+            stopped=judged.verdict in ("better", "worse", "equivalent")
+            or (judged.verdict == "no worse" and section.stopping.rule == "no_worse"),
             at_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
         self._file.append(look)
         return look
-
-
-def _units_of(todo: Mapping[str, Sequence[Unit]], model_id: str) -> Iterator[Unit]:
-    return iter(todo[model_id])
 
 
 def check_metric(suite: Suite, metric: str) -> tuple[tuple[float, float], Direction]:

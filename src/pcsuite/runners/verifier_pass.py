@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from pcsuite.errors import (
 from pcsuite.evaluation.base import Parsed, clean_text
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
-from pcsuite.logging.row import DecodingRef, GenerationRecord, PromptRecord, RunRow, outcome_of
+from pcsuite.logging.row import DecodingRef, PromptRecord, RunRow, outcome_of
 from pcsuite.logging.segments import log_exists
 from pcsuite.programs.base import Outcome
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
@@ -52,7 +53,6 @@ from pcsuite.runners.pipeline import (
     generation_record,
     in_lanes,
     unforeseen,
-    utc_now,
 )
 from pcsuite.runners.progress import Progress, RowSink
 
@@ -88,13 +88,13 @@ def verdict_prompt(instruction: str, input_label: str, input_text: str, answer: 
 
     Shows the bare instruction, the input and the answer; of a long answer both ends.
     """
-    shown = answer.strip()
-    if len(shown) > ANSWER_CHARACTERS:
+    excerpt = answer.strip()
+    if len(excerpt) > ANSWER_CHARACTERS:
         half = ANSWER_CHARACTERS // 2
-        shown = f"{shown[:half]}\n[…]\n{shown[-half:]}"
+        excerpt = f"{excerpt[:half]}\n[…]\n{excerpt[-half:]}"
     return (
         "Judge an answer that was given to a task. Do not solve the task anew and do not continue the answer.\n\n"
-        f"Task:\n{instruction}\n\n{input_label}:\n{input_text}\n\nAnswer:\n{shown}\n\n"
+        f"Task:\n{instruction}\n\n{input_label}:\n{input_text}\n\nAnswer:\n{excerpt}\n\n"
         "Two questions:\n"
         "1. contradiction: does one part of the answer contradict another part of it?\n"
         "2. correct: is the answer right?\n"
@@ -231,8 +231,8 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy | None, use_cac
                     await _judge_rows(client, rows, sink, paths)
         if sink.stop is not None:
             raise sink.stop
-    wanted = {verifier_run_id(row) for row in judged}
-    rates = contradiction_rates(row for row in newest_rows(paths.log) if row.run_id in wanted)
+    judging_ids = {verifier_run_id(row) for row in judged}
+    rates = contradiction_rates(row for row in newest_rows(paths.log) if row.run_id in judging_ids)
     return VerifierSummary(
         paths,
         asked=progress.tally.done,
@@ -274,13 +274,13 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             cache_dir = Path(suite.profile.run.cache_dir)
             loaded = task_items(suite.tasks[row.task.id], row.task.split, cache_dir)
             items[key] = {item.item_id: item for item in loaded.items}
-        found = items[key].get(row.task.item_id)
-        if found is None:
+        item = items[key].get(row.task.item_id)
+        if item is None:
             raise LogError(
                 f"{paths.log}: item '{row.task.item_id}' of task '{row.task.id}' is not in its dataset",
                 hint="the log and run.cache_dir do not belong together",
             )
-        return found
+        return item
 
     async def judge(row: RunRow) -> FinishedRow:
         assert row.generation is not None
@@ -316,10 +316,15 @@ async def _judge_rows(client: ModelClient, rows: Iterator[RunRow], sink: RowSink
             became = error.outcome
         except Exception as error:
             errors.append(unforeseen(ASKING, error))
-        judged = _verifier_row(
-            client, row, prompt, tokens, generation=generation, parsed=parsed, metrics=metrics, errors=errors
+        verdict_row = msgspec.structs.replace(
+            _verifier_row(client, row, prompt, tokens),
+            generation=generation,
+            parsed=parsed,
+            metrics={**metrics, "judged_run_id": row.run_id},
+            errors=errors,
+            outcome=became,
         )
-        return FinishedRow.of(msgspec.structs.replace(judged, outcome=became), prompt)
+        return FinishedRow.of(verdict_row, prompt)
 
     sources = [(rows, client.concurrency)]
     await in_lanes(sources, judge, sink.accept, sink.halt, lambda: sink.stop is not None)
@@ -330,17 +335,12 @@ def _verifier_row(
     row: RunRow,
     prompt: str,
     tokens: int | None,
-    *,
-    generation: GenerationRecord | None,
-    parsed: Parsed | None,
-    metrics: dict[str, object],
-    errors: list[str],
 ) -> RunRow:
-    """The row that judges another, with all that the two have in common."""
+    """The row that judges another, with all that the two have in common; what was answered is still the other's."""
     return msgspec.structs.replace(
         row,
         run_id=verifier_run_id(row),
-        timestamp_utc=utc_now(),
+        timestamp_utc=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         config_hash=client.session.suite.config_hash,
         pcsuite_version=__version__,
         decoding=DecodingRef(row.decoding.id, DECODING.temperature, DECODING.top_p, DECODING.max_tokens),
@@ -353,10 +353,6 @@ def _verifier_row(
             padded=0,
             tokens_exact=tokens is not None,
         ),
-        generation=generation,
-        parsed=parsed,
-        metrics={**metrics, "judged_run_id": row.run_id},
-        errors=errors,
         kind=KIND,
         engine=client.identity,
         judge=msgspec.UNSET,

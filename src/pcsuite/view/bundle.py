@@ -66,23 +66,23 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
 async def _collect(app: Any, start: str, items: int) -> dict[str, str]:
     """Pages by address, the start first, breadth first, until the sample or the size is reached."""
     pages: dict[str, str] = {}
-    waiting, seen, taken, size = deque([start]), {start}, set[str](), 0
+    waiting, queued, sampled, size = deque([start]), {start}, set[str](), 0
     while waiting and size < MOST_BYTES:
         address = waiting.popleft()
         name = re.match(r"/run/[^/]+/(?:item|prompt)/([^?]+)", address)
         if name is not None:
-            if len(taken) >= items and name[1] not in taken:
+            if len(sampled) >= items and name[1] not in sampled:
                 continue
-            taken.add(name[1])
+            sampled.add(name[1])
         status, text = await _get(app, address)
         if status != 200:
             continue
         size += len(text.encode())
         pages[address] = text
-        for found in _HREF.findall(text):
-            link = html.unescape(found)
-            if link not in seen and _is_kept(link):
-                seen.add(link)
+        for address_text in _HREF.findall(text):
+            link = html.unescape(address_text)
+            if link not in queued and _is_kept(link):
+                queued.add(link)
                 waiting.append(link)
     return pages
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
 from pcsuite.view.runs import RunEntry, RunTotals, cost_of
 from pcsuite.view.slices import SliceScores
 
+Key = TypeVar("Key", bound=Hashable)
+Rows = TypeVar("Rows")
 MEMORY = "700MB"
 CELLS_PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 61440)"
 NATURAL_ORDER = "regexp_replace(item_id, '[0-9]+$', ''), length(item_id), item_id"
@@ -134,12 +136,16 @@ class OpenRun:
     def cached_query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a query that reads all answers, asked once for each state of the log."""
         key = (sql, sha256_hex(repr(parameters)))
+        return self._remembered(self._cached_rows, key, lambda: self.query(sql, parameters))
+
+    def _remembered(self, cache: dict[Key, Rows], key: Key, make: Callable[[], Rows]) -> Rows:
+        """What a cache has under a key, made where it has none; the oldest entry makes room."""
         with self._lock:
-            if key not in self._cached_rows:
-                if len(self._cached_rows) >= CACHED_SEARCHES:
-                    del self._cached_rows[next(iter(self._cached_rows))]
-                self._cached_rows[key] = self.query(sql, parameters)
-            return self._cached_rows[key]
+            if key not in cache:
+                if len(cache) >= CACHED_SEARCHES:
+                    del cache[next(iter(cache))]
+                cache[key] = make()
+            return cache[key]
 
     def columns(self, sql: str, parameters: Sequence[Any] = ()) -> dict[str, Any]:
         """Columns of a query as arrays."""
@@ -194,17 +200,17 @@ class OpenRun:
     @cached_property
     def values(self) -> dict[str, dict[str, list[str]]]:
         """By task, as the manifest orders them, the values of each axis in natural order."""
-        found: dict[str, dict[str, set[str]]] = {}
+        by_axis: dict[str, dict[str, set[str]]] = {}
         for task, *axes in self.query(f"SELECT DISTINCT task_id, {', '.join(AXES.values())} FROM cells"):
             for axis, value in zip(AXES, axes, strict=True):
-                found.setdefault(task, {}).setdefault(axis, set()).add(value)
+                by_axis.setdefault(task, {}).setdefault(axis, set()).add(value)
         order = {task: number for number, task in enumerate(self.manifest.tasks)}
         return {
             task: {
                 axis: sorted(listed, key=lambda value: (value != "none", natural_key(value)))
-                for axis, listed in found[task].items()
+                for axis, listed in by_axis[task].items()
             }
-            for task in sorted(found, key=lambda task: (order.get(task, len(order)), natural_key(task)))
+            for task in sorted(by_axis, key=lambda task: (order.get(task, len(order)), natural_key(task)))
         }
 
     @cached_property
@@ -239,133 +245,134 @@ class OpenRun:
     # -- the matrix ---------------------------------------------------------------------------------------------
 
     def matching(
-        self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None
+        self, selection: Filter, marks: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[str, list[Any]]:
         """A query for the ids of the items that a filter lets through, and its parameters."""
-        rest, parameters = self._grouped(wanted, marks)
+        rest, parameters = self._grouped(selection, marks)
         return f"SELECT item_id {rest}", parameters
 
-    def _grouped(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None) -> tuple[str, list[Any]]:
+    def _grouped(
+        self, selection: Filter, marks: Mapping[tuple[str, str], str] | None
+    ) -> tuple[str, list[Any]]:
         """The cells of a filter grouped by item, from FROM on, and the parameters."""
-        column = AXES[wanted.columns]
-        inside = " AND ".join(["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)])
-        given: list[Any] = [wanted.task, *wanted.fixed.values()]
+        column = AXES[selection.columns]
+        inside = " AND ".join(["task_id = ?", *(f"{AXES[axis]} = ?" for axis in selection.fixed)])
+        parameters: list[Any] = [selection.task, *selection.fixed.values()]
         where, having = [inside], list[str]()
         compared: list[Any] = []
-        for chosen in self._chosen_items(wanted, inside, marks):
+        for chosen in self._chosen_items(selection, inside, marks):
             where.append("item_id IN (SELECT unnest(?))")
-            given.append(sorted(chosen))
-        kind, _, name = wanted.only.partition(":")
+            parameters.append(sorted(chosen))
+        kind, _, name = selection.only.partition(":")
         if kind == "differ":
             having.append("max(score) IS DISTINCT FROM min(score)")
         elif kind in OUTCOMES:
             having.append(f"sum({kind}) > 0")
         elif kind in ("fixed", "broken"):
             having.append(f"max(score) FILTER ({column} = ?) > max(score) FILTER ({column} = ?)")
-            compared += [name, wanted.base] if kind == "fixed" else [wanted.base, name]
-        for limit, sign in ((wanted.tokens_from, ">="), (wanted.tokens_to, "<=")):
+            compared += [name, selection.base] if kind == "fixed" else [selection.base, name]
+        for limit, sign in ((selection.tokens_from, ">="), (selection.tokens_to, "<=")):
             if limit is not None:
                 having.append(f"max(prompt_tokens) FILTER ({column} = ?) {sign} ?")
-                compared += [wanted.base, limit]
+                compared += [selection.base, limit]
         sql = f"FROM cells WHERE {' AND '.join(where)} GROUP BY item_id"
-        return sql + (f" HAVING {' AND '.join(having)}" if having else ""), [*given, *compared]
+        return sql + (f" HAVING {' AND '.join(having)}" if having else ""), [*parameters, *compared]
 
     def _chosen_items(
-        self, wanted: Filter, inside: str, marks: Mapping[tuple[str, str], str] | None
+        self, selection: Filter, inside: str, marks: Mapping[tuple[str, str], str] | None
     ) -> list[Collection[str]]:
         """Items that a search, a label, a group and a mark each let through, as far as the filter has them."""
-        found: list[Collection[str]] = []
-        if wanted.query:
-            found.append(
+        selections: list[Collection[str]] = []
+        if selection.query:
+            selections.append(
                 self._items_containing(
-                    wanted.query, wanted.task, inside, (wanted.task, *wanted.fixed.values())
+                    selection.query, selection.task, inside, (selection.task, *selection.fixed.values())
                 )
             )
-        if wanted.label:
-            truths = self.truths(wanted.task)
-            found.append([item for item, truth in truths.items() if truth == wanted.label])
-        if wanted.group:
-            name, _, value = wanted.group.partition(":")
-            items = self._items.get(wanted.task, {})
-            found.append([key for key, item in items.items() if item.columns.get(name) == value])
-        if wanted.marked:
-            listed = {item: label for (task, item), label in (marks or {}).items() if task == wanted.task}
-            found.append([item for item, label in listed.items() if wanted.marked in ("any", label)])
-        return found
+        if selection.label:
+            truths = self.truths(selection.task)
+            selections.append([item for item, truth in truths.items() if truth == selection.label])
+        if selection.group:
+            name, _, value = selection.group.partition(":")
+            items = self._items.get(selection.task, {})
+            selections.append([key for key, item in items.items() if item.columns.get(name) == value])
+        if selection.marked:
+            listed = {item: label for (task, item), label in (marks or {}).items() if task == selection.task}
+            selections.append([item for item, label in listed.items() if selection.marked in ("any", label)])
+        return selections
 
     def _items_containing(self, query: str, task: str, inside: str, parameters: tuple[str, ...]) -> list[str]:
         """Items whose input, or an answer inside the filter, has a text in it.
 
         Remembered until the log grows: a page needs it several times, and texts are most of a run's bytes.
         """
-        with self._lock:
-            if (query, parameters) not in self._cached_searches:
-                rows = self.query(
-                    f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
-                    [*parameters, query],
-                )
-                inputs = self.inputs(task).items()
-                asked = [item for item, text in inputs if query.casefold() in text.casefold()]
-                if len(self._cached_searches) >= CACHED_SEARCHES:
-                    del self._cached_searches[next(iter(self._cached_searches))]
-                self._cached_searches[query, parameters] = list({*asked, *(item for (item,) in rows)})
-            return self._cached_searches[query, parameters]
+
+        def search() -> list[str]:
+            rows = self.query(
+                f"SELECT DISTINCT item_id FROM runs WHERE {inside} AND contains(lower(text), lower(?))",
+                [*parameters, query],
+            )
+            inputs = self.inputs(task).items()
+            asked = [item for item, text in inputs if query.casefold() in text.casefold()]
+            return list({*asked, *(item for (item,) in rows)})
+
+        return self._remembered(self._cached_searches, (query, parameters), search)
 
     def page(
-        self, wanted: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
+        self, selection: Filter, offset: int, limit: int, marks: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[int, list[tuple[str, dict[str, ItemCell]]]]:
         """How many items a filter lets through, and one page of them with their cells by column."""
-        scores = self.scores(wanted, marks)
-        order = _ordered(scores, wanted)
+        scores = self.scores(selection, marks)
+        order = _ordered(scores, selection)
         names = [scores.items[index] for index in order[offset : offset + limit]]
-        column = AXES[wanted.columns]
-        where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in wanted.fixed)]
+        column = AXES[selection.columns]
+        where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in selection.fixed)]
         rows = self.query(
             f"SELECT item_id, {column}, n, score, low, high, unreadable, truncated, abstained, failed FROM cells"
             f" WHERE {' AND '.join(where)} AND item_id IN (SELECT unnest(?))",
-            [wanted.task, *wanted.fixed.values(), names],
+            [selection.task, *selection.fixed.values(), names],
         )
-        found: dict[str, dict[str, ItemCell]] = {name: {} for name in names}
+        cells: dict[str, dict[str, ItemCell]] = {name: {} for name in names}
         for item, value, n, score, low, high, *flags in rows:
             named = {flag: int(count) for flag, count in zip(OUTCOMES, flags, strict=True) if count}
-            found[item][value] = ItemCell(value, int(n), score, low, high, named)
-        return len(scores.items), list(found.items())
+            cells[item][value] = ItemCell(value, int(n), score, low, high, named)
+        return len(scores.items), list(cells.items())
 
     def neighbours(
-        self, wanted: Filter, item: str, marks: Mapping[tuple[str, str], str] | None = None
+        self, selection: Filter, item: str, marks: Mapping[tuple[str, str], str] | None = None
     ) -> tuple[str | None, str | None]:
         """The items before and after one in the matrix as it is filtered and sorted; ``None`` where there is none."""
-        scores = self.scores(wanted, marks)
-        names = [scores.items[index] for index in _ordered(scores, wanted)]
+        scores = self.scores(selection, marks)
+        names = [scores.items[index] for index in _ordered(scores, selection)]
         if item not in names:
             return None, None
         index = names.index(item)
         return (names[index - 1] if index else None), (names[index + 1] if index + 1 < len(names) else None)
 
-    def scores(self, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> SliceScores:
+    def scores(self, selection: Filter, marks: Mapping[tuple[str, str], str] | None = None) -> SliceScores:
         """Scores of all items that a filter lets through, by column; remembered until the log grows."""
-        marked = frozenset((marks or {}).items()) if wanted.marked else None
-        key = (tuple(state_of(replace(wanted, sort="item")).items()), marked)
+        marked = frozenset((marks or {}).items()) if selection.marked else None
+        key = (tuple(state_of(replace(selection, sort="item")).items()), marked)
         with self._lock:
             if key in self._cached_scores:
                 self._cached_scores[key] = self._cached_scores.pop(key)  # the last used goes last
                 return self._cached_scores[key]
-        rest, parameters = self._grouped(wanted, marks)
-        names = self.values[wanted.task][wanted.columns]
-        column = AXES[wanted.columns]
+        rest, parameters = self._grouped(selection, marks)
+        names = self.values[selection.task][selection.columns]
+        column = AXES[selection.columns]
         pivoted = ", ".join(f"max(score) FILTER ({column} = ?) AS c{index}" for index in range(len(names)))
-        found = self.columns(
+        pivot = self.columns(
             f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURAL_ORDER}", [*names, *parameters]
         )
-        own = {name: found[f"c{index}"].astype(float) for index, name in enumerate(names)}
-        made = SliceScores(found["item_id"].tolist(), own)
+        by_column = {name: pivot[f"c{index}"].astype(float) for index, name in enumerate(names)}
+        scores = SliceScores(pivot["item_id"].tolist(), by_column)
         with self._lock:
-            self._cached_scores[key] = made
+            self._cached_scores[key] = scores
             # An id takes about as much memory as eight scores.
-            sizes = [len(own.items) * (len(own.columns) + 8) for own in self._cached_scores.values()]
+            sizes = [len(entry.items) * (len(entry.columns) + 8) for entry in self._cached_scores.values()]
             while len(sizes) > 1 and sum(sizes) > CACHED_SCORES:
                 del self._cached_scores[next(iter(self._cached_scores))], sizes[0]
-        return made
+        return scores
 
     # -- one item -----------------------------------------------------------------------------------------------
 
@@ -384,13 +391,13 @@ class OpenRun:
             f"SELECT {', '.join(columns)} FROM runs WHERE kind = 'main' AND task_id = ? AND item_id = ?",
             [task, item],
         )
-        found = []
+        records = []
         for row in rows:
             record = dict(zip(names, row[: len(names)], strict=True))
             values = zip(metrics, row[len(names) :], strict=True)
             record["metrics"] = {name: value for name, value in values if value is not None}
-            found.append(record)
-        found.sort(
+            records.append(record)
+        records.sort(
             key=lambda r: (
                 natural_key(r["condition_id"]),
                 r["model_id"],
@@ -399,7 +406,7 @@ class OpenRun:
                 r["seed"],
             )
         )
-        return found
+        return records
 
     @property
     def is_small(self) -> bool:
@@ -411,15 +418,15 @@ class OpenRun:
 
         Reads the log through, once for all of them.
         """
-        wanted, found = {name.encode() for name in run_ids}, {}
-        if wanted:
+        ids, rows = {name.encode() for name in run_ids}, {}
+        if ids:
             for segment in log_segments(self.log):
                 with segment.open() as stream:
                     for line in stream:
-                        if line[11:75] in wanted:  # a line begins {"run_id":"…
+                        if line[11:75] in ids:  # a line begins {"run_id":"…
                             with suppress(ValueError):
-                                found[line[11:75].decode("ascii")] = dict(json.loads(line))
-        return found
+                                rows[line[11:75].decode("ascii")] = dict(json.loads(line))
+        return rows
 
     @property
     def has_sample(self) -> bool:
@@ -429,8 +436,8 @@ class OpenRun:
     def prompts(self, hashes: Sequence[str]) -> dict[str, str]:
         """Texts of prompts by hash; those that are not at hand are left out."""
         try:
-            found = read_prompts(Beside.PROMPTS.of(self.log), [name for name in hashes if name])
-            return {name: readable(text) for name, text in found.items()}
+            texts = read_prompts(Beside.PROMPTS.of(self.log), [name for name in hashes if name])
+            return {name: readable(text) for name, text in texts.items()}
         except LogError:
             return {}
 
@@ -439,10 +446,10 @@ class OpenRun:
     @cached_property
     def _items(self) -> dict[str, dict[str, Item]]:
         """Items by task and id, of the profile that was given, of an ablation's own, or else of the bundled tasks."""
-        found: dict[str, dict[str, Item]] = {}
+        by_task: dict[str, dict[str, Item]] = {}
         suites = [] if self._suite is None else [self._suite]
-        own = self.log.parent.parent / "profile.yaml"  # an ablation has its profile beside it
-        for path in ([own] if own.is_file() else []) + ([] if suites else ["quickstart"]):
+        profile = self.log.parent.parent / "profile.yaml"  # an ablation has its profile beside it
+        for path in ([profile] if profile.is_file() else []) + ([] if suites else ["quickstart"]):
             with suppress(PcsuiteError):
                 suites.append(load_suite(path))
         for task in self.values:
@@ -460,21 +467,22 @@ class OpenRun:
                     name
                     for (name,) in self.query("SELECT DISTINCT item_id FROM cells WHERE task_id = ?", [task])
                 }
-                found[task] = {item.item_id: item for item in items if item.item_id in asked}
+                by_task[task] = {item.item_id: item for item in items if item.item_id in asked}
                 break
-        return found
+        return by_task
 
     def item(self, task: str, item: str) -> Item | None:
         """The item itself, where the task's items are at hand."""
         return self._items.get(task, {}).get(item)
 
-    def inputs(self, task: str) -> dict[str, str]:
-        """Inputs of a task's items by id, as far as they are at hand."""
-        return {name: item.input_text for name, item in self._items.get(task, {}).items()}
+    def inputs(self, task: str, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Inputs of a task's items (or of those that are named) by id, as far as they are at hand."""
+        items = self._items.get(task, {})
+        return {name: items[name].input_text for name in (items if names is None else names) if name in items}
 
     def truths(self, task: str) -> dict[str, str]:
         """Labels of a task's items by id, where its truth is one word."""
-        found = {}
+        labels = {}
         for name, item in self._items.get(task, {}).items():
             values = [
                 value
@@ -482,26 +490,26 @@ class OpenRun:
                 if isinstance(value := item.truth.get(key), str)
             ]
             if values:
-                found[name] = values[0]
-        return found
+                labels[name] = values[0]
+        return labels
 
     def groups(self, task: str) -> dict[str, list[str]]:
         """Columns of a task's items that group them (2 to :data:`MOST_GROUPS` values), each with its values."""
-        found: dict[str, set[str]] = {}
+        by_column: dict[str, set[str]] = {}
         for item in self._items.get(task, {}).values():
             for name, value in item.columns.items():
-                found.setdefault(name, set()).add(value)
-        return {name: sorted(values) for name, values in found.items() if 2 <= len(values) <= MOST_GROUPS}
+                by_column.setdefault(name, set()).add(value)
+        return {name: sorted(values) for name, values in by_column.items() if 2 <= len(values) <= MOST_GROUPS}
 
 
-def _ordered(scores: SliceScores, wanted: Filter) -> list[int]:
+def _ordered(scores: SliceScores, selection: Filter) -> list[int]:
     """Indices of the items in the order of the matrix, those without the score that is sorted by last."""
-    descending = wanted.sort.startswith("-")
-    kind, _, name = wanted.sort.removeprefix("-").partition(":")
+    descending = selection.sort.startswith("-")
+    kind, _, name = selection.sort.removeprefix("-").partition(":")
     if kind not in ("score", "gain"):
         indices = range(len(scores.items))
         return list(reversed(indices) if descending else indices)
     key = scores.columns[name]
     if kind == "gain":
-        key = key - scores.columns[wanted.base]
+        key = key - scores.columns[selection.base]
     return [int(index) for index in np.argsort(-key if descending else key, kind="stable")]

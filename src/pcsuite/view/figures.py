@@ -17,42 +17,42 @@ from urllib.parse import quote
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.pages.figures.declare import Figure, Record, draw_figures
-from pcsuite.stats.bootstrap import bootstrap_mean, paired_bootstrap
+from pcsuite.stats.bootstrap import bootstrap_mean
 from pcsuite.stats.estimate import Estimate, t_interval
 from pcsuite.stats.rates import pareto_front
 from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import AXES, Filter, address, state_of
 from pcsuite.view.slices import MANY, QUICK_FLIPS
 
-_MOMENTS = (
-    "count(value), avg(value), stddev_samp(value),"
-    f" CASE WHEN count(value) <= {MANY} THEN list(value ORDER BY value) END"
-)
-"""What a level is made of: count, mean, spread, and the values themselves where they are few."""
+_MOMENTS = "count(value), avg(value), stddev_samp(value)"
+"""What a level or a difference of many items is made of: count, mean and spread."""
+_FEW = f"CASE WHEN count(value) <= {MANY} THEN list({{}}) END"
+"""The values themselves, where they are few enough to be resampled."""
 MOST_CONDITIONS = 40
 """Conditions that are drawn; points of more would lie upon each other."""
 
 
 def view_figures(
-    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None, *tables: str
+    run: OpenRun, selection: Filter, marks: Mapping[tuple[str, str], str] | None = None, *tables: str
 ) -> list[Figure]:
     """Every figure that the rows behind a filter allow, of its task: ladder, ladder by model, condition by size, score
     against tokens, disagreement, robustness; with ``tables``, those of these tables.
 
     The model, regime and perturbation are those that the filter fixes, the first of one that it shows as columns.
     """
-    return _drawn(figure_tables(run, wanted, marks, *tables))
+    return _drawn(figure_tables(run, selection, marks, *tables))
 
 
 def figure_tables(
-    run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], str] | None = None, *tables: str
+    run: OpenRun, selection: Filter, marks: Mapping[tuple[str, str], str] | None = None, *tables: str
 ) -> dict[str, list[Record]]:
     """What :func:`view_figures` draws: records of the report's tables by name, none where there is nothing to draw."""
-    values = run.values[wanted.task]
-    fixed = {axis: wanted.fixed.get(axis, values[axis][0]) for axis in AXES if axis != "condition"}
-    wanted = replace(wanted, columns="condition", fixed=fixed, base=values["condition"][0])
-    builder = _TableBuilder(run, wanted, *run.matching(wanted, marks))
+    values = run.values[selection.task]
+    fixed = {axis: selection.fixed.get(axis, values[axis][0]) for axis in AXES if axis != "condition"}
+    selection = replace(selection, columns="condition", fixed=fixed, base=values["condition"][0])
+    builder = _TableBuilder(run, selection, *run.matching(selection, marks))
     builders: dict[str, Callable[[], list[Record]]] = {
         "summary_by_condition": builder.levels,
         "by_size": builder.by_model,
@@ -64,10 +64,10 @@ def figure_tables(
 
 
 def head_to_head_figures(
-    wanted: Filter, across: str, up: str, points: Sequence[Mapping[str, Any]]
+    selection: Filter, across: str, up: str, points: Sequence[Mapping[str, Any]]
 ) -> list[Figure]:
     """Items by their scores under two columns; point ``k`` leads to ``#point-k`` of the page."""
-    common = {"task": wanted.task, "model": wanted.fixed.get("model", ""), "across": across, "up": up}
+    common = {"task": selection.task, "model": selection.fixed.get("model", ""), "across": across, "up": up}
     rows = [
         {**common, "x": point["x"], "y": point["y"], "n_items": point["n"], "url": f"#point-{index}"}
         for index, point in enumerate(points)
@@ -88,35 +88,32 @@ def _drawn_once(tables: str) -> list[Figure]:
 class _TableBuilder:
     """The records of one filter, and the levels that several tables share."""
 
-    def __init__(self, run: OpenRun, wanted: Filter, items: str, parameters: list[Any]) -> None:
-        self._run, self._wanted = run, wanted
+    def __init__(self, run: OpenRun, selection: Filter, items: str, parameters: list[Any]) -> None:
+        self._run, self._selection = run, selection
         # Without a filter every item counts, and none need be looked up.
-        self._chosen = f"item_id IN ({items})" if wanted.is_slice else "TRUE"
-        self._parameters = parameters if wanted.is_slice else []
-        self._conditions = run.values[wanted.task]["condition"][:MOST_CONDITIONS]
+        self._chosen = f"item_id IN ({items})" if selection.is_slice else "TRUE"
+        self._parameters = parameters if selection.is_slice else []
+        self._conditions = run.values[selection.task]["condition"][:MOST_CONDITIONS]
         self._levels: dict[tuple[str, ...], tuple[Estimate, float]] = {}
-        inside, given = (
-            f"task_id = ? AND score IS NOT NULL AND {self._chosen}",
-            [wanted.task, *self._parameters],
-        )
+        inside = f"task_id = ? AND score IS NOT NULL AND {self._chosen}"
+        values = [selection.task, *self._parameters]
         keys = "model_id, decoding_id, perturbation_type, condition_id"
         rows = run.query(
             f"SELECT {keys}, count(score), avg(score), stddev_samp(score), avg(tokens) FROM cells WHERE {inside}"
             " AND condition_id IN (SELECT unnest(?)) GROUP BY ALL",
-            [*given, self._conditions],
+            [*values, self._conditions],
         )
         # The values themselves are asked for only where they are few enough to be resampled.
         few = [key for *key, n, _, _, _ in rows if n <= MANY]
         listed: dict[tuple[str, ...], list[float]] = {}
         if few:
-            wanted_keys = ", ".join(["(?, ?, ?, ?)"] * len(few))
-            asked = [part for key in few for part in key]
-            found = run.query(
+            tuples = ", ".join(["(?, ?, ?, ?)"] * len(few))
+            lists = run.query(
                 f"SELECT {keys}, list(score ORDER BY item_id) FROM cells WHERE {inside}"
-                f" AND ({keys}) IN ({wanted_keys}) GROUP BY ALL",
-                [*given, *asked],
+                f" AND ({keys}) IN ({tuples}) GROUP BY ALL",
+                [*values, *(part for key in few for part in key)],
             )
-            listed = {tuple(key): values for *key, values in found}
+            listed = {tuple(key): scores for *key, scores in lists}
         for *key, n, mean, spread, tokens in rows:
             level = _level(n, mean, spread, listed.get(tuple(key)))
             self._levels[tuple(key)] = (level, float(tokens or 0.0))
@@ -133,15 +130,16 @@ class _TableBuilder:
 
     def disagreement(self) -> list[Record]:
         """How often two replicates of an item differ, by condition and regime; unreadable answers count as one."""
-        if self._run.query("SELECT max(n) FROM cells WHERE task_id = ?", [self._wanted.task]) == [(1,)]:
+        if self._run.query("SELECT max(n) FROM cells WHERE task_id = ?", [self._selection.task]) == [(1,)]:
             return []
         rows = self._run.cached_query(
-            f"SELECT decoding_id, condition_id, {_MOMENTS} FROM (SELECT decoding_id, condition_id, item_id,"
+            f"SELECT decoding_id, condition_id, {_MOMENTS}, {_FEW.format('value ORDER BY value')} FROM"
+            " (SELECT decoding_id, condition_id, item_id,"
             " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
             " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"
             f" AND task_id = ? AND model_id = ? AND perturbation_type = ? AND {self._chosen} GROUP BY ALL)"
-            " GROUP BY ALL HAVING sum(n) > 1) GROUP BY ALL",
-            [self._wanted.task, *self._fixed("model", "perturbation"), *self._parameters],
+            " GROUP BY ALL HAVING sum(n) > 1) GROUP BY ALL ORDER BY 1, 2",
+            [self._selection.task, *self._fixed("model", "perturbation"), *self._parameters],
         )
         return [
             self._record("disagreement", _level(*moments), condition, decoding=regime)
@@ -171,7 +169,7 @@ class _TableBuilder:
             return []
         rows = self._paired(
             "treated.perturbation_type",
-            "control.score - treated.score",
+            ("control", "treated"),
             "(task_id, item_id, model_id, decoding_id, condition_id)",
             "control.perturbation_type = 'none' AND treated.perturbation_type <> 'none'"
             " AND model_id = ? AND decoding_id = ?",
@@ -179,7 +177,7 @@ class _TableBuilder:
         )
         return [
             {
-                **self._record("drop", _level(*moments, paired=True), condition, perturbation=kind),
+                **self._record("drop", _difference(*moments), condition, perturbation=kind),
                 "attack": kind,
             }
             for kind, condition, *moments in rows
@@ -194,12 +192,12 @@ class _TableBuilder:
         models = sorted(self._values("model"), key=lambda name: (billions.get(name, math.inf), name))
         if len(models) < 2:
             return []
-        base = self._wanted.base
+        base = self._selection.base
         effects = {
-            (model, condition): _level(*moments, paired=True)
+            (model, condition): _difference(*moments)
             for model, condition, *moments in self._paired(
                 "treated.model_id",
-                "treated.score - control.score",
+                ("treated", "control"),
                 "(task_id, item_id, model_id, decoding_id, perturbation_type)",
                 "control.condition_id = ? AND treated.condition_id <> ? AND decoding_id = ? AND perturbation_type = ?",
                 [base, base, regime, perturbation],
@@ -226,33 +224,37 @@ class _TableBuilder:
         return rows
 
     def _paired(
-        self, key: str, difference: str, using: str, where: str, parameters: Sequence[str]
+        self, key: str, sides: tuple[str, str], using: str, where: str, parameters: Sequence[str]
     ) -> list[tuple[Any, ...]]:
-        """Moments of the difference between cells of the same items (``treated``, ``control``), by a key and condition.
+        """Moments of the first side less the second, and the scores of both where they are few, by a key and condition.
 
-        ``using`` are the columns that both have in common.
+        The sides are ``treated`` and ``control``, cells of the same items; ``using`` are the columns that both have in
+        common.
         """
+        first, second = sides
+        few = ", ".join(_FEW.format(f"{side} ORDER BY value, first") for side in ("first", "second"))
         return self._run.query(
-            f"SELECT key, condition_id, {_MOMENTS} FROM (SELECT {key} AS key, treated.condition_id,"
-            f" {difference} AS value FROM cells AS treated JOIN cells AS control USING {using}"
+            f"SELECT key, condition_id, {_MOMENTS}, {few} FROM (SELECT {key} AS key, treated.condition_id,"
+            f" {first}.score AS first, {second}.score AS second, {first}.score - {second}.score AS value"
+            f" FROM cells AS treated JOIN cells AS control USING {using}"
             f" WHERE {where} AND task_id = ? AND {self._chosen}"
-            " AND control.score IS NOT NULL AND treated.score IS NOT NULL) GROUP BY ALL",
-            [*parameters, self._wanted.task, *self._parameters],
+            " AND control.score IS NOT NULL AND treated.score IS NOT NULL) GROUP BY ALL ORDER BY 1, 2",
+            [*parameters, self._selection.task, *self._parameters],
         )
 
     def _values(self, axis: str) -> list[str]:
-        return self._run.values[self._wanted.task][axis]
+        return self._run.values[self._selection.task][axis]
 
     def _fixed(self, *axes: str) -> list[str]:
-        return [self._wanted.fixed[axis] for axis in axes]
+        return [self._selection.fixed[axis] for axis in axes]
 
     def _record(self, metric: str, level: Estimate, condition: str, **axes: str) -> dict[str, Any]:
         """A level as a record of a table; its mark leads to the items behind it, the lowest of its condition first."""
-        fixed = {**self._wanted.fixed, **axes}
-        state = state_of(replace(self._wanted, fixed=fixed, sort=f"score:{condition}"))
+        fixed = {**self._selection.fixed, **axes}
+        state = state_of(replace(self._selection, fixed=fixed, sort=f"score:{condition}"))
         low, high = (None if math.isnan(limit) else limit for limit in (level.low, level.high))
         return {
-            "task": self._wanted.task,
+            "task": self._selection.task,
             "model": fixed["model"],
             "decoding": fixed["decoding"],
             "condition": condition,
@@ -266,14 +268,34 @@ class _TableBuilder:
         }
 
 
-def _level(
-    n: int, mean: float, spread: float | None, values: Sequence[float] | None, *, paired: bool = False
-) -> Estimate:
+def _level(n: int, mean: float, spread: float | None, values: Sequence[float] | None) -> Estimate:
     """A mean with the limits that the pages use: resampled where items are few, Student's t where they are many."""
+    if values is None or n < 2:
+        return _by_student(n, mean, spread)
+    rng = named_rng("view", "figure", n)
+    return bootstrap_mean(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
+
+
+def _difference(
+    n: int,
+    mean: float,
+    spread: float | None,
+    first: Sequence[float] | None,
+    second: Sequence[float] | None,
+) -> Estimate:
+    """The mean of the first scores less the second, as :mod:`pcsuite.contrasts` measures it.
+
+    Of many items only the moments are read, and the limits are Student's as there.
+    """
+    if first is None or second is None or n < 2:
+        return _by_student(n, mean, spread)
+    arms = {"first": ArmScores(np.array(first)), "second": ArmScores(np.array(second))}
+    contrast = Contrast.of("first", "second", tested=False)
+    (change,) = measure(arms, [contrast], rng=named_rng("view", "figure", n), resamples=QUICK_FLIPS)
+    return change.estimate
+
+
+def _by_student(n: int, mean: float, spread: float | None) -> Estimate:
     if n < 2:
         return Estimate(mean, math.nan, math.nan, n=n)
-    if values is not None:
-        rng = named_rng("view", "figure", n)
-        few = paired_bootstrap if paired else bootstrap_mean
-        return few(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
     return t_interval(mean, (spread or 0.0) / math.sqrt(n), n - 1, n=n)

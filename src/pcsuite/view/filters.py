@@ -71,9 +71,9 @@ def filter_of(run: OpenRun, query: Mapping[str, str]) -> Filter:
     fixed = {}
     for axis in AXES:
         if axis != columns:
-            wanted = regime_id(query.get(axis)) or values[axis][0]  # addresses may be older than the ids
-            _one_of(axis, wanted, values[axis])
-            fixed[axis] = wanted
+            value = regime_id(query.get(axis)) or values[axis][0]  # addresses may be older than the ids
+            _one_of(axis, value, values[axis])
+            fixed[axis] = value
     base = regime_id(query.get("base")) or values[columns][0]
     _one_of("base", base, values[columns])
     only, sort = query.get("only", ""), query.get("sort") or "item"
@@ -112,18 +112,18 @@ def whole_number(query: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def filter_like(run: OpenRun, wanted: Filter) -> Filter:
+def filter_like(run: OpenRun, selection: Filter) -> Filter:
     """The same filter for another run, whose own values stand in where it has one of a kind and that is another."""
-    if wanted.task not in run.values:
-        raise ConfigError(f"run '{run.name}' has no task '{wanted.task}'")
-    values = run.values[wanted.task]
+    if selection.task not in run.values:
+        raise ConfigError(f"run '{run.name}' has no task '{selection.task}'")
+    values = run.values[selection.task]
     fixed = {}
-    for axis, value in wanted.fixed.items():
+    for axis, value in selection.fixed.items():
         if value not in values[axis] and len(values[axis]) > 1:
             raise ConfigError(f"run '{run.name}' has no {axis} '{value}'")
         fixed[axis] = value if value in values[axis] else values[axis][0]
     left_out: dict[str, Any] = {"only": "", "query": "", "label": "", "group": "", "marked": ""}
-    return replace(wanted, fixed=fixed, tokens_from=None, tokens_to=None, **left_out)
+    return replace(selection, fixed=fixed, tokens_from=None, tokens_to=None, **left_out)
 
 
 def address(path: str, parameters: Mapping[str, Any]) -> str:
@@ -132,11 +132,12 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
-def state_of(wanted: Filter) -> dict[str, str]:
+def state_of(selection: Filter) -> dict[str, str]:
     """The parameters of an address that say what a filter does."""
-    limits = {"tokens_from": wanted.tokens_from, "tokens_to": wanted.tokens_to}
+    names = ("task", "columns", "base", "only", "query", "label", "group", "marked", "sort")
+    limits = {"tokens_from": selection.tokens_from, "tokens_to": selection.tokens_to}
     return {
-        "task": wanted.task, "columns": wanted.columns, "base": wanted.base, "only": wanted.only, "q": wanted.query,
-        "label": wanted.label, "group": wanted.group, "marked": wanted.marked, "sort": wanted.sort, **wanted.fixed,
+        **{"q" if name == "query" else name: getattr(selection, name) for name in names},
+        **selection.fixed,
         **{name: "" if value is None else str(value) for name, value in limits.items()},
-    }  # fmt: skip
+    }

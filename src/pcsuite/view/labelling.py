@@ -37,14 +37,14 @@ def label_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
     }
     if index is not None:
         unit = units[index]
-        found = run.item(unit.task, unit.item)
-        known = labels.get(unit.id)
+        item = run.item(unit.task, unit.item)
+        label = labels.get(unit.id)
         context |= {
             "unit": unit,
             "rubric": sample.rubrics.get(unit.task, ""),
-            "input": found.input_text if found is not None else None,
+            "input": item.input_text if item is not None else None,
             "words": [*enumerate(LABEL_WORDS[sample.scales[unit.task]], 1), (0, CANNOT_TELL)],
-            "known": known,
+            "known": label,
         }
     return "label.html.j2", context
 

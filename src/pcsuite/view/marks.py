@@ -6,14 +6,12 @@ takes it away.
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from pcsuite.errors import ConfigError
-from pcsuite.logging.notes import LONGEST_NOTE, NoteFile
+from pcsuite.logging.notes import LONGEST_NOTE, NoteFile, spreadsheet_csv
 from pcsuite.logging.segments import Beside
 
 LABELS = ("right", "wrong", "bad truth", "interesting")
@@ -57,14 +55,5 @@ class Marks:
 
     def as_csv(self) -> str:
         """All marks as CSV, formulas disarmed."""
-        out = io.StringIO()
-        writer = csv.writer(out)
-        writer.writerow(Mark.__dataclass_fields__)
-        for mark in self.read().values():
-            writer.writerow(
-                [
-                    f"'{value}" if value[:1] in "=+-@\t\r" and value else value
-                    for value in asdict(mark).values()
-                ]
-            )
-        return out.getvalue()
+        rows = (asdict(mark).values() for mark in self.read().values())
+        return spreadsheet_csv(Mark.__dataclass_fields__, rows)

@@ -29,7 +29,7 @@ from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
-    adjusted_over,
+    adjust_together,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -58,20 +58,19 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
     """The runs of the folder with what came out of each, and a link to the evals."""
     every = viewer.entries()
     words = request.query_params.get("q", "").casefold().split()
-    searched = [
-        " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold() for entry in every
-    ]
-    found = [
-        entry for entry, text in zip(every, searched, strict=True) if all(word in text for word in words)
-    ]
-    number, pages = _page_number(request, len(found))
-    shown = found[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
-    viewer.summaries.fill(shown, SUMMING_S)
-    runs = [(entry, viewer.summaries.get(entry)) for entry in shown]
+    matching = []
+    for entry in every:
+        text = " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold()
+        if all(word in text for word in words):
+            matching.append(entry)
+    number, pages = _page_number(request, len(matching))
+    listed = matching[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
+    viewer.summaries.fill(listed, SUMMING_S)
+    runs = [(entry, viewer.summaries.get(entry)) for entry in listed]
     return "overview.html.j2", {
         "runs": runs,
         "every": len(every),
-        "total": len(found),
+        "total": len(matching),
         "folder": str(viewer.output_dir),
         "has_evals": viewer.evals is not None,
         "largest": LARGEST_SUMMED,
@@ -89,35 +88,34 @@ def _page_number(request: Request, total: int) -> tuple[int, int]:
 
 def matrix_page(viewer: Viewer, request: Request) -> Page:
     """Items by columns with the score in each cell, and the effects of what the filter lets through."""
-    run, wanted, marks, labels = _slice_of(viewer, request, request.query_params)
-    values = run.values[wanted.task][wanted.columns]
+    run, selection, marks, labels = _slice_of(viewer, request, request.query_params)
+    values = run.values[selection.task][selection.columns]
     chosen = [name for name in request.query_params.get("show", "").replace(" ", "").split(",") if name]
     unknown = [name for name in chosen if name not in values]
     if unknown:
         raise ConfigError(f"show: there is no '{unknown[0]}' here", hint=did_you_mean(unknown[0], values))
     columns = [name for name in values if not chosen or name in chosen]
     shown = columns[:MOST_COLUMNS]
-    scores = run.scores(wanted, labels)
+    scores = run.scores(selection, labels)
     number, pages = _page_number(request, len(scores.items))
-    total, rows = run.page(wanted, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
-    listed = [item for item, _ in rows]
+    total, rows = run.page(selection, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
     return "matrix.html.j2", {
-        **_run_context(run, wanted),
-        **_filter_choices(run, wanted, marks),
+        **_run_context(run, selection),
+        **_filter_choices(run, selection, marks),
         "rows": rows,
         "columns": shown,
         "hidden": len(columns) - len(shown),
         "total": total,
         "page": number,
         "pages": pages,
-        "effects": {effect.column: effect for effect in slice_effects(scores, wanted.base, shown)},
+        "effects": {effect.column: effect for effect in slice_effects(scores, selection.base, shown)},
         "levels": scores.means(),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
-        "titles": _column_titles(run, wanted.columns),
+        "titles": _column_titles(run, selection.columns),
         "summary": run.summary(),
         "planned": planned_rows(run.manifest),
-        "truths": run.truths(wanted.task),
-        "inputs": {name: found.input_text for name in listed if (found := run.item(wanted.task, name))},
+        "truths": run.truths(selection.task),
+        "inputs": run.inputs(selection.task, [item for item, _ in rows]),
     }
 
 
@@ -159,25 +157,27 @@ def _regimes(run: OpenRun) -> dict[str, str]:
     }
 
 
-def _filter_choices(run: OpenRun, wanted: Filter, marks: Mapping[tuple[str, str], Mark]) -> dict[str, Any]:
+def _filter_choices(run: OpenRun, selection: Filter, marks: Mapping[tuple[str, str], Mark]) -> dict[str, Any]:
     """What the filters of a page may be set to."""
-    found = sorted(set(run.truths(wanted.task).values()))
+    truths = sorted(set(run.truths(selection.task).values()))
     return {
-        "labels": found if len(found) <= MOST_LABELS else [],
-        "groups": run.groups(wanted.task),
+        "labels": truths if len(truths) <= MOST_LABELS else [],
+        "groups": run.groups(selection.task),
         "marks": marks,
     }
 
 
 def item_page(viewer: Viewer, request: Request) -> Page:
     """One item: its input and truth, the answers side by side, two of them word by word, and the steps of loops."""
-    given = {**request.query_params, "task": request.path_params["task"]}
-    run, wanted, marks, labels = _slice_of(viewer, request, given)
+    query = {**request.query_params, "task": request.path_params["task"]}
+    run, selection, marks, labels = _slice_of(viewer, request, query)
     name = request.path_params["item"]
-    answers = run.answers(wanted.task, name)
+    answers = run.answers(selection.task, name)
     if not answers:
-        raise ConfigError(f"task '{wanted.task}' has no item '{name}' in this run")
-    beside = [row for row in answers if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items())]
+        raise ConfigError(f"task '{selection.task}' has no item '{name}' in this run")
+    beside = [
+        row for row in answers if all(row[AXES[axis]] == value for axis, value in selection.fixed.items())
+    ]
     for row in beside:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
         row["reading"] = _reading_notes(row)
@@ -189,22 +189,24 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     if chosen:
         diff = word_diff(compared[0], compared[1])
     elif beside:  # what a form offers at first: the base, and the next answer
-        first = next((row for row in beside if row[AXES[wanted.columns]] == wanted.base), beside[0])["run_id"]
+        first = next((row for row in beside if row[AXES[selection.columns]] == selection.base), beside[0])[
+            "run_id"
+        ]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
     asked = request.query_params.get("steps", "")
-    wanted_rows = [row["run_id"] for row in beside if row["has_steps"]]
+    with_steps = [row["run_id"] for row in beside if row["has_steps"]]
     if not run.is_small:
-        wanted_rows = [run_id for run_id in wanted_rows if run_id == asked]
-    judged = wanted.task in judges_of(run.manifest) and (run.is_small or asked)
-    logged = run.logged([*wanted_rows, *(by_id if judged else ())])
-    found = run.item(wanted.task, name)
-    before, after = run.neighbours(wanted, name, labels)
-    key = AXES[wanted.columns]
+        with_steps = [run_id for run_id in with_steps if run_id == asked]
+    judged = selection.task in judges_of(run.manifest) and (run.is_small or asked)
+    logged = run.logged([*with_steps, *(by_id if judged else ())])
+    item = run.item(selection.task, name)
+    before, after = run.neighbours(selection, name, labels)
+    key = AXES[selection.columns]
     return "item.html.j2", {
-        **_run_context(run, wanted),
+        **_run_context(run, selection),
         "item": name,
-        "input": found.input_text if found else None,
-        "truth": found.truth if found else None,
+        "input": item.input_text if item else None,
+        "truth": item.truth if item else None,
         "answers": beside,
         "all_answers": len(answers),
         "columns_key": key,
@@ -215,11 +217,11 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "second": by_id.get(second),
         "steps": {
             run_id: list((logged[run_id].get("generation") or {}).get("transcript") or [])
-            for run_id in wanted_rows
+            for run_id in with_steps
             if run_id in logged
         },
         "said": {run_id: list(row.get("judge") or []) for run_id, row in logged.items()} if judged else {},
-        "mark": marks.get((wanted.task, name)),
+        "mark": marks.get((selection.task, name)),
         "mark_labels": LABELS,
         "before": before,
         "after": after,
@@ -230,10 +232,10 @@ def item_page(viewer: Viewer, request: Request) -> Page:
 def _fields(text: str | None) -> dict[str, Any]:
     """The fields that were read from an answer, which a table has as JSON."""
     try:
-        found = json.loads(text or "{}")
+        fields = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _reading_notes(row: Mapping[str, Any]) -> list[str]:
@@ -257,31 +259,31 @@ def _reading_notes(row: Mapping[str, Any]) -> list[str]:
 def prompt_page(viewer: Viewer, request: Request) -> Page:
     """The prompts of an item by block, for two conditions and beside their answers."""
     run = viewer.run(request.path_params["run"])
-    given = {**request.query_params, "task": request.path_params["task"]}
-    wanted = filter_of(run, _by_condition(given))
+    query = {**request.query_params, "task": request.path_params["task"]}
+    selection = filter_of(run, _by_condition(query))
     name = request.path_params["item"]
     rows = {
         row["condition_id"]: row
-        for row in reversed(run.answers(wanted.task, name))
-        if all(row[AXES[axis]] == value for axis, value in wanted.fixed.items() if axis != "condition")
+        for row in reversed(run.answers(selection.task, name))
+        if all(row[AXES[axis]] == value for axis, value in selection.fixed.items() if axis != "condition")
     }
     if not rows:
-        raise ConfigError(f"task '{wanted.task}' has no answer to item '{name}' under these filters")
+        raise ConfigError(f"task '{selection.task}' has no answer to item '{name}' under these filters")
     texts = run.prompts([row["prompt_hash"] for row in rows.values()])
     prompts = {name: texts[row["prompt_hash"]] for name, row in rows.items() if row["prompt_hash"] in texts}
     bundles = {
         name: [part for part in (row["operators"] or "").split("+") if part] for name, row in rows.items()
     }
-    conditions = [name for name in run.values[wanted.task]["condition"] if name in prompts]
+    conditions = [name for name in run.values[selection.task]["condition"] if name in prompts]
     if not conditions:
         raise ConfigError(
             "the prompts of this run are not at hand", hint="they lie beside the log, as .prompts.z"
         )
     left = _known_name(request, "left", conditions, conditions[-1])
     right = _known_name(
-        request, "right", conditions, wanted.base if wanted.base in conditions else conditions[0]
+        request, "right", conditions, selection.base if selection.base in conditions else conditions[0]
     )
-    shown = [
+    sides = [
         {
             "condition": side,
             "blocks": prompt_blocks(prompts, bundles, side),
@@ -291,12 +293,12 @@ def prompt_page(viewer: Viewer, request: Request) -> Page:
         for side, other in {left: right, right: left}.items()
     ]
     operators = list(
-        dict.fromkeys(block.operator for side in shown for block in side["blocks"] if block.operator)
+        dict.fromkeys(block.operator for side in sides for block in side["blocks"] if block.operator)
     )
     return "prompt.html.j2", {
-        **_run_context(run, wanted),
+        **_run_context(run, selection),
         "item": name,
-        "sides": shown,
+        "sides": sides,
         "conditions": conditions,
         "left": left,
         "right": right,
@@ -306,41 +308,41 @@ def prompt_page(viewer: Viewer, request: Request) -> Page:
 
 def _known_name(request: Request, name: str, known: Sequence[str], default: str) -> str:
     """The column that a parameter of an address names; a ``ConfigError`` for one that is not there."""
-    given = request.query_params.get(name) or default
-    if given not in known:
-        raise ConfigError(f"{name}: there is no '{given[:80]}' here", hint=did_you_mean(given, known))
-    return given
+    value = request.query_params.get(name) or default
+    if value not in known:
+        raise ConfigError(f"{name}: there is no '{value[:80]}' here", hint=did_you_mean(value, known))
+    return value
 
 
 def figures_page(viewer: Viewer, request: Request) -> Page:
     """The report's figures on the items that the filter lets through."""
-    run, wanted, marks, labels = _slice_of(viewer, request, request.query_params)
+    run, selection, marks, labels = _slice_of(viewer, request, request.query_params)
     return "figures.html.j2", {
-        **_run_context(run, wanted),
-        **_filter_choices(run, wanted, marks),
-        "figures": view_figures(run, wanted, labels),
-        "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
+        **_run_context(run, selection),
+        **_filter_choices(run, selection, marks),
+        "figures": view_figures(run, selection, labels),
+        "left_out": max(0, len(run.values[selection.task]["condition"]) - MOST_CONDITIONS),
     }
 
 
 def scatter_page(viewer: Viewer, request: Request) -> Page:
     """Head to head: the items by their scores under two columns."""
-    run, wanted, marks, labels = _slice_of(viewer, request, request.query_params)
-    values = run.values[wanted.task][wanted.columns]
-    first = _known_name(request, "x", values, wanted.base)
+    run, selection, marks, labels = _slice_of(viewer, request, request.query_params)
+    values = run.values[selection.task][selection.columns]
+    first = _known_name(request, "x", values, selection.base)
     second = _known_name(request, "y", values, values[-1] if values[-1] != first else values[0])
-    scores = run.scores(wanted, labels)
+    scores = run.scores(selection, labels)
     points = scatter_points(scores, first, second)
     coarse = len(points) > MOST_POINTS
     if coarse:
         points = scatter_points(scores, first, second, digits=1)
     return "scatter.html.j2", {
-        **_run_context(run, wanted),
-        **_filter_choices(run, wanted, marks),
+        **_run_context(run, selection),
+        **_filter_choices(run, selection, marks),
         "x": first,
         "y": second,
         "points": points,
-        "figures": head_to_head_figures(wanted, first, second, points),
+        "figures": head_to_head_figures(selection, first, second, points),
         "coarse": coarse,
         "effects": slice_effects(scores, first, [second]),
         "listed": values,
@@ -352,17 +354,17 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     run = viewer.run(request.path_params["run"])
     if run.ablation is None:
         raise ConfigError(f"run '{run.name}' is no ablation that has ended")
-    wanted = filter_of(run, request.query_params)
+    selection = filter_of(run, request.query_params)
     try:
-        found = json.loads(run.ablation.read_text(encoding="utf-8"))
-        written = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))
+        result = json.loads(run.ablation.read_text(encoding="utf-8"))
+        definitions = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"what the ablation found cannot be read ({error})") from error
-    operators = written["operators"]
-    full = next(arm for arm in found["arms"] if arm["id"] == "full")
-    verdicts = {entry["block"]: entry for entry in found["verdicts"]}
+    operators = definitions["operators"]
+    full = next(arm for arm in result["arms"] if arm["id"] == "full")
+    verdicts = {entry["block"]: entry for entry in result["verdicts"]}
     largest, reach = (
-        max((abs(entry[name] or 0.0) for entry in found["verdicts"] for name in names), default=0.0)
+        max((abs(entry[name] or 0.0) for entry in result["verdicts"] for name in names), default=0.0)
         for names in (("effect",), ("effect_low", "effect_high"))
     )
     blocks = [
@@ -379,10 +381,10 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     block = request.query_params.get("block", "")
     if block:
         _known_name(request, "block", full["operators"], block)
-    flips = found["flips"].get(block, {"with": [], "without": []}) if block else None
+    flips = result["flips"].get(block, {"with": [], "without": []}) if block else None
     return "ablation.html.j2", {
-        **_run_context(run, wanted),
-        "found": found,
+        **_run_context(run, selection),
+        "found": result,
         "blocks": blocks,
         "reach": min(1.0, reach),
         "block": block,
@@ -397,21 +399,21 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
     runs = [viewer.run(name) for name in dict.fromkeys(names)]
     if len(runs) < 2:
         raise ConfigError("two runs or more are compared", hint="tick them in the list of all runs")
-    given = {**request.query_params, "columns": "condition"}
-    given.setdefault(
+    query = {**request.query_params, "columns": "condition"}
+    query.setdefault(
         "task", next((task for task in runs[0].values if all(task in run.values for run in runs)), "")
     )
-    wanted = filter_of(runs[0], given)
-    condition = _known_name(request, "condition", runs[0].values[wanted.task]["condition"], wanted.base)
+    selection = filter_of(runs[0], query)
+    condition = _known_name(request, "condition", runs[0].values[selection.task]["condition"], selection.base)
     by_run, stood_in = {}, []
     for run in runs:
-        own = filter_like(run, wanted)
+        like = filter_like(run, selection)
         stood_in += [
             f"{axis} {value} in {run.name}"
-            for axis, value in own.fixed.items()
-            if value != wanted.fixed[axis]
+            for axis, value in like.fixed.items()
+            if value != selection.fixed[axis]
         ]
-        scores = run.scores(own)
+        scores = run.scores(like)
         values = scores.columns.get(condition, ())
         by_run[run.name] = {
             item: score for item, score in zip(scores.items, values, strict=False) if score == score
@@ -421,21 +423,18 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
     items = sorted(scores.items, key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
     number, pages = _page_number(request, len(items))
     shown = items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
-    told = (
-        f"Compared with another kind of cell, as a run has only that: {', '.join(stood_in)}."
-        if stood_in
-        else ""
-    )
     return "across.html.j2", {
-        **_run_context(runs[0], wanted),
+        **_run_context(runs[0], selection),
         "runs": runs,
         "condition": condition,
         "scores": by_run,
         "levels": scores.means(),
         "effects": {effect.column: effect for effect in slice_effects(scores, runs[0].name, list(by_run))},
-        "told": told,
+        "told": f"Compared with another kind of cell, as a run has only that: {', '.join(stood_in)}."
+        if stood_in
+        else "",
         "items": shown,
-        "inputs": {name: found.input_text for name in shown if (found := runs[0].item(wanted.task, name))},
+        "inputs": runs[0].inputs(selection.task, shown),
         "total": len(items),
         "page": number,
         "pages": pages,
@@ -444,45 +443,47 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
 
 def operators_page(viewer: Viewer, request: Request) -> Page:
     """The effect of each condition and operator, and what turning one off would cost."""
-    run, wanted, marks, labels = _slice_of(viewer, request, _by_condition(request.query_params))
-    scores = run.scores(wanted, labels)
-    bundles = run.bundles[wanted.task]
-    control = wanted.base if wanted.base in bundles else None
+    run, selection, marks, labels = _slice_of(viewer, request, _by_condition(request.query_params))
+    scores = run.scores(selection, labels)
+    bundles = run.bundles[selection.task]
+    control = selection.base if selection.base in bundles else None
     twins = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in ("control", "twin")]
-    found = []
-    for contrast in twins:
-        effects = slice_effects(scores, contrast.baseline, [contrast.condition])
-        found += [(contrast, effect) for effect in effects]
-    for (_, effect), adjusted in zip(found, adjusted_over([effect for _, effect in found]), strict=True):
-        effect.p_bh = adjusted
-    names = list(dict.fromkeys(name for own in bundles.values() for name in own))
+    effects = [
+        (contrast, effect)
+        for contrast in twins
+        for effect in slice_effects(scores, contrast.baseline, [contrast.condition])
+    ]
+    adjust_together([effect for _, effect in effects])
+    names = list(dict.fromkeys(name for bundle in bundles.values() for name in bundle))
     off = _known_name(request, "off", names, "") if request.query_params.get("off") else ""
     return "operators.html.j2", {
-        **_run_context(run, wanted),
-        **_filter_choices(run, wanted, marks),
+        **_run_context(run, selection),
+        **_filter_choices(run, selection, marks),
         "total": len(scores.items),
-        "found": found,
+        "found": effects,
         "reach": min(
-            1.0, max((max(abs(e.low), abs(e.high)) for _, e in found if e.low == e.low), default=0.0)
+            1.0, max((max(abs(e.low), abs(e.high)) for _, e in effects if e.low == e.low), default=0.0)
         ),
         "off": off,
-        "turned_off": [(contrast, effect) for contrast, effect in found if off and contrast.operator == off],
+        "turned_off": [entry for entry in effects if off and entry[0].operator == off],
         "names": names,
-        "figures": view_figures(run, wanted, labels, "summary_by_condition"),
-        "left_out": max(0, len(run.values[wanted.task]["condition"]) - MOST_CONDITIONS),
+        "figures": view_figures(run, selection, labels, "summary_by_condition"),
+        "left_out": max(0, len(run.values[selection.task]["condition"]) - MOST_CONDITIONS),
     }
 
 
 def marks_page(viewer: Viewer, request: Request) -> Page:
     """The marks of a run, and the effects without the items whose truth is marked as bad."""
-    run, wanted, marks, _ = _slice_of(viewer, request, request.query_params)
-    bad = {item for (task, item), mark in marks.items() if task == wanted.task and mark.label == "bad truth"}
-    scores = run.scores(wanted)
-    columns = run.values[wanted.task][wanted.columns] if bad else []
+    run, selection, marks, _ = _slice_of(viewer, request, request.query_params)
+    bad = {
+        item for (task, item), mark in marks.items() if task == selection.task and mark.label == "bad truth"
+    }
+    scores = run.scores(selection)
+    columns = run.values[selection.task][selection.columns] if bad else []
     without = scores.without(bad)
     counts = Counter(mark.label for mark in marks.values())
     return "marks.html.j2", {
-        **_run_context(run, wanted),
+        **_run_context(run, selection),
         # Truths to be repaired first, then the newest.
         "marks": sorted(
             sorted(marks.values(), key=lambda mark: mark.made_utc, reverse=True),
@@ -491,21 +492,21 @@ def marks_page(viewer: Viewer, request: Request) -> Page:
         "counts": dict(counts.most_common()),
         "bad_listed": counts["bad truth"],
         "bad": bad,
-        "effects": slice_effects(scores, wanted.base, columns),
-        "without": {effect.column: effect for effect in slice_effects(without, wanted.base, columns)},
+        "effects": slice_effects(scores, selection.base, columns),
+        "without": {effect.column: effect for effect in slice_effects(without, selection.base, columns)},
     }
 
 
-def _run_context(run: OpenRun, wanted: Filter) -> dict[str, Any]:
+def _run_context(run: OpenRun, selection: Filter) -> dict[str, Any]:
     """What every page of a run has."""
     return {
         "run": run,
-        "filter": wanted,
-        "values": run.values[wanted.task],
+        "filter": selection,
+        "values": run.values[selection.task],
         "tasks": list(run.values),
         "regimes": _regimes(run),
         "plain": replace(
-            wanted, only="", query="", label="", group="", marked="", tokens_from=None, tokens_to=None
+            selection, only="", query="", label="", group="", marked="", tokens_from=None, tokens_to=None
         ),
     }
 
@@ -515,16 +516,16 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
 
     A form says in ``of`` what it was made for. ``None`` where the request comes from no form.
     """
-    given = dict(request.query_params)
-    made_for = given.pop("of", None)
+    query = dict(request.query_params)
+    made_for = query.pop("of", None)
     if made_for is None:
         return None
-    name = request.path_params.get("run") or given.get("runs", "").split(",")[0]
+    name = request.path_params.get("run") or query.get("runs", "").split(",")[0]
     run = viewer.run(name)
-    task = request.path_params.get("task") or given.get("task") or next(iter(run.values), "")
-    columns = given.get("columns") or "condition"
+    task = request.path_params.get("task") or query.get("task") or next(iter(run.values), "")
+    columns = query.get("columns") or "condition"
     if made_for != f"{task}/{columns}":
-        known = run.values.get(task, {})
+        values = run.values.get(task, {})
         for parameter in (
             "base",
             "only",
@@ -539,11 +540,11 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
             "off",
             "page",
         ):
-            given.pop(parameter, None)
+            query.pop(parameter, None)
         for axis in AXES:
-            if given.get(axis) not in known.get(axis, ()):
-                given.pop(axis, None)
-    return address(request.url.path, given)
+            if query.get(axis) not in values.get(axis, ()):
+                query.pop(axis, None)
+    return address(request.url.path, query)
 
 
 PAGES = {

@@ -21,6 +21,7 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
+from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.manifest import ModelNote, RunManifest
 from pcsuite.logging.segments import Beside, log_segments
 
@@ -57,8 +58,8 @@ class RunEntry(NamedTuple):
     @property
     def ablation(self) -> Path | None:
         """What an ablation found (``ablation.json``), where the run is one that has ended."""
-        found = self.log.parent.parent / "ablation.json"
-        return found if self.log.parent.parent.parent.name == "ablations" and found.is_file() else None
+        result = self.log.parent.parent / "ablation.json"
+        return result if self.log.parent.parent.parent.name == "ablations" and result.is_file() else None
 
     @property
     def is_live(self) -> bool:
@@ -108,12 +109,12 @@ def list_runs(output_dir: Path) -> list[RunEntry]:
     ``NAME~ablation``, which no run can be.
     """
     folder = Path(output_dir)
-    found: dict[str, RunEntry] = {}
+    entries: dict[str, RunEntry] = {}
     for runs in [folder / "runs", *folder.glob("ablations/*/runs")]:
         for log, note, size, newest in _logs(runs):
-            name = log.stem if log.stem not in found else f"{log.stem}~ablation"
-            found[name] = RunEntry(name, log, note, size, datetime.fromtimestamp(newest, timezone.utc))
-    return sorted(found.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
+            name = log.stem if log.stem not in entries else f"{log.stem}~ablation"
+            entries[name] = RunEntry(name, log, note, size, datetime.fromtimestamp(newest, timezone.utc))
+    return sorted(entries.values(), key=lambda entry: (entry.modified, entry.name), reverse=True)
 
 
 def refreshed(entry: RunEntry) -> RunEntry:
@@ -203,15 +204,15 @@ class Summaries:
     def fill(self, entries: Sequence[RunEntry], seconds: float) -> None:
         """Read the logs of runs that nothing is known of, the smallest first, for about so many seconds."""
         until = time.monotonic() + seconds
-        wanted = [entry for entry in entries if self.get(entry) is None and entry.size <= LARGEST_SUMMED]
-        for entry in sorted(wanted, key=lambda entry: entry.size):
+        unknown = [entry for entry in entries if self.get(entry) is None and entry.size <= LARGEST_SUMMED]
+        for entry in sorted(unknown, key=lambda entry: entry.size):
             if time.monotonic() > until:
                 break
             with suppress(LogError, OSError):
-                found = sum_log(entry)
+                totals = sum_log(entry)
                 with self._lock:
-                    self._known[entry.name] = (entry.stamp, found)
-        if wanted:
+                    self._known[entry.name] = (entry.stamp, totals)
+        if unknown:
             with self._lock:
                 self._write()
 
@@ -221,27 +222,14 @@ class Summaries:
             replace_atomically(self._path, msgspec.json.encode(self._known))
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Generation(msgspec.Struct):
-    usage: _Usage | None = None
-
-
 class _Named(msgspec.Struct):
     id: str = ""
 
 
-class _SummedRow(msgspec.Struct):
+class _SummedRow(ScoredRow):
     """The part of a row that a summary is made of; everything else is skipped without making objects."""
 
-    run_id: str
     model: _Named = msgspec.field(default_factory=_Named)
-    generation: _Generation | None = None
-    metrics: dict[str, Any] = msgspec.field(default_factory=dict)
-    errors: list[Any] = msgspec.field(default_factory=list)
     kind: str = "main"
 
 
@@ -261,10 +249,10 @@ def sum_log(entry: RunEntry) -> RunTotals:
                     continue
                 if row.kind != "main":
                     continue
-                usage = (row.generation.usage if row.generation else None) or _Usage()
+                usage = row.generation.usage if row.generation else None
                 value = row.metrics.get("task_score")
                 score = float(value) if isinstance(value, (int, float)) and not row.errors else None
-                spent = (usage.prompt_tokens or 0, usage.completion_tokens or 0)
+                spent = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
                 newest[row.run_id] = (row.model.id, bool(row.errors), score, *spent)
     scores = [score for _, _, score, _, _ in newest.values() if score is not None]
     tokens: dict[str, tuple[float, float]] = {}

@@ -203,8 +203,8 @@ def _guarded(app: Any, token: str | None, hosts: frozenset[str]) -> Any:
         elif request.method not in ("GET", "HEAD", "POST"):
             refusal = "only GET and POST are answered"
         elif token is not None:
-            given = request.query_params.get("token")
-            if given is not None and hmac.compare_digest(given.encode(), token.encode()):
+            presented = request.query_params.get("token")
+            if presented is not None and hmac.compare_digest(presented.encode(), token.encode()):
                 rest = {name: value for name, value in request.query_params.items() if name != "token"}
                 response = RedirectResponse(address(request.url.path, rest), status_code=303)
                 response.set_cookie(COOKIE, token, httponly=True, samesite="strict")

@@ -60,19 +60,28 @@ class SliceScores:
         """From scores by column and item."""
         items = sorted(set().union(*scores.values())) if scores else []
         return cls(
-            items, {name: np.array([own.get(item, np.nan) for item in items]) for name, own in scores.items()}
+            items,
+            {
+                name: np.array([by_item.get(item, np.nan) for item in items])
+                for name, by_item in scores.items()
+            },
         )
 
     def without(self, left_out: Collection[str]) -> SliceScores:
         """The scores of all other items."""
-        kept = [index for index, item in enumerate(self.items) if item not in left_out]
+        indices = [index for index, item in enumerate(self.items) if item not in left_out]
         return SliceScores(
-            [self.items[k] for k in kept], {name: own[kept] for name, own in self.columns.items()}
+            [self.items[index] for index in indices],
+            {name: column[indices] for name, column in self.columns.items()},
         )
 
     def means(self) -> dict[str, float]:
         """Mean of each column that has any score."""
-        return {name: float(np.nanmean(own)) for name, own in self.columns.items() if np.isfinite(own).any()}
+        return {
+            name: float(np.nanmean(column))
+            for name, column in self.columns.items()
+            if np.isfinite(column).any()
+        }
 
 
 def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> list[SliceEffect]:
@@ -81,8 +90,8 @@ def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> lis
     With many items the interval and the p-value are those of Student's t, so that a page answers at once. A slice that
     was chosen after looking at the scores explores: its p-values hold for slices chosen beforehand.
 
-    >>> found = slice_effects(SliceScores.of({"C0": {"a": 0, "b": 0}, "C1": {"a": 1, "b": 0}}), "C0", ["C1"])
-    >>> found[0].value, found[0].gained
+    >>> (effect,) = slice_effects(SliceScores.of({"C0": {"a": 0, "b": 0}, "C1": {"a": 1, "b": 0}}), "C0", ["C1"])
+    >>> effect.value, effect.gained
     (0.5, 1)
     """
     arms = {name: ArmScores(values) for name, values in scores.columns.items()}
@@ -113,14 +122,15 @@ def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> lis
                     lost=int((change.differences < 0).sum()),
                 )
             )
-    for effect, adjusted in zip(effects, adjusted_over(effects), strict=True):
-        effect.p_bh = adjusted
+    adjust_together(effects)
     return effects
 
 
-def adjusted_over(effects: Sequence[SliceEffect]) -> list[float]:
-    """P-values of effects that are shown together, after Benjamini and Hochberg."""
-    return [float(p) for p in Family("bh").corrected([effect.p_value for effect in effects])]
+def adjust_together(effects: Sequence[SliceEffect]) -> None:
+    """Set ``p_bh`` of effects that are shown together: their p-values after Benjamini and Hochberg."""
+    adjusted = Family("bh").corrected([effect.p_value for effect in effects])
+    for effect, p_value in zip(effects, adjusted.tolist(), strict=True):
+        effect.p_bh = p_value
 
 
 class Span(NamedTuple):
@@ -137,13 +147,13 @@ def word_diff(old: str, new: str) -> list[Span]:
     [('same', 'a '), ('gone', 'red'), ('new', 'grey'), ('same', ' fox')]
     """
     first, second = (re.findall(r"\s+|\w+|[^\w\s]", text[:LONGEST_DIFF]) for text in (old, new))
-    found = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    opcodes = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     spans: list[Span] = []
     gone = new_words = ""
-    for number, (tag, i, j, k, m) in enumerate(found):
+    for number, (tag, i, j, k, m) in enumerate(opcodes):
         same = "".join(first[i:j])
         # A blank or a sign that two rewritten passages happen to share would only tear them apart.
-        torn = 0 < number < len(found) - 1 and len(same.strip()) < SHORTEST_SAME
+        torn = 0 < number < len(opcodes) - 1 and len(same.strip()) < SHORTEST_SAME
         if tag == "equal" and not torn:
             spans += [span for span in (Span("gone", gone), Span("new", new_words)) if span.text]
             spans.append(Span("same", same))
@@ -190,14 +200,14 @@ def prompt_blocks(
     """
     operators = {name: set(bundles.get(name, ())) for name in prompts}
     has = {name: Counter(line.strip() for line in text.splitlines()) for name, text in prompts.items()}
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     blocks: list[PromptSegment] = []
     for line in prompts[condition].splitlines(keepends=True):
         words = line.strip()
         if words or not blocks:
-            seen[words] += 1
+            occurrences[words] += 1
             # A line that stands twice in one prompt and once in another: the first is the one that both have.
-            lacking = [name for name in prompts if has[name][words] < seen[words]]
+            lacking = [name for name in prompts if has[name][words] < occurrences[words]]
             owner = _brought_by(
                 condition, [name for name in prompts if name not in lacking], lacking, operators
             )

@@ -55,17 +55,17 @@ class Viewer:
 
     def entries(self) -> list[RunEntry]:
         """The runs that are there now, the newest first."""
-        found = list_runs(self.output_dir)
-        self._known = {entry.name: entry for entry in found}
-        return found
+        entries = list_runs(self.output_dir)
+        self._known = {entry.name: entry for entry in entries}
+        return entries
 
     def entry(self, name: str) -> RunEntry:
         """A run by name as it stood when the folder was last listed; a ``ConfigError`` where it is not there now."""
-        known = self._known.get(name)
-        if known is None or not log_segments(known.log):
+        entry = self._known.get(name)
+        if entry is None or not log_segments(entry.log):
             self.entries()
-            known = self._known.get(name)
-        if known is None:
+            entry = self._known.get(name)
+        if entry is None:
             with self._lock:
                 gone = self._open.pop(name, None)
             if gone is not None:
@@ -73,7 +73,7 @@ class Viewer:
             raise ConfigError(
                 f"there is no run '{name}' in {self.output_dir}", hint=did_you_mean(name, list(self._known))
             )
-        return known
+        return entry
 
     def run(self, name: str) -> OpenRun:
         """A run by name, read on where its log has grown; a ``ConfigError`` where there is none.

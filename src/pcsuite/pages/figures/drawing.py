@@ -186,14 +186,14 @@ def _place_panels(figure: Any, renderer: DualRenderer) -> None:
         beside = [axis.get_tightbbox(renderer) for axis in (axes.xaxis, axes.yaxis) if axes.axison]
         shown = (axes.title, axes._left_title, axes.get_legend(), *axes.texts)
         beside += [part.get_window_extent(renderer) for part in shown if part is not None]
-        own, spec = axes.bbox, axes.get_subplotspec()
+        inner, spec = axes.bbox, axes.get_subplotspec()
         column, row = spec.colspan.start, spec.rowspan.start
         for box in beside:
             if box is not None and box.width * box.height:
-                left[column] = max(left[column], own.x0 - box.x0)
-                right[column] = max(right[column], box.x1 - own.x1)
-                below[row] = max(below[row], own.y0 - box.y0)
-                above[row] = max(above[row], box.y1 - own.y1)
+                left[column] = max(left[column], inner.x0 - box.x0)
+                right[column] = max(right[column], box.x1 - inner.x1)
+                below[row] = max(below[row], inner.y0 - box.y0)
+                above[row] = max(above[row], box.y1 - inner.y1)
     # Legends of the whole figure stand below all panels; those of a panel were counted with it.
     foot = gap + sum(legend.get_window_extent(renderer).height + gap for legend in figure.legends)
     free_width = figure.bbox.width - sum(left) - sum(right) - gap * (grid.ncols + 1)

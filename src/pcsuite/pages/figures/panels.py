@@ -52,8 +52,8 @@ class _LightAxis:
             )
         if self.label.get_text():
             boxes.append(self.label.get_window_extent(renderer))
-        found = [box for box in boxes if box.width > 0 and box.height > 0]
-        return Bbox.union(found) if found else None
+        visible = [box for box in boxes if box.width > 0 and box.height > 0]
+        return Bbox.union(visible) if visible else None
 
     def draw(self: Any, renderer: Any) -> None:
         """Grid lines, marks, names and label, in this order."""

@@ -138,12 +138,12 @@ class DualRenderer(RendererSVG):  # type: ignore[misc]
 
     def _scaled(self, gc: Any) -> Any:
         """A graphics context for the bitmap: the same, its clips scaled."""
-        found = self.bitmap.new_gc()
-        found.copy_properties(gc)
+        scaled = self.bitmap.new_gc()
+        scaled.copy_properties(gc)
         box = gc.get_clip_rectangle()
         if box is not None:
-            found.set_clip_rectangle(TransformedBbox(box, self._larger).frozen())
+            scaled.set_clip_rectangle(TransformedBbox(box, self._larger).frozen())
         shape, transform = gc.get_clip_path()
         if shape is not None:
-            found.set_clip_path(TransformedPath(shape, transform + self._larger))
-        return found
+            scaled.set_clip_path(TransformedPath(shape, transform + self._larger))
+        return scaled

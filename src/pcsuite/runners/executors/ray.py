@@ -111,17 +111,20 @@ def _join(ray: Any, address: str | None) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_WITHIN_S).close()
         except (OSError, OverflowError) as error:
             raise _no_cluster(address, error) from None
-    with TemporaryFile() as said:
+    with TemporaryFile() as messages:
         try:
-            with _standard_error_to(said.fileno()):
+            with _standard_error_to(messages.fileno()):
                 if address is None:
                     _start_own(ray, quiet)
                 else:
                     ray.init(address=address, **quiet)
         except Exception as error:  # Ray has no common class for what can go wrong here
-            said.seek(0)
+            messages.seek(0)
             # A wrong token is only told by Ray's library, on standard error, again and again.
-            if isinstance(error, ray.exceptions.AuthenticationError) or b"InvalidAuthToken" in said.read():
+            if (
+                isinstance(error, ray.exceptions.AuthenticationError)
+                or b"InvalidAuthToken" in messages.read()
+            ):
                 raise IntegrationError(
                     f"the Ray cluster at {address} did not accept this process: its token is missing or wrong",
                     hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as for the cluster",
@@ -133,20 +136,20 @@ def _join(ray: Any, address: str | None) -> None:
 def _standard_error_to(descriptor: int) -> Iterator[None]:
     """Send what this process writes to standard error, its libraries included, to another file."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    standard_error = os.dup(2)
     os.dup2(descriptor, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
 
 
 def _no_cluster(address: str | None, error: Exception) -> IntegrationError:
     where = "a Ray cluster could not be started" if address is None else f"no Ray cluster at {address}"
-    said = str(error).strip().splitlines() or [type(error).__name__]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
     return IntegrationError(
-        f"{where}: {said[0]}",
+        f"{where}: {lines[0]}",
         hint="the command must run on a node of the cluster; 'ray status' there says whether it is up",
     )
 
@@ -214,9 +217,9 @@ def _own_token() -> None:
 
 
 @contextmanager
-def _environment(wanted: dict[str, str]) -> Iterator[None]:
+def _environment(variables: dict[str, str]) -> Iterator[None]:
     """Set what the user has not set, and take it away again."""
-    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    added = {name: value for name, value in variables.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield
@@ -252,12 +255,12 @@ class RayExecutor(Executor):
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
         """Open what the tasks search in on one worker; others open it when they need it."""
-        wanted = list(task_ids)
-        if wanted:
+        searched = list(task_ids)
+        if searched:
             pool = self._pool or await self._pool_of(
                 tuple(phases(self.work.plan, self.work.plan.scope.models)[0])
             )
-            await pool.ask_one("open_retrievers", wanted)
+            await pool.ask_one("open_retrievers", searched)
 
     async def run(
         self, pending: Mapping[str, int], todo: Callable[[str], Iterator[Unit]], sink: RowSink

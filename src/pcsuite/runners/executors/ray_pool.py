@@ -54,8 +54,8 @@ class WorkerPlacement:
 
         None where no node has as many: the copy then computes on the CPU.
         """
-        wanted = self.need.gpus if self.need else 0.0
-        return wanted if any(node.get("GPU", 0) >= max(wanted, 1) for node in nodes) else 0.0
+        requested = self.need.gpus if self.need else 0.0
+        return requested if any(node.get("GPU", 0) >= max(requested, 1) for node in nodes) else 0.0
 
     def cpus(self) -> float:
         """CPU slots of a worker."""
@@ -133,8 +133,8 @@ class WorkerPool:
         try:
             while not queue.over():
                 # New workers where there is room, and more rows to hand out than workers.
-                wanted = min(self.placement.target(self._nodes()), max(1, queue.left()))
-                while len(self._workers) < wanted:
+                target = min(self.placement.target(self._nodes()), max(1, queue.left()))
+                while len(self._workers) < target:
                     self._start()
                 for worker in self._workers:
                     if worker not in serving.values():
@@ -158,7 +158,7 @@ class WorkerPool:
         They are given a few seconds to close their models, then ended.
         """
         workers, self._workers = self._workers, []
-        closing = [asyncio.ensure_future(_future(w.actor.close.remote())) for w in workers if w.host]
+        closing = [asyncio.ensure_future(answered(w.actor.close.remote())) for w in workers if w.host]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
         for worker in workers:
@@ -192,7 +192,7 @@ class WorkerPool:
             await answered(worker.actor.use.remote(self._work))
 
     async def _open(self, worker: _Worker) -> None:
-        asked = asyncio.ensure_future(_future(worker.actor.host_info.remote()))
+        asked = asyncio.ensure_future(answered(worker.actor.host_info.remote()))
         waiting = not self._quiet and not any(other.host for other in self._workers)
         if waiting and not (await asyncio.wait({asked}, timeout=WARN_AFTER_S))[0]:
             need = f"{self.placement.cpus():g} CPU and {self.placement.gpus(self._nodes()):g} GPU"
@@ -298,7 +298,3 @@ class _WorkQueue:
         if self.sink.stop is not None:
             return not any(source.under_way for source in self.sources.values())
         return all(source.finished for source in self.sources.values())
-
-
-async def _future(reference: Any) -> Any:
-    return await answered(reference)

@@ -98,9 +98,9 @@ class Chunk:
 
     def arrived(self, run_id: str) -> bool:
         """Whether a row was waited for; it no longer is."""
-        found = self.waiting.pop(run_id, None) is not None
-        self.came_back += found
-        return found
+        awaited = self.waiting.pop(run_id, None) is not None
+        self.came_back += awaited
+        return awaited
 
 
 class ChunkSource:
@@ -131,8 +131,8 @@ class ChunkSource:
             if self._pace is None:
                 size = max(1, min(FIRST_ROWS, even))
             else:
-                wanted = min(MAX_ROWS, round(self._pace * CHUNK_SECONDS))
-                size = max(1, min(wanted, max(even, round(self._pace * LEAST_SECONDS))))
+                largest = min(MAX_ROWS, round(self._pace * CHUNK_SECONDS))
+                size = max(1, min(largest, max(even, round(self._pace * LEAST_SECONDS))))
             units = [self._returned.popleft() for _ in range(min(size, len(self._returned)))]
             units += islice(self._units, size - len(units))
             self.left = max(0, self.left - len(units))
@@ -252,8 +252,8 @@ class LimitsClient:
 
     async def aget(self, key: str) -> Generation | None:
         """A stored answer."""
-        found: Generation | None = await answered(self._actor.stored.remote(key))
-        return found
+        generation: Generation | None = await answered(self._actor.stored.remote(key))
+        return generation
 
     async def aput(self, key: str, generation: Generation) -> None:
         """Keep an answer."""

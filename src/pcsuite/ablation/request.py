@@ -1,0 +1,202 @@
+"""What an ablation is asked for, and the task that its data are: one of the profile, or the user's own table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pcsuite._util.hashing import sha256_hex
+from pcsuite.ablation.arms import DesignName
+from pcsuite.config.definitions import TaskSpec
+from pcsuite.config.load import ScorerFile, Suite
+from pcsuite.config.spellings import regime_id
+from pcsuite.data import init_task
+from pcsuite.data.items import Item
+from pcsuite.errors import ConfigError, DataError, did_you_mean
+from pcsuite.evaluation import EVALUATORS
+from pcsuite.prompts.blocks import SplitPrompt
+from pcsuite.prompts.splitting import SplitMethod
+from pcsuite.prompts.verbatim import placeholders
+
+
+@dataclass(frozen=True, slots=True)
+class AblationRequest(init_task.TableRequest):
+    """What ``pcsuite ablate`` is asked for; every field has the flag of its name."""
+
+    prompt: Path
+    data: str
+    """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
+    base_url: str | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
+    effects: Mapping[str, float] = field(default_factory=dict)
+    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
+    split: SplitMethod = "auto"
+    into: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    rename: Mapping[str, str] = field(default_factory=dict)
+    append_input: bool = False
+    design: DesignName = "auto"
+    controls: bool = True
+    margin: float = 0.02
+    until: Literal["decided"] | None = None
+    """Ask batches of items until every block is decided, instead of all of them."""
+    regime: str = "D0"
+    seeds: int = 1
+    """Seeds of a sampled regime."""
+    max_tokens: int | None = None
+    assume_flips: float | None = None
+    trim: bool = True
+    name: str | None = None
+    config: str = "quickstart"
+    """Profile whose models, tasks, regimes, metrics and cache folder are used."""
+    output_dir: str = "outputs"
+    cache_dir: str | None = None
+    """Folder of items and responses, instead of the profile's."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "regime", regime_id(self.regime))
+
+    @property
+    def run_name(self) -> str:
+        """The run's name: as given, else the prompt file's.
+
+        Characters that no run's name has (``ü``, a blank) become hyphens.
+        """
+        return self.name or re.sub(r"[^A-Za-z0-9._-]", "-", self.prompt.stem).lstrip("._-") or "prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class AblationTask:
+    """The task that an ablation asks: its definition, its items and what was concluded about the table."""
+
+    id: str
+    spec: TaskSpec
+    schema: Mapping[str, Any] | None
+    grammar: str | None
+    items: Sequence[Item] | None
+    """Items of a table; ``None`` where they are those of an existing task."""
+    reading: str
+    scorer: ScorerFile | None = None
+    """The user's own scoring function."""
+
+
+def bundled_example() -> tuple[Path, dict[str, Any]]:
+    """The bundled prompt, and what else of a request belongs to it: its table, and settings that take minutes.
+
+    Returns the prompt's file, and the settings by the names of :class:`AblationRequest`; what a user sets goes
+    before.
+    """
+    folder = Path(str(files("pcsuite.ablation"))) / "example"
+    settings = {
+        "data": str(folder / "reviews.csv"),
+        "answer": "mood",
+        "model": "qwen2.5-coder-0.5b",
+        "design": "leave-one-out",
+        "margin": 0.2,
+        "max_tokens": 8,
+        "name": "example",
+    }
+    return folder / "reviews.md", settings
+
+
+def read_task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tuple[AblationTask, SplitPrompt]:
+    """The task that the data are, and the prompt with its placeholders checked against their columns.
+
+    The data are a task of the profile by its id, or a table, of which is concluded what the request does not say.
+    Raises ``DataError``, ``ConfigError`` or ``PromptError`` of one line for whatever does not fit.
+    """
+    if request.data not in base.tasks or Path(request.data).is_file():
+        return _table_task(request, base, prompt)
+    prompt = prompt.check_placeholders(())
+    spec = base.tasks[request.data]
+    spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
+    reading = f"task {request.data}: {spec.title}"
+    scorer = _scorer_file(request) or base.scorer(request.data)
+    if scorer is not None:  # by its whole path: the task's file is written elsewhere
+        options = spec.evaluator_options if request.scorer is None else {}
+        spec = spec.model_copy(update={"evaluator": scorer.resolved, "evaluator_options": options})
+    schema, grammar = base.schema(request.data), base.grammar(request.data)
+    return AblationTask(request.data, spec, schema, grammar, None, reading, scorer), prompt
+
+
+def _table_task(
+    request: AblationRequest, base: Suite, prompt: SplitPrompt
+) -> tuple[AblationTask, SplitPrompt]:
+    """A table as a task: which columns are input and answer, of what kind it is, and how it is scored."""
+    path = Path(request.data)
+    if not path.is_file():
+        hint = did_you_mean(request.data, base.tasks)
+        raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)
+    rows = init_task.read_table(path)
+    columns = list(rows[0].values)
+    placed = [slot.name for slot in placeholders(prompt.sent()) if slot.name in columns]
+    scorer = _scorer_file(request)
+    asserted = tuple(name for name in columns if _ASSERTED.fullmatch(name)) if not request.fields else ()
+    if request.kind == "assert" or (request.kind is None and asserted and not request.answer):
+        request = replace(request, kind="assert", fields=asserted if not request.answer else ())
+    answer, how = init_task.answer_column(request, columns, path, placeholders=placed, needed=scorer is None)
+    request = replace(request, answer=answer, placed=tuple(dict.fromkeys(placed)))
+    prompt = prompt.check_placeholders(columns, forbidden=[*([answer] if answer else []), *request.fields])
+    inputs = init_task.input_columns(request, columns, path)
+    if scorer is not None:
+        kind = "own"
+    elif request.kind is not None:
+        kind = request.kind
+    elif request.scorer is not None and not (request.choices or request.fields or request.labels):
+        kind = request.scorer if request.scorer in ("classification", "number") else "short_answer"
+    else:
+        kind = init_task.likely_kind(rows, request)
+    task_id = init_task.task_name(path.stem)
+    table = init_task.read_table_task(
+        init_task.TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)),
+        least=2,
+        rows=rows,
+    )
+    content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
+    # The prompt is the user's: whether it asks for JSON or for a word, both are read.
+    plain = {"plain_text": True} if kind in ("classification", "number", "choice", "short_answer") else {}
+    options = dict(table.words.task.get("evaluator_options") or {}) | plain
+    task = dict(table.words.task) | {
+        "title": path.stem.replace("_", " "),
+        "dataset": f"{task_id}_{content}",
+        "split": "test",
+        "evaluator": scorer.resolved if scorer is not None else request.scorer or kind,
+        "evaluator_options": options if request.scorer is None or scorer is not None else {},
+    }
+    if request.max_tokens:
+        task["max_tokens"] = request.max_tokens
+    schema = table.schema if kind == "extraction" else None
+    if schema is None and task["kind"] == "structured":
+        task["kind"] = "reasoning"
+        task["final_answer_format"] = "The answer."
+    spec = TaskSpec.model_validate(task)
+    parts = [f"{path.name}: {len(table.items)} items", f"input: {', '.join(inputs)}"]
+    if answer:
+        parts.append(f"answer: {answer}{how}")
+    if request.fields:
+        parts.append(f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}")
+    parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
+    return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer), prompt
+
+
+_ASSERTED = re.compile(r"__expected\d*")
+"""Columns of assertions, by the name that promptfoo gives them."""
+
+
+def _scorer_file(request: AblationRequest) -> ScorerFile | None:
+    """The user's function that ``--scorer`` names; ``None`` for an evaluator of the suite. Raises for unknown names."""
+    if request.scorer is None:
+        return None
+    scorer = ScorerFile.read(request.scorer, [Path()])
+    if scorer is None and request.scorer not in EVALUATORS:
+        raise ConfigError(
+            f"--scorer: no scorer '{request.scorer}'",
+            hint=f"{did_you_mean(request.scorer, EVALUATORS)} or a function of yours: my_scorer.py:score",
+        )
+    return scorer
