@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import item_matrix
+from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number

@@ -1,6 +1,6 @@
 """``effects.csv``: what each condition changed against its control and its twin, on the same items.
 
-One record per task, model, regime, contrast (:mod:`pcsuite.analysis.contrasts`) and metric: the paired difference
+One record per task, model, regime, contrast (:mod:`pcsuite.analysis.pairings`) and metric: the paired difference
 with its interval, a permutation p-value, its adjusted values over the contrasts of the kind on the dataset, and effect
 sizes.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
+from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
 from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics

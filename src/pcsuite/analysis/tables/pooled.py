@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.contrasts import ConditionContrast, group_contrasts, item_matrix
+from pcsuite.analysis.pairings import ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number

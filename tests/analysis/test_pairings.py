@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pcsuite.analysis.contrasts import (
+from pcsuite.analysis.pairings import (
     CONTROL,
     TWIN,
     complete_factorials,
