@@ -12,12 +12,12 @@ from typing import Any
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
-from pcsuite.analysis.pairings import CONTROL
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.judging import read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
+from pcsuite.analysis.pairings import CONTROL
 from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
     attribution,
@@ -40,7 +40,7 @@ from pcsuite.analysis.tables import (
 from pcsuite.analysis.tables.judges import JUDGES, JudgeStatus, judge_status
 from pcsuite.analysis.verdicts.evidence import collect_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
-from pcsuite.analysis.verdicts.hypotheses import verdicts
+from pcsuite.analysis.verdicts.hypotheses import verdict_tables
 from pcsuite.analysis.verdicts.scale import SCALE
 from pcsuite.analysis.verdicts.structure import STRUCTURE
 from pcsuite.config.definitions import MetricSpec
@@ -148,7 +148,7 @@ def analyse(
         # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
         unjudged = scores.without_tasks(gold.judges)
         evidence = collect_evidence(tables, unjudged, manifest, answers, truths, retries)
-        made = [
+        computed = [
             summary.with_gold(levels, gold, status),
             fitted.models,
             fitted.means,
@@ -164,10 +164,9 @@ def analyse(
             *attacked.result(),
             status.table(),
         ]
-    judged = verdicts(evidence)
-    made += (judged.hypotheses, judged.structure, judged.scale)
+    computed += verdict_tables(evidence)
     notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
-    return _analysis(tables, scores, manifest, known, made, notes, registered, status)
+    return _analysis(tables, scores, manifest, known, computed, notes, registered, status)
 
 
 @one_blas_thread()
@@ -183,8 +182,8 @@ def analyse_scores(tables: RunTables) -> Analysis:
     status = judge_status(tables.logs, gold.judges)
     levels = summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks)
     compared = effects.effects(scores, metrics, registered, gold, status)
-    made = [summary.with_gold(levels, gold, status), compared]
-    return _analysis(tables, scores, manifest, metrics, made, [], registered, status)
+    computed = [summary.with_gold(levels, gold, status), compared]
+    return _analysis(tables, scores, manifest, metrics, computed, [], registered, status)
 
 
 def _analysis(
@@ -192,13 +191,13 @@ def _analysis(
     scores: ItemScores,
     manifest: MergedManifest,
     metrics: Metrics,
-    made: Iterable[Table],
+    computed: Iterable[Table],
     notes: list[str],
     registered: registration.Registered,
     status: JudgeStatus,
 ) -> Analysis:
-    """What was made, with what every analysis has: planned contrasts, tokens, the run's health and its alarms."""
-    named = {table.name: table for table in made}
+    """What was computed, with what every analysis has: planned contrasts, tokens, the run's health and its alarms."""
+    named = {table.name: table for table in computed}
     compared = list(named[effects.EFFECTS.name].records())
     named |= {table.name: table for table in registration.registration_tables(registered, compared)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])

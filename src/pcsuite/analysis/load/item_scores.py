@@ -121,7 +121,11 @@ class CellKey(NamedTuple):
 
     def names(self) -> dict[str, str]:
         """The columns that name a clean cell: all but the perturbation."""
-        return {name: value for name, value in self._asdict().items() if name != "perturbation"}
+        return {**self.group(), "condition": self.condition}
+
+    def group(self) -> dict[str, str]:
+        """The columns that name a group of cells, which differ in the condition alone."""
+        return {"task": self.task, "model": self.model, "decoding": self.decoding}
 
 
 class ItemValues(NamedTuple):

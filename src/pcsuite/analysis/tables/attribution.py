@@ -11,9 +11,9 @@ from typing import Any
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import limits_text, signed
-from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, interval, number
 from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
+from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.stats.selection import best_of
 

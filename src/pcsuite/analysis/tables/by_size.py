@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.sizes import Levels
+from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
 from pcsuite.stats.permutation import sign_flip_test

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.pairings import ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
+from pcsuite.analysis.pairings import ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
