@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
-from pcsuite.stats.permutation import sign_flip_test
+from pcsuite.contrasts import ArmScores, Contrast, measure
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
 
 BY_SIZE = TableSpec(
     "by_size",
@@ -77,12 +75,12 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
                 rng = named_rng("by size", *keys[0].names().values(), level)
                 mean = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
                 record |= estimate_columns("score", mean)
-            paired = [
+            pairs = [
                 (key, control)
                 for key in keys
                 if (control := controls[key.task, key.model, key.decoding]) is not None and control != key
             ]
-            records.append(record | _effect(scores, paired, level))
+            records.append(record | _effect(scores, pairs, level))
     return Table.of(BY_SIZE, records)
 
 
@@ -90,15 +88,16 @@ def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level:
     """What the condition changes at a size, over the models that have their control too."""
     if not pairs:
         return {}
-    values = item_matrix(scores, [key for pair in pairs for key in pair], SCORE)
-    deltas = values[:, ::2].mean(axis=1) - values[:, 1::2].mean(axis=1)
-    # Means over models leave rounding errors, which the sign-flip test would count as differences.
-    deltas[np.abs(deltas) < 1e-12] = 0.0
-    if len(deltas) < 2:
-        return {}
+    # One arm a cell, so that means over models are formed where contrasts are.
+    columns = item_matrix(scores, [key for pair in pairs for key in pair], SCORE).T
+    arms = {str(index): ArmScores(values) for index, values in enumerate(columns)}
+    weights = {name: (-1.0 if int(name) % 2 else 1.0) / len(pairs) for name in arms}
     rng = named_rng("effect by size", *pairs[0][0].names().values(), level)
+    (change,) = measure(arms, [Contrast("effect", weights)], rng=rng)
+    if change.n < 2:
+        return {}
     return {
         "baseline": pairs[0][1].condition,
-        **estimate_columns("effect", paired_bootstrap(deltas, rng=rng)),
-        "p_value": number(sign_flip_test(deltas, rng=rng).p_value),
+        **estimate_columns("effect", change.estimate),
+        "p_value": number(change.test.p_value),
     }
