@@ -277,9 +277,9 @@ class RunTables:
         if JUDGED_RUN_ID not in self.metrics or not verdict:
             return "SELECT * FROM counted"
         judged = sql_name(METRIC_PREFIX + JUDGED_RUN_ID)
-        own = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
+        merged = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
         return (
-            f"SELECT row.* REPLACE ({own}) FROM counted AS row LEFT JOIN"
+            f"SELECT row.* REPLACE ({merged}) FROM counted AS row LEFT JOIN"
             f" (SELECT {judged} AS about, {', '.join(verdict)} FROM counted"
             " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
             " ON row.kind = 'main' AND row.run_id = verdict.about"
@@ -310,10 +310,10 @@ def read_runs(path: Path | str) -> dict[str, npt.NDArray[Any]]:
 def _memory_share() -> int:
     """A fifth of the machine's memory in bytes, at least 1.2 and at most 4 GB: the sums of a million items need it."""
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not a POSIX system
-        whole = 0
-    return min(4 << 30, max(1200 << 20, whole // 5))
+        memory = 0
+    return min(4 << 30, max(1200 << 20, memory // 5))
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:

@@ -14,9 +14,8 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.pairings import item_matrix
-from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, mean_columns, number
 from pcsuite.contrasts import ArmScores, Contrast, measure
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
 
 BY_SIZE = TableSpec(
     "by_size",
@@ -50,7 +49,6 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
     """
     if len(sizes.order) < 2:
         return Table(BY_SIZE)
-    controls = {group: scores.baseline(keys) for group, keys in scores.groups().items()}
     cells: dict[tuple[str, str, str], dict[str, list[CellKey]]] = {}
     for key in scores.cell_keys():
         levels = cells.setdefault((key.task, key.decoding, key.condition), {})
@@ -71,15 +69,8 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
                 "models": len(keys),
                 "n_items": len(values),
             }
-            if len(values):
-                rng = named_rng("by size", *keys[0].names().values(), level)
-                mean = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
-                record |= estimate_columns("score", mean)
-            pairs = [
-                (key, control)
-                for key in keys
-                if (control := controls[key.task, key.model, key.decoding]) is not None and control != key
-            ]
+            record |= mean_columns("score", values, named_rng("by size", *keys[0].names().values(), level))
+            pairs = [(key, control) for key in keys if (control := scores.control_of(key)) is not None]
             records.append(record | _effect(scores, pairs, level))
     return Table.of(BY_SIZE, records)
 

@@ -17,7 +17,16 @@ from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
-from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    MAIN_CELL,
+    Column,
+    Table,
+    TableSpec,
+    corrected_columns,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
 from pcsuite.contrasts import Contrast, Missing, corrected_within, is_reliable, measure
@@ -69,15 +78,9 @@ EFFECTS = TableSpec(
         ),
         Column("p_value", "two-sided permutation p-value", label="p", form="p"),
         Column("p_method", "how the p-value was made", shown=False),
-        Column(
-            "p_bh",
-            "p-value adjusted over all contrasts of the kind on the task and metric (Benjamini–Hochberg)",
-            label="p (BH)",
-            form="p",
-            paper="$p$ (BH)",
+        *corrected_columns(
+            "p-value adjusted over all contrasts of the kind on the task and metric", paper="$p$ (BH)"
         ),
-        Column("p_holm", "the same adjusted after Holm", label="p (Holm)", form="p"),
-        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
         *interval("cohens_d", "difference over its standard deviation", label="Cohen's d", form="interval", digits=2),
         *interval("odds_ratio", "paired odds ratio of metrics within [0, 1]", form="interval", digits=2),
         *interval("risk_reduction", "failures saved per item, of metrics within [0, 1]", form="interval", digits=2),
@@ -159,8 +162,8 @@ def _judged(
     Effect sizes are those of the judge's own scores and are left out of a corrected record; its levels are the
     corrected control and what the effect makes of it.
     """
-    found = gold.contrast(weights)
-    if found is None:
+    corrected = gold.contrast(weights)
+    if corrected is None:
         cautions = [words] if words == NOT_VALIDATED else []
         cautions += [record["caution"]] if record.get("caution") else []
         return {"judge": words, "caution": "; ".join(cautions) or None}
@@ -171,14 +174,14 @@ def _judged(
         base = level.estimate.value if level is not None else None
     sizes = ("cohens_d", "odds_ratio", "risk_reduction")
     cleared = [f"{name}{end}" for name in sizes for end in ("", "_low", "_high")]
-    kept = {name: record.get(name) for name in ("delta", "delta_low", "delta_high")}
+    uncorrected = {f"judge_{name}": record.get(name) for name in ("delta", "delta_low", "delta_high")}
     return {
         **dict.fromkeys([*cleared, "number_needed", "number_harmed"]),
-        **({"control": base, "treated": base + found.estimate.value} if base is not None else {}),
-        **tested_columns("delta", found.estimate, found.test),
-        "judge": f"corrected by gold labels of {found.estimate.n} items",
-        **{f"judge_{name}": value for name, value in kept.items()},
-        "labelled_items": found.estimate.n,
+        **({"control": base, "treated": base + corrected.estimate.value} if base is not None else {}),
+        **tested_columns("delta", corrected.estimate, corrected.test),
+        "judge": f"corrected by gold labels of {corrected.estimate.n} items",
+        **uncorrected,
+        "labelled_items": corrected.estimate.n,
     }
 
 
@@ -266,10 +269,8 @@ def _compare_factorial(
         # The effect of the first operator with the second, and without it.
         second = contrast.operator.partition(" × ")[2]
         present = np.array([second in scores.operators_in(key) for key in keys])
-        treated, control = (
-            float(means[present] @ weights[present]),
-            -float(means[~present] @ weights[~present]),
-        )
+        treated = float(means[present] @ weights[present])
+        control = -float(means[~present] @ weights[~present])
     else:
         treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
     pooled = scores.is_pooled(keys[0].task, metric)
@@ -305,8 +306,7 @@ def add_corrected_p(
     ``families`` names the family of each record, ``columns`` which of the three the table has. A record without a
     p-value counts for no family and has no corrected one.
     """
-    given = [record.get("p_value") for record in records]
-    p_values = [np.nan if value is None else float(value) for value in given]
+    p_values = [np.nan if record.get("p_value") is None else record["p_value"] for record in records]
     false_discovery, family_wise = (
         corrected_within(p_values, families, correction=correction) for correction in ("bh", "holm")
     )

@@ -39,31 +39,29 @@ def format_gap(scores: ItemScores) -> Table:
     Intervals are over items; differences are from the group's control, and empty for the control itself.
     """
     records: list[dict[str, Any]] = []
-    for keys in scores.groups().values():
-        control = scores.baseline(keys)
-        for key in keys:
-            arms = _arms(scores, key)
-            if not len(arms["lenient"].values):
-                continue
-            (gap,) = _differences(arms, "gap", key, ("lenient", "strict"))
-            strict, lenient = arms["strict"].values, arms["lenient"].values
-            record: dict[str, Any] = {
-                **key.names(),
-                "n_items": gap.n,
-                "score": gap.levels["strict"],
-                "lenient_score": gap.levels["lenient"],
-                **estimate_columns("gap", gap.estimate),
-                "items_in_gap": int((strict != lenient).reshape(gap.n, -1).any(axis=1).sum()),
-            }
-            if control is not None and control != key:
-                record["control"] = control.condition
-                arms |= {f"control's {name}": arm for name, arm in _arms(scores, control).items()}
-                pairs = [(name, f"control's {name}") for name in ("lenient", "strict")]
-                lenient_change, strict_change = _differences(arms, "lenient_difference", key, *pairs)
-                treated, reference = strict_change.levels.values()
-                record["difference"] = number(treated - reference)
-                record |= estimate_columns("lenient_difference", lenient_change.estimate)
-            records.append(record)
+    for key in scores.cell_keys():
+        arms = _arms(scores, key)
+        if not len(arms["lenient"].values):
+            continue
+        (gap,) = _differences(arms, "gap", key, ("lenient", "strict"))
+        strict, lenient = arms["strict"].values, arms["lenient"].values
+        record: dict[str, Any] = {
+            **key.names(),
+            "n_items": gap.n,
+            "score": gap.levels["strict"],
+            "lenient_score": gap.levels["lenient"],
+            **estimate_columns("gap", gap.estimate),
+            "items_in_gap": int((strict != lenient).reshape(gap.n, -1).any(axis=1).sum()),
+        }
+        if (control := scores.control_of(key)) is not None:
+            record["control"] = control.condition
+            arms |= {f"control's {name}": arm for name, arm in _arms(scores, control).items()}
+            pairs = [(name, f"control's {name}") for name in ("lenient", "strict")]
+            lenient_change, strict_change = _differences(arms, "lenient_difference", key, *pairs)
+            treated, reference = strict_change.levels.values()
+            record["difference"] = number(treated - reference)
+            record |= estimate_columns("lenient_difference", lenient_change.estimate)
+        records.append(record)
     return Table.of(FORMAT_GAP, records)
 
 

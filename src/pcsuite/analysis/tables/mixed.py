@@ -146,15 +146,14 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
             np.asarray(fetched[f"{name}{column}"], dtype=np.float64) for name in ("n", "total", "squares")
         ]
         for scope in scopes:
-            own = [index for index, names in enumerate(cells) if scope in (ALL_TASKS, names[0])]
-            rows = slice(*np.searchsorted(cell, (own[0], own[-1] + 1))) if own else slice(0)
-            kept = np.flatnonzero(sums[0][rows] > 0) + rows.start if own else np.array([], dtype=np.int64)
-            present, cell_codes = _dense(cell[kept])
+            of_scope = [index for index, names in enumerate(cells) if scope in (ALL_TASKS, names[0])]
+            inside = np.isin(cell, of_scope) & (sums[0] > 0)
+            present, cell_codes = _dense(cell[inside])
             try:
                 fit = _fit(
                     scores,
                     [cells[index] for index in present],
-                    CellTotals(_dense(item[kept])[1], cell_codes, *(values[kept] for values in sums)),
+                    CellTotals(_dense(item[inside])[1], cell_codes, *(values[inside] for values in sums)),
                 )
             except AnalysisError as error:
                 failures.append((scope, f"No mixed model of {metric} for {scope}: {error.message}."))

@@ -115,8 +115,7 @@ def objective_tables(
             "entropy": means.entropy,
             "token_cost": means.token_cost,
         }
-        control = scores.baseline([other for other in parts if other[:4] == key[:4]])
-        if control is not None and control != key:
+        if (control := scores.control_of(key, parts)) is not None:
             record["baseline"] = control.condition
             record |= _difference("delta_J", key, control, objective, parts)
         records.append(record)

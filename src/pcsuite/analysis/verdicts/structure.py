@@ -113,7 +113,7 @@ def structure_blocks(evidence: Evidence) -> list[BlockEffects]:
     """The effects of every structure block that has a twin."""
     blocks = []
     for operator, pairs in _block_pairs(evidence).items():
-        effects = {}
+        effects: dict[str, Effect] = {}
         for measure, untested in _UNTESTED.items():
             if measure == READABLE_SCORE and evidence.all_readable(pairs):
                 effects[measure] = effects[SCORE]
