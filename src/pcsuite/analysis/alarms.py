@@ -107,17 +107,17 @@ def _shares(tables: RunTables) -> list[Alarm]:
     )
     alarms = []
     for index, (kind, (overall, single)) in enumerate(SHARES.items()):
-        by_condition = {condition: (parts[index], whole) for condition, whole, *parts in counts}
+        by_condition = {condition: (parts[index], total) for condition, total, *parts in counts}
         counted = sum(part for part, _ in by_condition.values())
-        rows = sum(whole for _, whole in by_condition.values())
-        shares = {name: part / whole for name, (part, whole) in by_condition.items()}
+        rows = sum(total for _, total in by_condition.values())
+        shares = {name: part / total for name, (part, total) in by_condition.items()}
         if not counted or (counted / rows < overall and max(shares.values()) < single):
             continue
         worst = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
-        named = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_MOST_NAMED])
-        named += f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+        conditions = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_MOST_NAMED])
+        conditions += f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
         what = f"{counted:,} of {rows:,} answers ({counted / rows:.0%}) {_CONSEQUENCES[kind]}"
-        alarms.append(Alarm(kind, f"{what} ({named})." if len(shares) > 1 else f"{what}."))
+        alarms.append(Alarm(kind, f"{what} ({conditions})." if len(shares) > 1 else f"{what}."))
     return alarms
 
 
@@ -233,9 +233,9 @@ def _unequal_failures(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     ]
     if not uneven:
         return []
-    named = ", ".join(
+    conditions = ", ".join(
         f"{record['condition']} {record['failed_treated']:.0%} against {record['failed_control']:.0%}"
         for record in uneven[:_MOST_NAMED]
     )
-    text = f"Calls fail unequally often ({named}): delta_least and delta_most in effects.csv bound what that hides."
-    return [Alarm("unequal failures", text)]
+    bounds = "delta_least and delta_most in effects.csv bound what that hides"
+    return [Alarm("unequal failures", f"Calls fail unequally often ({conditions}): {bounds}.")]

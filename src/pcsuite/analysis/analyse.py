@@ -77,7 +77,7 @@ class Analysis:
     alarms: list[Alarm] = field(default_factory=list)
     """What is wrong with the run, the gravest first."""
     judges: JudgeStatus = field(default_factory=JudgeStatus)
-    """What is known of the judges of judged tasks."""
+    """What is specs of the judges of judged tasks."""
 
     @property
     def levels(self) -> list[dict[str, Any]]:
@@ -117,8 +117,8 @@ def analyse(
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
         manifest = read_manifests(tables.logs)
-        known = metrics_of(manifest.metrics, metrics)
-        scores = item_scores(tables, squares=known.compared_in("mixed_model"))
+        specs = metrics_of(manifest.metrics, metrics)
+        scores = item_scores(tables, squares=specs.compared_in("mixed_model"))
         conditions = {key.condition for key in scores.cell_keys()}
         if baseline is not None and baseline not in conditions:
             raise AnalysisError(
@@ -129,23 +129,23 @@ def analyse(
         gold = read_gold(tables.logs, manifest)
         status = judge_status(tables.logs, gold.judges)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
-        levels = summary.summary_by_condition(tables, scores, known, answers, manifest.tasks)
+        levels = summary.summary_by_condition(tables, scores, specs, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects.effects, scores, known, registered, gold, status),
-            pool.submit(attribution.attribution, scores, known),
-            pool.submit(pooled.pooled, scores, known),
+            pool.submit(effects.effects, scores, specs, registered, gold, status),
+            pool.submit(attribution.attribution, scores, specs),
+            pool.submit(pooled.pooled, scores, specs),
             pool.submit(best.best_conditions, scores),
-            pool.submit(summary.task_metrics, scores, known),
+            pool.submit(summary.task_metrics, scores, specs),
             pool.submit(format_gap.format_gap, scores),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
             pool.submit(efficiency.abstention_table, scores),
         ]
         attacked = pool.submit(robustness.robustness_tables, scores)
-        fitted = mixed.mixed_results(tables, scores, known)
+        fitted = mixed.mixed_results(tables, scores, specs)
         retries = replicates.equal_token_arms(tables, scores)
-        # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
+        # A hypothesis is no place for a judge's word: what is specs of judged tasks is in their corrected effects.
         unjudged = scores.without_tasks(gold.judges)
         evidence = collect_evidence(tables, unjudged, manifest, answers, truths, retries)
         computed = [
@@ -166,7 +166,7 @@ def analyse(
         ]
     computed += verdict_tables(evidence)
     notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
-    return _analysis(tables, scores, manifest, known, computed, notes, registered, status)
+    return _analysis(tables, scores, manifest, specs, computed, notes, registered, status)
 
 
 @one_blas_thread()
@@ -197,9 +197,11 @@ def _analysis(
     status: JudgeStatus,
 ) -> Analysis:
     """What was computed, with what every analysis has: planned contrasts, tokens, the run's health and its alarms."""
-    named = {table.name: table for table in computed}
-    compared = list(named[effects.EFFECTS.name].records())
-    named |= {table.name: table for table in registration.registration_tables(registered, compared)}
+    by_name = {table.name: table for table in computed}
+    compared = list(by_name[effects.EFFECTS.name].records())
+    by_name |= {table.name: table for table in registration.registration_tables(registered, compared)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health, alarms = summary.run_health(tables, scores), find_alarms(tables, scores, manifest, compared)
-    return Analysis(scores, health, manifest, metrics, named, total_tokens, notes, registered, alarms, status)
+    return Analysis(
+        scores, health, manifest, metrics, by_name, total_tokens, notes, registered, alarms, status
+    )

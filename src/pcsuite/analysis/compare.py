@@ -149,15 +149,15 @@ def compare_runs(
         # Items belong to their task: two tasks of different names are not about the same things.
         if name != "task" and len(before) == len(after) == 1 and before != after:
             renamed[name] = (before.pop(), after.pop())
-    matched, other = (
+    first_keys, second_keys = (
         {key._replace(**dict.fromkeys(renamed, "")): key for key in run.cells} for run in (first, second)
     )
-    common = [name for name in matched if name in other]
+    common = [name for name in first_keys if name in second_keys]
     if not common:
         raise AnalysisError(
             "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
         )
-    cells = [(first.cells[matched[name]], second.cells[other[name]]) for name in common]
+    cells = [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common]
     records: list[dict[str, Any]] = []
     measured: list[contrasts.Measurement] = []
     for left, right in cells:
@@ -175,8 +175,8 @@ def compare_runs(
     for metric in dict.fromkeys(record["metric"] for record in records):
         rows = [index for index, record in enumerate(records) if record["metric"] == metric]
         # Only of the score is it asked whether it is no worse.
-        asked = margin if metric == SCORE and margin > 0 else None
-        family = contrasts.Family("bh", alpha=alpha, margin=asked, smallest=margin)
+        no_worse_margin = margin if metric == SCORE and margin > 0 else None
+        family = contrasts.Family("bh", alpha=alpha, margin=no_worse_margin, smallest=margin)
         results = contrasts.judge([measured[index] for index in rows], family)
         for index, result in zip(rows, results, strict=True):
             p_bh = number(result.p_adjusted)
@@ -191,8 +191,8 @@ def compare_runs(
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
-        [matched[name] for name in matched if name not in other],
-        [other[name] for name in other if name not in matched],
+        [key for name, key in first_keys.items() if name not in second_keys],
+        [key for name, key in second_keys.items() if name not in first_keys],
         metrics,
         sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
         margin,
@@ -272,8 +272,8 @@ def _judged(
     judges = [side.gold.judges.get(key.task) for side, key in ((before, left), (after, right))]
     if judges == [None, None]:
         return change, ""
-    known = [(note.model, note.prompt_hash) for note in judges if note is not None]
-    if len(set(known)) != 1 or len(known) != 2:
+    identities = [(note.model, note.prompt_hash) for note in judges if note is not None]
+    if len(set(identities)) != 1 or len(identities) != 2:
         return change.not_comparable(), "the runs have different judges"
     sides = [(after.gold, right, 1.0), (before.gold, left, -1.0)]
     if all(key in gold.cells for gold, key, _ in sides):

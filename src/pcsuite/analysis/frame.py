@@ -85,8 +85,8 @@ class Frame(ABC):
 
 def _size(frame: Frame, shown: int) -> str:
     count = len(frame)
-    rest = f", the first {shown} shown" if count > shown else ""
-    return f"[{count:,} rows × {len(frame.columns)} columns{rest}]"
+    cut = f", the first {shown} shown" if count > shown else ""
+    return f"[{count:,} rows × {len(frame.columns)} columns{cut}]"
 
 
 def _shown(value: Any) -> str:

@@ -137,13 +137,13 @@ def draw_sample(
         judge = judges[task]
         sample.scales |= {task: judge.scale}
         sample.rubrics |= {task: judge.rubric}
-        known = sorted(
+        drawn = sorted(
             {row.item for row in rows if row.cell.task == task},
             key=lambda item: _draw_order(seed, task, item),
         )
-        sample.frame |= {task: len(known)}
-        sample.items |= {task: known[:items]}
-        by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in known[:items]}
+        sample.frame |= {task: len(drawn)}
+        sample.items |= {task: drawn[:items]}
+        by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in drawn[:items]}
         for (of_task, item, _), row in chosen.items():
             if of_task == task and item in by_item and row.unit:
                 by_item[item].setdefault(row.unit, []).append(row)

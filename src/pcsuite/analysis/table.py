@@ -127,11 +127,11 @@ class Table(Frame):
         >>> Table.of(spec, [{"model": "m"}]).rows
         [('m', None)]
         """
-        names, known = spec.names, frozenset(spec.names)
+        names, declared = spec.names, frozenset(spec.names)
         rows = []
         for record in records:
-            if not known.issuperset(record):
-                extra = next(name for name in record if name not in known)
+            if not declared.issuperset(record):
+                extra = next(name for name in record if name not in declared)
                 raise AnalysisError(
                     f"table '{spec.name}' has no column '{extra}'", hint="declare it in the table's TableSpec"
                 )

@@ -454,17 +454,17 @@ def fetch_by_cell(
 def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScores]:
     columns = ["n_rows", "n_errors", "n_unscored", *(sql_name(name) for name in metrics)]
     for key, rows in fetch_by_cell(tables, "item_scores", columns):
-        asked, good = rows["n_rows"], rows["n_rows"] - rows["n_errors"]
+        n_rows, good = rows["n_rows"], rows["n_rows"] - rows["n_errors"]
         usable = good > 0
         values = {name: np.asarray(rows[name], dtype=np.float64)[usable] for name in metrics}
         yield CellScores(
             key=key,
             items=rows["item"][usable],
             values={name: column for name, column in values.items() if np.isfinite(column).any()},
-            n_rows=int(asked.sum()),
+            n_rows=int(n_rows.sum()),
             n_errors=int(rows["n_errors"].sum()),
             replicates=float(good[usable].mean()) if usable.any() else 0.0,
             asked=rows["item"],
-            failed=1.0 - np.asarray(good / asked, dtype=np.float64),
-            unscored=np.asarray(rows["n_unscored"] / asked, dtype=np.float64),
+            failed=1.0 - np.asarray(good / n_rows, dtype=np.float64),
+            unscored=np.asarray(rows["n_unscored"] / n_rows, dtype=np.float64),
         )

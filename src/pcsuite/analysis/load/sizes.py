@@ -42,13 +42,13 @@ def size_classes(
     """
     class_of = {}
     for model, size in _billions(models, parameters).items():
-        named = {name.casefold(): name for name in classes}.get(models[model].size.casefold())
+        same_name = [name for name in classes if name.casefold() == models[model].size.casefold()]
         inside = [
             name
             for name, (low, high) in classes.items()
             if size is not None and low <= size and (high is None or size < high)
         ]
-        class_of[model] = (inside or ([named] if named else [list(classes)[-1]]))[0]
+        class_of[model] = (inside or same_name or list(classes)[-1:])[0]
     return class_of
 
 
@@ -75,7 +75,7 @@ def _billions(
     billions: dict[str, float | None] = {}
     for model, info in models.items():
         # Of a name such as "8x7B" it reads the 7: the entry of such a model can say params_b.
-        read = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
-        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[read[2].upper()] if read else 1.0
-        billions[model] = parameters.get(model) or (float(read[1]) * unit if read else None)
+        match = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
+        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[match[2].upper()] if match else 1.0
+        billions[model] = parameters.get(model) or (float(match[1]) * unit if match else None)
     return billions

@@ -14,7 +14,16 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.pairings import item_matrix
-from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, mean_columns, number
+from pcsuite.analysis.table import (
+    CELL,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    mean_columns,
+    number,
+)
 from pcsuite.contrasts import ArmScores, Contrast, measure
 
 BY_SIZE = TableSpec(
@@ -22,9 +31,8 @@ BY_SIZE = TableSpec(
     "Conditions at every model size",
     "task, regime, condition and model size, of runs with models of several sizes",
     (
-        Column("task", "id of the task"),
-        Column("decoding", "decoding regime"),
-        Column("condition", "id of the condition"),
+        CELL[0],
+        *CELL[2:],
         Column("factor", "size class of the profile, or the size itself where all are of one class", shown=False),
         Column("level", "the class or size"),
         Column("models", "models of that size, whose mean an item's value is"),
@@ -49,29 +57,22 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
     """
     if len(sizes.order) < 2:
         return Table(BY_SIZE)
-    cells: dict[tuple[str, str, str], dict[str, list[CellKey]]] = {}
+    cells: dict[tuple[str, str, str, str], list[CellKey]] = {}
     for key in scores.cell_keys():
-        levels = cells.setdefault((key.task, key.decoding, key.condition), {})
-        levels.setdefault(sizes.of[key.model], []).append(key)
+        cells.setdefault((key.task, key.decoding, key.condition, sizes.of[key.model]), []).append(key)
     records = []
-    for task, decoding, condition in sorted(cells, key=lambda name: tuple(map(natural_key, name))):
-        for level in sizes.order:
-            keys = cells[task, decoding, condition].get(level, [])
-            if not keys:
-                continue
-            values = item_matrix(scores, keys, SCORE).mean(axis=1)
-            record: dict[str, Any] = {
-                "task": task,
-                "decoding": decoding,
-                "condition": condition,
-                "factor": sizes.factor,
-                "level": level,
-                "models": len(keys),
-                "n_items": len(values),
-            }
-            record |= mean_columns("score", values, named_rng("by size", *keys[0].names().values(), level))
-            pairs = [(key, control) for key in keys if (control := scores.control_of(key)) is not None]
-            records.append(record | _effect(scores, pairs, level))
+    for names in sorted(cells, key=lambda names: (*map(natural_key, names[:3]), sizes.order.index(names[3]))):
+        keys, level = cells[names], names[3]
+        values = item_matrix(scores, keys, SCORE).mean(axis=1)
+        record: dict[str, Any] = {
+            **dict(zip(("task", "decoding", "condition", "level"), names, strict=True)),
+            "factor": sizes.factor,
+            "models": len(keys),
+            "n_items": len(values),
+        }
+        record |= mean_columns("score", values, named_rng("by size", *keys[0].names().values(), level))
+        pairs = [(key, control) for key in keys if (control := scores.control_of(key)) is not None]
+        records.append(record | _effect(scores, pairs, level))
     return Table.of(BY_SIZE, records)
 
 

@@ -29,7 +29,7 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
-from pcsuite.contrasts import Contrast, Missing, corrected_within, is_reliable, measure
+from pcsuite.contrasts import Contrast, Measurement, Missing, corrected_within, is_reliable, measure
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, TestResult
 
@@ -135,19 +135,13 @@ def effects(
         planned = registered.pairs(keys[0].task, keys[0].model, keys[0].decoding)
         for contrast in group_contrasts(scores, keys, planned):
             for metric in metrics.compared_in("effects"):
-                if contrast.kind in (CONTROL, TWIN, PLANNED):
-                    treated, control = by_condition[contrast.condition], by_condition[contrast.baseline]
-                    record = _compare_cells(scores, treated, control, metric, metrics)
-                else:
-                    record = _compare_factorial(scores, by_condition, contrast, metric, metrics)
-                if record is not None and metric == SCORE and keys[0].task in status.words:
-                    weights = {by_condition[name]: weight for name, weight in contrast.weights}
+                weights = {by_condition[name]: weight for name, weight in contrast.weights}
+                record = _compare(scores, contrast, weights, metric, metrics)
+                if record is None:
+                    continue
+                if metric == SCORE and keys[0].task in status.words:
                     record |= _judged(record, gold, weights, status.words[keys[0].task])
-                if record is not None:
-                    named = {
-                        "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
-                    }  # fmt: skip
-                    records.append(record | named | registered.by_looks(record))
+                records.append(record | registered.by_looks(record))
     add_corrected_p(records, [registered.family(record) for record in records])
     for record in records if registered.plan is not None else ():
         record["planned"] = "yes" if registered.is_primary(record) else "no"
@@ -185,40 +179,57 @@ def _judged(
     }
 
 
-def _compare_cells(
-    scores: ItemScores, treated: CellKey, control: CellKey, metric: str, metrics: Metrics
+def _compare(
+    scores: ItemScores,
+    contrast: ConditionContrast,
+    weights: Mapping[CellKey, float],
+    metric: str,
+    metrics: Metrics,
 ) -> dict[str, Any] | None:
-    """The comparison of two cells on one metric, unadjusted; ``None`` with fewer than two items that both have."""
-    first, second = scores.paired(treated, control, metric)
-    if len(first) < 2:
+    """A contrast on one metric, unadjusted; ``None`` with fewer than two items that all its conditions have."""
+    keys, spec, is_cost = list(weights), metrics[metric], metrics.is_cost(metric)
+    if any(metric not in scores.cells[key].values for key in keys):
         return None
-    bounds = metrics[metric].bounds
-    low, high = metrics[metric].range or (0.0, 1.0)
-    within = low is not None and high is not None and low >= 0 and high <= 1
-    within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
-    if within and bounds is None:
-        bounds = (0.0, 1.0)
-    arms = {key.condition: scores.arm(key, metric, bounds) for key in (treated, control)}
-    contrast = Contrast.of(treated.condition, control.condition, tested=not metrics.is_cost(metric))
-    (change,) = measure(arms, [contrast], rng=named_rng("effects", *treated, control, metric))
+    names, bounds, within = keys[0].names() | {"condition": contrast.condition}, spec.bounds, False
+    is_pair = contrast.kind in (CONTROL, TWIN, PLANNED)
+    if is_pair:
+        first, second = scores.paired(keys[0], keys[1], metric)
+        low, high = spec.range or (0.0, 1.0)
+        within = low is not None and high is not None and low >= 0 and high <= 1 and len(first) > 0
+        within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
+        if within and bounds is None:
+            bounds = (0.0, 1.0)
+    seed = (*keys[0], keys[1]) if is_pair else (*names.values(), contrast.name)
+    (change,) = measure(
+        {key.condition: scores.arm(key, metric, bounds) for key in keys},
+        [Contrast(contrast.name, dict(contrast.weights), tested=not is_cost)],
+        rng=named_rng("effects", *seed, metric),
+    )
+    if change.n < 2:
+        return None
+    treated, control = _sides(scores, contrast, weights, change)
+    linearised = scores.is_pooled(keys[0].task, metric)
     record: dict[str, Any] = {
-        **treated.names(),
-        "baseline": control.condition,
+        **names,
+        "baseline": contrast.baseline,
+        "contrast": contrast.name,
+        "kind": contrast.kind,
+        "operator": contrast.operator or None,
         "metric": metric,
-        "measure": "micro-F1" if change.counted else ITEM_MEANS,
-        "n_items": len(first),
-        "control": change.levels[control.condition],
-        "treated": change.levels[treated.condition],
+        "measure": "micro-F1" if change.counted else "micro-F1, linearised" if linearised else ITEM_MEANS,
+        "n_items": change.n,
+        "control": control,
+        "treated": treated,
         **tested_columns("delta", change.estimate, change.test),
     }
-    if metrics.is_cost(metric):
+    if not is_pair or is_cost:
         return record
     record |= estimate_columns("cohens_d", cohens_d_z(first, second))
     if change.missing is not None:
-        record |= _failures(change.missing, treated.condition, control.condition, bounded=within)
+        record |= _failures(change.missing, contrast.condition, contrast.baseline, bounded=within)
     if within:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
-        is_failure = metrics[metric].higher_is_better is False
+        is_failure = spec.higher_is_better is False
         # A failure is a low value of what should be high, or a high value of what should be low.
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
         record |= estimate_columns("risk_reduction", risk.reduction)
@@ -226,6 +237,18 @@ def _compare_cells(
         record["number_needed"] = number(risk.number_needed_to_treat)
         record["number_harmed"] = number(risk.number_needed_to_harm)
     return record
+
+
+def _sides(
+    scores: ItemScores, contrast: ConditionContrast, weights: Mapping[CellKey, float], change: Measurement
+) -> tuple[float, float]:
+    """What stands on either side of a contrast: levels, or of an interaction the effect with and without the second."""
+    means, weighted = np.array(list(change.levels.values())), np.array(list(weights.values()))
+    if contrast.kind != "interaction":
+        return float(means[weighted > 0].mean()), float(means[weighted < 0].mean())
+    second = contrast.operator.partition(" × ")[2]
+    present = np.array([second in scores.operators_in(key) for key in weights])
+    return float(means[present] @ weighted[present]), -float(means[~present] @ weighted[~present])
 
 
 def _failures(missing: Missing, treated: str, control: str, *, bounded: bool) -> dict[str, Any]:
@@ -241,49 +264,6 @@ def _failures(missing: Missing, treated: str, control: str, *, bounded: bool) ->
     if bounded:
         record |= {"delta_least": number(missing.least), "delta_most": number(missing.most)}
     return record
-
-
-def _compare_factorial(
-    scores: ItemScores,
-    by_condition: Mapping[str, CellKey],
-    contrast: ConditionContrast,
-    metric: str,
-    metrics: Metrics,
-) -> dict[str, Any] | None:
-    """A main effect or interaction on one metric, item by item over the items that all its conditions have."""
-    keys = [by_condition[name] for name, _ in contrast.weights]
-    if any(metric not in scores.cells[key].values for key in keys):
-        return None
-    bounds = metrics[metric].bounds
-    names = keys[0].names() | {"condition": contrast.condition}
-    (change,) = measure(
-        {key.condition: scores.arm(key, metric, bounds) for key in keys},
-        [Contrast(contrast.name, dict(contrast.weights), tested=not metrics.is_cost(metric))],
-        rng=named_rng("effects", *names.values(), contrast.name, metric),
-    )
-    if change.n < 2:
-        return None
-    means = np.array(list(change.levels.values()))
-    weights = np.array([weight for _, weight in contrast.weights])
-    if contrast.kind == "interaction":
-        # The effect of the first operator with the second, and without it.
-        second = contrast.operator.partition(" × ")[2]
-        present = np.array([second in scores.operators_in(key) for key in keys])
-        treated = float(means[present] @ weights[present])
-        control = -float(means[~present] @ weights[~present])
-    else:
-        treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
-    pooled = scores.is_pooled(keys[0].task, metric)
-    return {
-        **names,
-        "baseline": contrast.baseline,
-        "metric": metric,
-        "measure": "micro-F1, linearised" if pooled else ITEM_MEANS,
-        "n_items": change.n,
-        "control": control,
-        "treated": treated,
-        **tested_columns("delta", change.estimate, change.test),
-    }
 
 
 def tested_columns(name: str, effect: Estimate, test: TestResult) -> dict[str, Any]:

@@ -179,8 +179,8 @@ def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> Float
         # Micro-F1 is a mean too, of each item's linearised share in it.
         level = linearised_f1(cell.counts()) if scores.is_pooled(cell.key.task) else cell.values[SCORE]
         both = np.column_stack([level, cell.values["total_tokens"]])
-        known = np.isfinite(both).all(axis=1)
-        sides.append(ItemValues(cell.items[known], both[known]))
+        defined = np.isfinite(both).all(axis=1)
+        sides.append(ItemValues(cell.items[defined], both[defined]))
     common, figures = on_common_items(*sides)
     if len(common) < 2:
         return None

@@ -216,8 +216,8 @@ def entropy_tables(
         nats = cell.nats()
         share, differing = cell.normalised(), disagreement(cell.counts)
         readable = disagreement(cell.readable)
-        known = np.isfinite(readable)
-        values[key] = ItemValues(cell.items[known], readable[known])
+        compared = np.isfinite(readable)
+        values[key] = ItemValues(cell.items[compared], readable[compared])
         legible = cell.readable.sum(axis=1)
         by_item, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
@@ -252,12 +252,12 @@ def entropy_tables(
             **estimate_columns("entropy_normalised", estimates[1]),
             **estimate_columns("disagreement", estimates[2]),
             "readable": float(legible.sum() / totals.sum()),
-            "readable_items": int(known.sum()),
+            "readable_items": int(compared.sum()),
             "fact_disagreement": number(np.mean(list(cell.facts.values()))) if cell.facts else None,
             "semantic_note": note,
         }
-        if known.sum() > 1:
-            record |= mean_columns("readable_disagreement", readable[known], named_rng("readable", *key))
+        if compared.sum() > 1:
+            record |= mean_columns("readable_disagreement", readable[compared], named_rng("readable", *key))
         if by_item:
             entropies = np.array([meaning.entropy for meaning in by_item.values()])
             bounds_of_meanings = (0.0, math.log(max(2, int(totals.max()))))

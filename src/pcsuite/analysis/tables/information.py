@@ -200,16 +200,16 @@ def _about_truth(
     """Information between answers (or texts) and true labels in one cell."""
     rows = _first_answers(tables, key, replicates)
     names = frozenset(labels.values())
-    known = [(item, answer, labels[item]) for item, answer in rows if item in labels]
-    if len({item for item, *_ in known}) < 10 or len({label for *_, label in known}) < 2:
+    labelled = [(item, answer, labels[item]) for item, answer in rows if item in labels]
+    if len({item for item, *_ in labelled}) < 10 or len({label for *_, label in labelled}) < 2:
         return []
     rng = named_rng("information", *key)
     try:
         mutual = mutual_information(
             # Anything that is none of the labels is one answer of its own.
-            [answer if answer in names else "other or none" for _, answer, _ in known],
-            [label for *_, label in known],
-            [item for item, *_ in known],
+            [answer if answer in names else "other or none" for _, answer, _ in labelled],
+            [label for *_, label in labelled],
+            [item for item, *_ in labelled],
             rng=rng,
             resamples=1_000,
             permutations=200,
@@ -219,7 +219,7 @@ def _about_truth(
             key, "mutual information", "nats", mutual.information, reference=number(mutual.truth_entropy),
             reference_is="entropy of the truth", p_value=number(mutual.p_value),
         )  # fmt: skip
-        items = list(dict.fromkeys(item for item, *_ in known))[:PROBE_ITEMS]
+        items = list(dict.fromkeys(item for item, *_ in labelled))[:PROBE_ITEMS]
         return [record, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
     except AnalysisError as error:
         note = f"not computed: {error.message}"

@@ -111,8 +111,8 @@ class JudgeStatus:
 
     def note(self, tasks: Sequence[str] | None = None) -> str:
         """A sentence on the judges of some tasks (default: all), empty where none of them is judged."""
-        named = [task for task in self.words if tasks is None or task in tasks]
-        return " ".join(f"{task}: {self.words[task]}." for task in named)
+        judged = [task for task in self.words if tasks is None or task in tasks]
+        return " ".join(f"{task}: {self.words[task]}." for task in judged)
 
     def table(self) -> Table:
         """``judges.csv``."""

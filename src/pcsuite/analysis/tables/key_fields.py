@@ -56,8 +56,8 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
         f" task_id ORDER BY md5(item_id)) AS item_rank FROM runs WHERE {USABLE_CLEAN}) WHERE item_rank <= {FIELD_ITEMS}"
     )
     for *cell, item, text in rows:
-        key, read = CellKey(*cell), msgspec.json.decode(text) if text else {}
-        fields = read if isinstance(read, dict) else {}
+        key, answer = CellKey(*cell), msgspec.json.decode(text) if text else {}
+        fields = answer if isinstance(answer, dict) else {}
         if key in cells:
             cells[key][item].append(fields)
             names[key.task].update(fields.keys())

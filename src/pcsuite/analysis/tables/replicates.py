@@ -190,15 +190,15 @@ def variance_table(tables: RunTables) -> Table:
         items, kind, seed = (np.asarray(data[name], dtype=np.int64) for name in ("item", "kind", "seed"))
         grid = np.full((int(items.max()) + 1, int(kinds), int(seeds)), np.nan)
         grid[items, kind, seed] = data["y"]
-        whole = np.isfinite(grid).all(axis=(1, 2))
+        complete = np.isfinite(grid).all(axis=(1, 2))
         try:
             # A few gaps cost the items that have them; where most have some, REML takes the rows as they are.
-            if whole.sum() >= max(2, 0.8 * len(whole)):
-                parts = decompose_variance(grid[whole], rng=named_rng("variance", *key))
+            if complete.sum() >= max(2, 0.8 * len(complete)):
+                parts = decompose_variance(grid[complete], rng=named_rng("variance", *key))
             else:
                 parts = decompose_variance_unbalanced(data["y"], items, data["kind"])
         except AnalysisError as error:
-            records.append({**names, "n_items": len(whole), "note": f"not computed: {error.message}"})
+            records.append({**names, "n_items": len(complete), "note": f"not computed: {error.message}"})
             continue
         shares = parts.shares()
         for component in COMPONENTS:

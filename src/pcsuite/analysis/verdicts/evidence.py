@@ -114,9 +114,9 @@ class Evidence:
 
     def measured(self, key: CellKey, measure: str) -> ItemValues:
         """A measure of a cell, empty where the cell does not have it."""
-        known = self.measures.get(measure)
-        if known is not None:
-            return known.get(key, ItemValues(np.empty(0, dtype=np.int64), np.empty(0)))
+        by_cell = self.measures.get(measure)
+        if by_cell is not None:
+            return by_cell.get(key, ItemValues(np.empty(0, dtype=np.int64), np.empty(0)))
         return self.scores.cells[key].metric(measure)
 
     def all_readable(self, pairs: Iterable[CellPair]) -> bool:
@@ -150,11 +150,11 @@ class Evidence:
             if any(key not in self.scores.cells for key in cells):
                 continue
             items, (first, second) = on_common_items(*(self.scores.cells[key].metric(SCORE) for key in cells))
-            for item, one, other in zip(items.tolist(), first, second, strict=True):
-                columns.setdefault(item, []).append((float(one), float(other)))
-        known = {item: np.array(values) for item, values in columns.items() if len(values) > 1}
-        spread = np.array([values.var(axis=0, ddof=1) for values in known.values()]).reshape(-1, 2)
-        return np.array(list(known), dtype=np.int64), spread[:, 0], spread[:, 1]
+            for item, treated, control in zip(items.tolist(), first, second, strict=True):
+                columns.setdefault(item, []).append((float(treated), float(control)))
+        varied = {item: np.array(values) for item, values in columns.items() if len(values) > 1}
+        spread = np.array([values.var(axis=0, ddof=1) for values in varied.values()]).reshape(-1, 2)
+        return np.array(list(varied), dtype=np.int64), spread[:, 0], spread[:, 1]
 
 
 @dataclass
@@ -360,8 +360,8 @@ def collect_evidence(
     measures: dict[str, dict[CellKey, ItemValues]] = {DISAGREEMENT: {}}
     for counts in answers:
         varied = disagreement(counts.readable)
-        known = np.isfinite(varied)
-        measures[DISAGREEMENT][counts.key] = ItemValues(counts.items[known], varied[known])
+        defined = np.isfinite(varied)
+        measures[DISAGREEMENT][counts.key] = ItemValues(counts.items[defined], varied[defined])
     measures |= _readable_measures(tables)
     measures[INVENTED] = _invented(tables)
     labels, true_columns = _labels(tables, scores, truths or {})

@@ -280,13 +280,13 @@ def _named(rows: Sequence[ScaleRow]) -> str:
     """``stable: C1, C2 (positive); undecided: C3``."""
     parts = []
     for call in ("stable", "scale-dependent", "undecided"):
-        named = [
+        names = [
             f"{row.name} ({row.sizes.direction})" if row.sizes.direction else row.name
             for row in rows
             if row.sizes.call == call
         ]
-        if named:
-            parts.append(f"{call}: {', '.join(named)}")
+        if names:
+            parts.append(f"{call}: {', '.join(names)}")
     return "; ".join(parts)
 
 
