@@ -97,7 +97,7 @@ class Comparison:
 
     @property
     def standing(self) -> contrasts.Standing:
-        """How the second run stands, by its scores: what a test or a gate goes by.
+        """How the second run stands, by its scores: what a test or a gate decides by.
 
         ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
         where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 and of scores that
@@ -264,7 +264,7 @@ def _judged(
 ) -> tuple[contrasts.Measurement, str]:
     """What becomes of a difference of judges' scores, and a remark: corrected by gold labels, or not comparable.
 
-    A baseline's file keeps no labels and does not say who judged: then it is the second run's judge that is told of.
+    A baseline's file keeps no labels and does not say who judged: then the remark is about the second run's judge.
     """
     before, after = judged
     if before is None:

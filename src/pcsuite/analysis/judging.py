@@ -125,12 +125,11 @@ def draw_sample(
     ]
     if not rows:
         raise AnalysisError(f"{log.stem}: no judged answer to draw from", hint="run the profile first")
-    chosen: dict[tuple[str, str, CellKey], JudgedRow] = {}
+    chosen: dict[tuple[str, CellKey], JudgedRow] = {}
     for row in rows:
-        key = (row.cell.task, row.item, row.cell)
-        best = chosen.get(key)
-        if best is None or _draw_order(seed, row.run_id) < _draw_order(seed, best.run_id):
-            chosen[key] = row
+        first = chosen.setdefault((row.item, row.cell), row)
+        if _draw_order(seed, row.run_id) < _draw_order(seed, first.run_id):
+            chosen[row.item, row.cell] = row
     sample = JudgeSample(seed, datetime.now(timezone.utc).isoformat(timespec="seconds"))
     sample.units = []
     for task in dict.fromkeys(row.cell.task for row in rows):
@@ -144,16 +143,16 @@ def draw_sample(
         sample.frame |= {task: len(drawn)}
         sample.items |= {task: drawn[:items]}
         by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in drawn[:items]}
-        for (of_task, item, _), row in chosen.items():
-            if of_task == task and item in by_item and row.unit:
+        for (item, cell), row in chosen.items():
+            if cell.task == task and item in by_item and row.unit:
                 by_item[item].setdefault(row.unit, []).append(row)
         for item, units in by_item.items():
             for name in sorted(units, key=lambda unit: _draw_order(seed, unit)):
                 same = units[name]
-                first = "answer" if int(_draw_order(seed, "first", name)[:8], 16) % 2 else "control"
+                side = "answer" if int(_draw_order(seed, "first", name)[:8], 16) % 2 else "control"
                 sample.units.append(
                     LabelUnit(
-                        name, task, item, same[0].answer, same[0].other, first if same[0].other else "answer",
+                        name, task, item, same[0].answer, same[0].other, side if same[0].other else "answer",
                         [row.run_id for row in same],
                     )
                 )  # fmt: skip

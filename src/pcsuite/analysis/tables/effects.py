@@ -124,7 +124,7 @@ def effects(
     """Every contrast of every group on the metrics that are compared in effects.
 
     P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes. Contrasts
-    that were ``registered`` are a family of their own, and go by the looks where looks were taken. The scores of judged
+    that were ``registered`` are a family of their own, and use the looks where looks were taken. The scores of judged
     tasks are prediction-powered where ``gold`` labels allow it; ``status`` says what else is known of their judges.
     """
     registered = registered or Registered()

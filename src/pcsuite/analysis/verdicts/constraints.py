@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcsuite._util.text import limits_text, signed
+from pcsuite._util.text import signed
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.tables.replicates import EqualTokenArms
 from pcsuite.analysis.twins import CONSTRAINT, CellPair
@@ -122,15 +122,7 @@ def beat_retries(evidence: Evidence) -> Finding | None:
         reason="no item has two readable answers in all three arms",
         constant="no item's readable answers vary more in one arm than in the other",
     )
-    valid = Deltas()
-    for entry, contest in compared:
-        valid.add(
-            CellPair(entry.arms.constrained, entry.arms.retry),
-            entry.items[contest.valid_rows],
-            contest.valid_values,
-            np.zeros(len(contest.valid_rows)),
-        )
-    validity = pool_deltas(valid, "retry", READABLE)
+    validity = pool_deltas(_differences(compared, "valid_"), "retry", READABLE)
     unrestricted = [contest.unrestricted.value for _, contest in compared if contest.unrestricted.defined]
     words = (
         f"disagreement of readable replicates, constrained less retry at equal tokens: {effect.words()}"
@@ -153,10 +145,7 @@ def _less_retry(
 
     Untested for ``reason`` where nothing can be compared, and for ``constant`` where no item differs at all.
     """
-    differences = Deltas()
-    for entry, contest in compared:
-        pair = CellPair(entry.arms.constrained, entry.arms.retry)
-        differences.add(pair, entry.items[contest.rows], contest.values, np.zeros(len(contest.rows)))
+    differences = _differences(compared)
     effect = pool_deltas(differences, "retry", measure, reason=reason)
     if differences.pairs and not any(values.any() for _, _, values in differences.pairs):
         effect = Effect(untested=constant)
@@ -164,6 +153,16 @@ def _less_retry(
         (contest.free_tokens, contest.retry_tokens, contest.constrained_tokens) for _, contest in compared
     ]
     return effect, np.mean(spent, axis=0) if spent else np.full(3, np.nan)
+
+
+def _differences(compared: Sequence[tuple[EqualTokenArms, EqualTokens]], measure: str = "") -> Deltas:
+    """Constrained less retry at equal tokens item by item: of disagreement, or of what prefixes the fields' names."""
+    differences = Deltas()
+    for entry, contest in compared:
+        rows, values = getattr(contest, f"{measure}rows"), getattr(contest, f"{measure}values")
+        pair = CellPair(entry.arms.constrained, entry.arms.retry)
+        differences.add(pair, entry.items[rows], values, np.zeros(len(rows)))
+    return differences
 
 
 def _afforded(tokens: FloatArray) -> float:
@@ -193,14 +192,9 @@ def trade_off(evidence: Evidence) -> Finding | None:
     constrained = [evidence.measured(pair.treated, "constraint_failed").values for pair in pairs]
     failures = [float(values.mean()) for values in constrained if len(values)]
     failed = f"{np.mean(failures):.1%}" if failures else "unknown"
-    spent = (
-        tokens.words()
-        if tokens.untested
-        else signed(tokens.value, 1) + limits_text(tokens.low, tokens.high, 1)
-    )
     words = (
         f"entropy {_judged(parts[0], steadier)}, validity {_judged(parts[1], readable)}. Price against the free"
-        f" twin: score {score.words()}, tokens {spent}, constraint failures (truncation counted) {failed}."
+        f" twin: score {score.words()}, tokens {tokens.words(1)}, constraint failures (truncation counted) {failed}."
     )
     return Finding(words, verdict, steadier)
 

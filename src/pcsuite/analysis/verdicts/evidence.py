@@ -77,7 +77,7 @@ class Evidence:
     truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """By task: the true label's column, by item code."""
     truths_given: bool = False
-    """Whether whoever asks gave the items' truths; tasks with open answers have no labels among them."""
+    """Whether the caller gave the items' truths; tasks with open answers have no labels among them."""
     retries: Sequence[EqualTokenArms] = ()
     """The constrained cells beside retries at equal tokens, of ``equal_token_arms``."""
     _shared: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
@@ -245,11 +245,11 @@ class Effect:
         limits = self.limits(1 - alpha) if alpha != ALPHA else (self.low, self.high)
         return {"better": 1, "worse": -1}.get(verdict_of_limits(*limits), 0)
 
-    def words(self) -> str:
+    def words(self, digits: int = 3) -> str:
         """``+0.120 [0.050, 0.190]``, or why there is no figure."""
         if self.untested:
             return f"not tested ({self.untested})"
-        return signed(self.value, 3) + limits_text(self.low, self.high, 3)
+        return signed(self.value, digits) + limits_text(self.low, self.high, digits)
 
 
 def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
