@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pcsuite.analysis.contrasts import CONTROL
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY
+from pcsuite.analysis.pairings import CONTROL
 from pcsuite.analysis.tables.effects import UNEQUAL_FAILURES
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
+from pcsuite.contrasts import ALPHA
 from pcsuite.logging.manifest import MergedManifest, TaskNote
 from pcsuite.stats.power import items_to_hold, least_p
 
-ALPHA = 0.05
 OUTSIDE = "outside their length band"
 SHARES = {
     "unreadable": (0.2, 0.5),
@@ -35,6 +35,7 @@ CONSTANT_ITEMS = 8
 # At the floor nothing can be shown to hurt, at the ceiling nothing to help: the items decide, not the conditions.
 FLOOR, CEILING = 0.05, 0.98
 _MOST_NAMED = 4
+_CLEAN_ROWS = "kind = 'main' AND perturbation_type = 'none'"
 _ROWS_COUNTED = 500_000
 """Rows from which the most frequent answer is looked for among a part of the items."""
 
@@ -46,18 +47,6 @@ class Alarm(NamedTuple):
     text: str
 
 
-class _Cell(NamedTuple):
-    """Counts of one clean cell."""
-
-    key: CellKey
-    rows: int
-    failed: int
-    unreadable: int
-    truncated: int
-    abstained: int
-    outside: int
-
-
 def find_alarms(
     tables: RunTables, scores: ItemScores, manifest: MergedManifest, effects: Iterable[Mapping[str, Any]]
 ) -> list[Alarm]:
@@ -65,10 +54,9 @@ def find_alarms(
 
     ``effects`` are records of ``effects.csv``.
     """
-    cells = _count(tables)
     records = [record for record in effects if record["kind"] == CONTROL]
     # Where nobody controls the length of prompts, the task's band means nothing.
-    shares = [alarm for alarm in _shares(cells) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
+    shares = [alarm for alarm in _shares(tables) if alarm.kind != OUTSIDE or manifest.length_control != "off"]
     return [
         *_simulated(scores),
         *shares,
@@ -91,26 +79,6 @@ def _simulated(scores: ItemScores) -> list[Alarm]:
     return [Alarm("simulated", f"Simulated: {', '.join(names)} {what}; {text}.")]
 
 
-def _count(tables: RunTables) -> list[_Cell]:
-    abstained = tables.metric_column("abstained")
-    declined = f"coalesce({abstained}, 0) > 0.5" if abstained else "false"
-    # An imported log may not say what was read from an answer; its rows have a score all the same.
-    unreadable = "n_errors = 0 AND answer IS NULL AND profile NOT LIKE 'imported:%'"
-    figures = (
-        "count(*)",
-        "count(*) FILTER (n_errors > 0)",
-        f"count(*) FILTER ({unreadable} AND NOT ({declined}))",
-        "count(*) FILTER (n_errors = 0 AND finish_reason = 'length')",
-        f"count(*) FILTER (n_errors = 0 AND {declined})",
-        "count(*) FILTER (band <> 'inside')",
-    )
-    rows = tables.query(
-        f"SELECT {CELL_KEY}, {', '.join(figures)} FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
-        f" GROUP BY ALL ORDER BY {CELL_KEY}"
-    )
-    return [_Cell(CellKey(*row[:5]), *row[5:]) for row in rows]
-
-
 _CONSEQUENCES = {
     "unreadable": "could not be read and score 0: differences are also about which answers can be read",
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
@@ -120,28 +88,37 @@ _CONSEQUENCES = {
 }
 
 
-def _shares(cells: Sequence[_Cell]) -> list[Alarm]:
-    found = []
-    for kind, attribute in zip(
-        SHARES, ("unreadable", "truncated", "abstained", "failed", "outside"), strict=True
-    ):
-        overall, single = SHARES[kind]
-        by_condition: dict[str, list[int]] = {}
-        for cell in cells:
-            sums = by_condition.setdefault(cell.key.condition, [0, 0])
-            sums[0] += getattr(cell, attribute)
-            sums[1] += cell.rows
+def _shares(tables: RunTables) -> list[Alarm]:
+    """Kinds of rows that are too many, over all conditions or in one of them."""
+    abstained = tables.metric_column("abstained")
+    declined = f"coalesce({abstained}, 0) > 0.5" if abstained else "false"
+    # An imported log may not say what was read from an answer; its rows have a score all the same.
+    unreadable = "n_errors = 0 AND answer IS NULL AND profile NOT LIKE 'imported:%'"
+    counted_rows = {
+        "unreadable": f"{unreadable} AND NOT ({declined})",
+        "truncated": "n_errors = 0 AND finish_reason = 'length'",
+        "abstained": f"n_errors = 0 AND {declined}",
+        "failed": "n_errors > 0",
+        OUTSIDE: "band <> 'inside'",
+    }
+    counts = tables.query(
+        f"SELECT condition_id, count(*), {', '.join(f'count(*) FILTER ({counted_rows[kind]})' for kind in SHARES)}"
+        f" FROM runs WHERE {_CLEAN_ROWS} GROUP BY condition_id ORDER BY condition_id"
+    )
+    alarms = []
+    for index, (kind, (overall, single)) in enumerate(SHARES.items()):
+        by_condition = {condition: (parts[index], total) for condition, total, *parts in counts}
         counted = sum(part for part, _ in by_condition.values())
-        rows = sum(whole for _, whole in by_condition.values())
-        shares = {name: part / whole for name, (part, whole) in by_condition.items() if whole}
+        rows = sum(total for _, total in by_condition.values())
+        shares = {name: part / total for name, (part, total) in by_condition.items()}
         if not counted or (counted / rows < overall and max(shares.values()) < single):
             continue
         worst = sorted((name for name in shares if shares[name] > 0), key=lambda name: -shares[name])
-        named = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_MOST_NAMED])
-        named += f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
+        conditions = ", ".join(f"{name} {shares[name]:.0%}" for name in worst[:_MOST_NAMED])
+        conditions += f" and {len(worst) - _MOST_NAMED} more" if len(worst) > _MOST_NAMED else ""
         what = f"{counted:,} of {rows:,} answers ({counted / rows:.0%}) {_CONSEQUENCES[kind]}"
-        found.append(Alarm(kind, f"{what} ({named})." if len(shares) > 1 else f"{what}."))
-    return found
+        alarms.append(Alarm(kind, f"{what} ({conditions})." if len(shares) > 1 else f"{what}."))
+    return alarms
 
 
 def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
@@ -150,21 +127,21 @@ def _constant(tables: RunTables, tasks: Mapping[str, TaskNote]) -> list[Alarm]:
     # A constant answer shows in any part of the items; counting all answers of a large log is what would cost.
     part = f" AND hash(item_id) % {math.ceil(rows / _ROWS_COUNTED)} = 0" if rows > _ROWS_COUNTED else ""
     counts = (
-        f"SELECT {CELL_KEY}, answer, count(*) AS times FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
+        f"SELECT {CELL_KEY}, answer, count(*) AS times FROM runs WHERE {_CLEAN_ROWS}"
         f" AND n_errors = 0 AND answer IS NOT NULL{part} GROUP BY ALL"
     )
-    found = tables.query(
+    constant_cells = tables.query(
         f"SELECT {CELL_KEY}, max_by(answer, times), max(times) / sum(times) AS share FROM ({counts})"
         f" GROUP BY {CELL_KEY} HAVING sum(times) >= ? AND share >= ? ORDER BY {CELL_KEY}",
         [CONSTANT_ITEMS, CONSTANT_SHARE],
     )
     regimes: dict[tuple[str, str], set[str]] = {}
     for task, model, decoding in tables.query(
-        "SELECT DISTINCT task_id, model_id, decoding_id FROM runs WHERE kind = 'main' AND perturbation_type = 'none'"
+        f"SELECT DISTINCT task_id, model_id, decoding_id FROM runs WHERE {_CLEAN_ROWS}"
     ):
         regimes.setdefault((task, model), set()).add(decoding)
     by_group: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
-    for task, model, decoding, _, condition, answer, share in found:
+    for task, model, decoding, _, condition, answer, share in constant_cells:
         note = tasks.get(task, TaskNote())
         if note.majority_share is None or note.majority_share < CONSTANT_SHARE:
             constant = by_group.setdefault((task, model, str(answer)), {})
@@ -256,9 +233,9 @@ def _unequal_failures(effects: Sequence[Mapping[str, Any]]) -> list[Alarm]:
     ]
     if not uneven:
         return []
-    named = ", ".join(
+    conditions = ", ".join(
         f"{record['condition']} {record['failed_treated']:.0%} against {record['failed_control']:.0%}"
         for record in uneven[:_MOST_NAMED]
     )
-    text = f"Calls fail unequally often ({named}): delta_least and delta_most in effects.csv bound what that hides."
-    return [Alarm("unequal failures", text)]
+    bounds = "delta_least and delta_most in effects.csv bound what that hides"
+    return [Alarm("unequal failures", f"Calls fail unequally often ({conditions}): {bounds}.")]

@@ -12,12 +12,12 @@ from typing import Any
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
-from pcsuite.analysis.contrasts import CONTROL
 from pcsuite.analysis.embeddings import Embedder, find_embedder
 from pcsuite.analysis.judging import read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, ItemScores, item_scores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import Metrics, metrics_of
+from pcsuite.analysis.pairings import CONTROL
 from pcsuite.analysis.table import Table, TableSpec
 from pcsuite.analysis.tables import (
     attribution,
@@ -40,7 +40,7 @@ from pcsuite.analysis.tables import (
 from pcsuite.analysis.tables.judges import JUDGES, JudgeStatus, judge_status
 from pcsuite.analysis.verdicts.evidence import collect_evidence
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
-from pcsuite.analysis.verdicts.hypotheses import verdicts
+from pcsuite.analysis.verdicts.hypotheses import verdict_tables
 from pcsuite.analysis.verdicts.scale import SCALE
 from pcsuite.analysis.verdicts.structure import STRUCTURE
 from pcsuite.config.definitions import MetricSpec
@@ -77,7 +77,7 @@ class Analysis:
     alarms: list[Alarm] = field(default_factory=list)
     """What is wrong with the run, the gravest first."""
     judges: JudgeStatus = field(default_factory=JudgeStatus)
-    """What is known of the judges of judged tasks."""
+    """What is specs of the judges of judged tasks."""
 
     @property
     def levels(self) -> list[dict[str, Any]]:
@@ -117,8 +117,8 @@ def analyse(
         if isinstance(embedder, Embedder):
             stack.enter_context(embedder)
         manifest = read_manifests(tables.logs)
-        known = metrics_of(manifest.metrics, metrics)
-        scores = item_scores(tables, squares=known.compared_in("mixed_model"))
+        specs = metrics_of(manifest.metrics, metrics)
+        scores = item_scores(tables, squares=specs.compared_in("mixed_model"))
         conditions = {key.condition for key in scores.cell_keys()}
         if baseline is not None and baseline not in conditions:
             raise AnalysisError(
@@ -129,26 +129,26 @@ def analyse(
         gold = read_gold(tables.logs, manifest)
         status = judge_status(tables.logs, gold.judges)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
-        levels = summary.summary_by_condition(tables, scores, known, answers, manifest.tasks)
+        levels = summary.summary_by_condition(tables, scores, specs, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
         beside = [
-            pool.submit(effects.effects, scores, known, registered, gold, status),
-            pool.submit(attribution.attribution, scores, known),
-            pool.submit(pooled.pooled, scores, known),
+            pool.submit(effects.effects, scores, specs, registered, gold, status),
+            pool.submit(attribution.attribution, scores, specs),
+            pool.submit(pooled.pooled, scores, specs),
             pool.submit(best.best_conditions, scores),
-            pool.submit(summary.task_metrics, scores, known),
+            pool.submit(summary.task_metrics, scores, specs),
             pool.submit(format_gap.format_gap, scores),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
             pool.submit(efficiency.abstention_table, scores),
         ]
         attacked = pool.submit(robustness.robustness_tables, scores)
-        fitted = mixed.mixed_results(tables, scores, known)
+        fitted = mixed.mixed_results(tables, scores, specs)
         retries = replicates.equal_token_arms(tables, scores)
-        # A hypothesis is no place for a judge's word: what is known of judged tasks is in their corrected effects.
+        # A hypothesis is no place for a judge's word: what is specs of judged tasks is in their corrected effects.
         unjudged = scores.without_tasks(gold.judges)
         evidence = collect_evidence(tables, unjudged, manifest, answers, truths, retries)
-        made = [
+        computed = [
             summary.with_gold(levels, gold, status),
             fitted.models,
             fitted.means,
@@ -164,10 +164,9 @@ def analyse(
             *attacked.result(),
             status.table(),
         ]
-    judged = verdicts(evidence)
-    made += (judged.hypotheses, judged.structure, judged.scale)
+    computed += verdict_tables(evidence)
     notes = [*fitted.notes, *(f"{task}: judged, so no hypothesis rests on it" for task in gold.judges)]
-    return _analysis(tables, scores, manifest, known, made, notes, registered, status)
+    return _analysis(tables, scores, manifest, specs, computed, notes, registered, status)
 
 
 @one_blas_thread()
@@ -183,8 +182,8 @@ def analyse_scores(tables: RunTables) -> Analysis:
     status = judge_status(tables.logs, gold.judges)
     levels = summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks)
     compared = effects.effects(scores, metrics, registered, gold, status)
-    made = [summary.with_gold(levels, gold, status), compared]
-    return _analysis(tables, scores, manifest, metrics, made, [], registered, status)
+    computed = [summary.with_gold(levels, gold, status), compared]
+    return _analysis(tables, scores, manifest, metrics, computed, [], registered, status)
 
 
 def _analysis(
@@ -192,15 +191,17 @@ def _analysis(
     scores: ItemScores,
     manifest: MergedManifest,
     metrics: Metrics,
-    made: Iterable[Table],
+    computed: Iterable[Table],
     notes: list[str],
     registered: registration.Registered,
     status: JudgeStatus,
 ) -> Analysis:
-    """What was made, with what every analysis has: planned contrasts, tokens, the run's health and its alarms."""
-    named = {table.name: table for table in made}
-    compared = list(named[effects.EFFECTS.name].records())
-    named |= {table.name: table for table in registration.registration_tables(registered, compared)}
+    """What was computed, with what every analysis has: planned contrasts, tokens, the run's health and its alarms."""
+    by_name = {table.name: table for table in computed}
+    compared = list(by_name[effects.EFFECTS.name].records())
+    by_name |= {table.name: table for table in registration.registration_tables(registered, compared)}
     total_tokens = int(tables.query("SELECT coalesce(sum(total_tokens), 0) FROM runs")[0][0])
     health, alarms = summary.run_health(tables, scores), find_alarms(tables, scores, manifest, compared)
-    return Analysis(scores, health, manifest, metrics, named, total_tokens, notes, registered, alarms, status)
+    return Analysis(
+        scores, health, manifest, metrics, by_name, total_tokens, notes, registered, alarms, status
+    )

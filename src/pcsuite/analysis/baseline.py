@@ -42,14 +42,14 @@ class Baseline:
         Kept are the metrics that ``metrics`` compares between runs, of clean and of perturbed prompts.
         """
         # Counts too: micro-F1 cannot be compared again from the items' own scores.
-        wanted = [*metrics.compared_in("compare"), *_COUNTS]
+        stored = {*metrics.compared_in("compare"), *_COUNTS}
         cells = []
         for key, cell in self.scores.cells.items():
             names = self.scores.item_names[key.task]
             columns = {
                 name: [None if not np.isfinite(value) else round(float(value), _DIGITS) for value in values]
                 for name, values in cell.values.items()
-                if name in wanted
+                if name in stored
             }
             ids = [names[item] for item in cell.items.tolist()]
             cells.append(
@@ -91,8 +91,8 @@ class Baseline:
         """The baseline less the items whose digest differs now, and how many those are."""
         changed = {
             (task, item)
-            for task, known in self.digests.items()
-            for item, digest in known.items()
+            for task, by_item in self.digests.items()
+            for item, digest in by_item.items()
             if item in digests.get(task, {}) and digests[task][item] != digest
         }
         if not changed:
@@ -100,11 +100,11 @@ class Baseline:
         cells = {}
         for key, cell in self.scores.cells.items():
             names = self.scores.item_names[key.task]
-            kept = np.array(
+            unchanged = np.array(
                 [(key.task, names[item]) not in changed for item in cell.items.tolist()], dtype=bool
             )
-            values = {name: column[kept] for name, column in cell.values.items()}
-            cells[key] = replace(cell, items=cell.items[kept], values=values)
+            values = {name: column[unchanged] for name, column in cell.values.items()}
+            cells[key] = replace(cell, items=cell.items[unchanged], values=values)
         return replace(self, scores=replace(self.scores, cells=cells)), len(changed)
 
 
@@ -116,8 +116,7 @@ def is_baseline(path: Path) -> bool:
 def _scores_of(document: Mapping[str, Any]) -> ItemScores:
     names: dict[str, list[str]] = {}
     for cell in document["cells"]:
-        names.setdefault(cell["task"], [])
-        names[cell["task"]] = sorted({*names[cell["task"]], *map(str, cell["items"])})
+        names[cell["task"]] = sorted({*names.get(cell["task"], ()), *map(str, cell["items"])})
     codes = {task: {item: code for code, item in enumerate(ids)} for task, ids in names.items()}
     cells = {}
     for cell in document["cells"]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from pcsuite import contrasts
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
@@ -17,19 +18,6 @@ from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import stars
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
-from pcsuite.contrasts import (
-    ArmScores,
-    Contrast,
-    ContrastResult,
-    Family,
-    Measurement,
-    Standing,
-    Verdict,
-    judge,
-    measure,
-    on_scored_items,
-    standing,
-)
 from pcsuite.errors import AnalysisError
 
 COMPARE = TableSpec(
@@ -99,7 +87,7 @@ class Comparison:
     changes: list[ItemChange] = field(default_factory=list)
     """Items whose score changed, the largest loss first."""
     margin: float = 0.0
-    scores: Sequence[ContrastResult] = ()
+    scores: Sequence[contrasts.ContrastResult] = ()
     """What was made of the score in each cell."""
 
     @property
@@ -108,14 +96,14 @@ class Comparison:
         return [change for change in self.changes if change.second < change.first]
 
     @property
-    def standing(self) -> Standing:
-        """How the second run stands, by its scores: what a test or a gate goes by.
+    def standing(self) -> contrasts.Standing:
+        """How the second run stands, by its scores: what a test or a gate decides by.
 
         ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
         where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 and of scores that
         gold labels corrected by the 95 % interval), else ``undecided``: too few items to say.
         """
-        return standing(self.scores)
+        return contrasts.standing(self.scores)
 
     @property
     def regressions(self) -> list[dict[str, Any]]:
@@ -161,17 +149,17 @@ def compare_runs(
         # Items belong to their task: two tasks of different names are not about the same things.
         if name != "task" and len(before) == len(after) == 1 and before != after:
             renamed[name] = (before.pop(), after.pop())
-    matched, other = (
+    first_keys, second_keys = (
         {key._replace(**dict.fromkeys(renamed, "")): key for key in run.cells} for run in (first, second)
     )
-    common = [name for name in matched if name in other]
+    common = [name for name in first_keys if name in second_keys]
     if not common:
         raise AnalysisError(
             "the runs have no cell in common", hint="compare runs of the same tasks, conditions and regimes"
         )
-    cells = [(first.cells[matched[name]], second.cells[other[name]]) for name in common]
+    cells = [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common]
     records: list[dict[str, Any]] = []
-    measured: list[Measurement] = []
+    measured: list[contrasts.Measurement] = []
     for left, right in cells:
         for metric in metrics.compared_in("compare"):
             change = _measured(first, second, left, right, metric, metrics)
@@ -183,13 +171,13 @@ def compare_runs(
                 measured.append(change)
     if not records:
         raise AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    by_score: list[ContrastResult] = []
+    by_score: list[contrasts.ContrastResult] = []
     for metric in dict.fromkeys(record["metric"] for record in records):
         rows = [index for index, record in enumerate(records) if record["metric"] == metric]
         # Only of the score is it asked whether it is no worse.
-        asked = margin if metric == SCORE and margin > 0 else None
-        family = Family("bh", alpha=alpha, margin=asked, smallest=margin)
-        results = judge([measured[index] for index in rows], family)
+        no_worse_margin = margin if metric == SCORE and margin > 0 else None
+        family = contrasts.Family("bh", alpha=alpha, margin=no_worse_margin, smallest=margin)
+        results = contrasts.judge([measured[index] for index in rows], family)
         for index, result in zip(rows, results, strict=True):
             p_bh = number(result.p_adjusted)
             records[index] |= {
@@ -203,8 +191,8 @@ def compare_runs(
     return Comparison(
         Table.of(COMPARE, records),
         renamed,
-        [matched[name] for name in matched if name not in other],
-        [other[name] for name in other if name not in matched],
+        [key for name, key in first_keys.items() if name not in second_keys],
+        [key for name, key in second_keys.items() if name not in first_keys],
         metrics,
         sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
         margin,
@@ -212,7 +200,7 @@ def compare_runs(
     )
 
 
-_OUTCOMES: Mapping[Verdict, Outcome] = {"better": "better", "worse": "worse", "changed": "changed"}
+_OUTCOMES: Mapping[contrasts.Verdict, Outcome] = {"better": "better", "worse": "worse", "changed": "changed"}
 
 
 def _item_changes(
@@ -223,10 +211,10 @@ def _item_changes(
         return []
     names = np.array(second.item_names[right.key.task])[right.items]
     sides = [
-        ArmScores(right.values[SCORE], names),
-        ArmScores(left.values[SCORE], np.array(first.item_names[left.key.task])[left.items]),
+        contrasts.ArmScores(right.values[SCORE], names),
+        contrasts.ArmScores(left.values[SCORE], np.array(first.item_names[left.key.task])[left.items]),
     ]
-    rows, (after, before) = on_scored_items(sides)
+    rows, (after, before) = contrasts.on_scored_items(sides)
     if len(after) < FEWEST_ITEMS:
         return []
     return [
@@ -243,7 +231,7 @@ def _measured(
     right: CellScores,
     metric: str,
     metrics: Metrics,
-) -> Measurement | None:
+) -> contrasts.Measurement | None:
     """Second less first on the items that both cells have; ``None`` for fewer than two of them."""
     if metric not in left.values or metric not in right.values:
         return None
@@ -253,12 +241,12 @@ def _measured(
         name: run.arm(cell.key, metric, bounds, pooled=pooled, named=True)
         for name, run, cell in (("first", first, left), ("second", second, right))
     }
-    contrast = Contrast.of("second", "first", better=metrics.better(metric))
-    (change,) = measure(arms, [contrast], rng=named_rng("compare", *left.key, *right.key, metric))
+    contrast = contrasts.Contrast.of("second", "first", better=metrics.better(metric))
+    (change,) = contrasts.measure(arms, [contrast], rng=named_rng("compare", *left.key, *right.key, metric))
     return change if change.n >= FEWEST_ITEMS else None
 
 
-def _record(key: CellKey, metric: str, change: Measurement) -> dict[str, Any]:
+def _record(key: CellKey, metric: str, change: contrasts.Measurement) -> dict[str, Any]:
     return {
         **key._asdict(),
         "metric": metric,
@@ -272,11 +260,11 @@ def _record(key: CellKey, metric: str, change: Measurement) -> dict[str, Any]:
 
 
 def _judged(
-    change: Measurement, left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, JudgedSide]
-) -> tuple[Measurement, str]:
+    change: contrasts.Measurement, left: CellKey, right: CellKey, judged: tuple[JudgedSide | None, JudgedSide]
+) -> tuple[contrasts.Measurement, str]:
     """What becomes of a difference of judges' scores, and a remark: corrected by gold labels, or not comparable.
 
-    A baseline's file keeps no labels and does not say who judged: then it is the second run's judge that is told of.
+    A baseline's file keeps no labels and does not say who judged: then the remark is about the second run's judge.
     """
     before, after = judged
     if before is None:
@@ -284,8 +272,8 @@ def _judged(
     judges = [side.gold.judges.get(key.task) for side, key in ((before, left), (after, right))]
     if judges == [None, None]:
         return change, ""
-    known = [(note.model, note.prompt_hash) for note in judges if note is not None]
-    if len(set(known)) != 1 or len(known) != 2:
+    identities = [(note.model, note.prompt_hash) for note in judges if note is not None]
+    if len(set(identities)) != 1 or len(identities) != 2:
         return change.not_comparable(), "the runs have different judges"
     sides = [(after.gold, right, 1.0), (before.gold, left, -1.0)]
     if all(key in gold.cells for gold, key, _ in sides):

@@ -118,8 +118,8 @@ class Embedder:
         """
         cleaned = [text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8") for text in texts]
         keys = [hashlib.sha256(text.encode()).digest() for text in cleaned]
-        wanted = dict(zip(keys, cleaned, strict=True))
-        unknown = [key for key in wanted if key not in self._known]
+        by_key = dict(zip(keys, cleaned, strict=True))
+        unknown = [key for key in by_key if key not in self._known]
         if self._file is not None:
             for start in range(0, len(unknown), _BATCH):
                 batch = unknown[start : start + _BATCH]
@@ -131,17 +131,17 @@ class Embedder:
                 for key, vector in stored:
                     if len(vector) == 4 * self.model.dimension:
                         self._known[key] = np.frombuffer(vector, dtype=np.float32).astype(np.float64)
-        missing = [key for key in wanted if key not in self._known]
+        missing = [key for key in by_key if key not in self._known]
         for start in range(0, len(missing), _BATCH):
             batch = missing[start : start + _BATCH]
-            made = np.asarray(self.model.encode([wanted[key] for key in batch]), dtype=np.float64)
-            if made.shape != (len(batch), self.model.dimension) or not np.isfinite(made).all():
+            encoded = np.asarray(self.model.encode([by_key[key] for key in batch]), dtype=np.float64)
+            if encoded.shape != (len(batch), self.model.dimension) or not np.isfinite(encoded).all():
                 raise AnalysisError(
-                    f"embedding model '{self.model.name}' gave {made.shape} for {len(batch)} texts,"
+                    f"embedding model '{self.model.name}' gave {encoded.shape} for {len(batch)} texts,"
                     f" finite rows of {self.model.dimension} are needed"
                 )
             # Kept and recalled values must be the same numbers, so both go through the same rounding.
-            rounded = made.astype(np.float32)
+            rounded = encoded.astype(np.float32)
             self._known.update(zip(batch, rounded.astype(np.float64), strict=True))
             if self._file is not None:
                 name = self.model.describe()

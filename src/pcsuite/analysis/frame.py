@@ -85,8 +85,8 @@ class Frame(ABC):
 
 def _size(frame: Frame, shown: int) -> str:
     count = len(frame)
-    rest = f", the first {shown} shown" if count > shown else ""
-    return f"[{count:,} rows × {len(frame.columns)} columns{rest}]"
+    cut = f", the first {shown} shown" if count > shown else ""
+    return f"[{count:,} rows × {len(frame.columns)} columns{cut}]"
 
 
 def _shown(value: Any) -> str:
@@ -107,11 +107,10 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     duckdb = require("duckdb", "stats")
     kinds = []
     for index in range(len(columns)):
-        found = {type(row[index]) for row in rows if row[index] is not None}
-        if found == {int, float}:
-            kinds.append("DOUBLE")
-        else:
-            kinds.append(_TYPES.get(found.pop(), "VARCHAR") if len(found) == 1 else "VARCHAR")
+        types = {type(row[index]) for row in rows if row[index] is not None}
+        if types == {int, float}:
+            types = {float}
+        kinds.append(_TYPES.get(types.pop(), "VARCHAR") if len(types) == 1 else "VARCHAR")
 
     def plain(value: Any, kind: str) -> Any:
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -140,13 +139,12 @@ class RowsFrame(Frame):
         self.path = path
         self._query = query
         self._keep = keep
-        self._columns = tuple(self._fetch(f"SELECT column_name FROM (DESCRIBE {query})", flat=True))
+        self._columns = tuple(name for (name,) in self._fetch(f"SELECT column_name FROM (DESCRIBE {query})"))
         self._rows = int(self._fetch(f"SELECT count(*) FROM ({query})")[0][0])
 
-    def _fetch(self, sql: str, *, flat: bool = False) -> list[Any]:
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         with self._duckdb.connect() as connection:
-            found = connection.execute(sql).fetchall()
-        return [row[0] for row in found] if flat else list(found)
+            return list(connection.execute(sql).fetchall())
 
     @property
     def columns(self) -> tuple[str, ...]:

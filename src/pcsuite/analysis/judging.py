@@ -12,11 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pcsuite._util.hashing import named_rng, sha256_hex
 from pcsuite.analysis.load.item_scores import CLEAN, LOGGED_SCORE, CellKey, natural_key
+from pcsuite.analysis.table import estimate_columns, number
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.evaluation.base import clean_text
 from pcsuite.evaluation.judged import VALUES
@@ -31,7 +33,7 @@ from pcsuite.logging.labels import (
 )
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.logging.manifest import JudgeNote, RunManifest, read_manifests
-from pcsuite.stats.agreement import Agreement, rater_agreement
+from pcsuite.stats.agreement import rater_agreement
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered, prediction_powered_mean
 from pcsuite.stats.random_weights import widened
@@ -123,35 +125,34 @@ def draw_sample(
     ]
     if not rows:
         raise AnalysisError(f"{log.stem}: no judged answer to draw from", hint="run the profile first")
-    chosen: dict[tuple[str, str, CellKey], JudgedRow] = {}
+    chosen: dict[tuple[str, CellKey], JudgedRow] = {}
     for row in rows:
-        key = (row.cell.task, row.item, row.cell)
-        best = chosen.get(key)
-        if best is None or _draw_order(seed, row.run_id) < _draw_order(seed, best.run_id):
-            chosen[key] = row
+        first = chosen.setdefault((row.item, row.cell), row)
+        if _draw_order(seed, row.run_id) < _draw_order(seed, first.run_id):
+            chosen[row.item, row.cell] = row
     sample = JudgeSample(seed, datetime.now(timezone.utc).isoformat(timespec="seconds"))
     sample.units = []
     for task in dict.fromkeys(row.cell.task for row in rows):
         judge = judges[task]
         sample.scales |= {task: judge.scale}
         sample.rubrics |= {task: judge.rubric}
-        known = sorted(
+        drawn = sorted(
             {row.item for row in rows if row.cell.task == task},
             key=lambda item: _draw_order(seed, task, item),
         )
-        sample.frame |= {task: len(known)}
-        sample.items |= {task: known[:items]}
-        by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in known[:items]}
-        for (of_task, item, _), row in chosen.items():
-            if of_task == task and item in by_item and row.unit:
+        sample.frame |= {task: len(drawn)}
+        sample.items |= {task: drawn[:items]}
+        by_item: dict[str, dict[str, list[JudgedRow]]] = {item: {} for item in drawn[:items]}
+        for (item, cell), row in chosen.items():
+            if cell.task == task and item in by_item and row.unit:
                 by_item[item].setdefault(row.unit, []).append(row)
         for item, units in by_item.items():
             for name in sorted(units, key=lambda unit: _draw_order(seed, unit)):
                 same = units[name]
-                first = "answer" if int(_draw_order(seed, "first", name)[:8], 16) % 2 else "control"
+                side = "answer" if int(_draw_order(seed, "first", name)[:8], 16) % 2 else "control"
                 sample.units.append(
                     LabelUnit(
-                        name, task, item, same[0].answer, same[0].other, first if same[0].other else "answer",
+                        name, task, item, same[0].answer, same[0].other, side if same[0].other else "answer",
                         [row.run_id for row in same],
                     )
                 )  # fmt: skip
@@ -200,42 +201,42 @@ def powered_contrast(parts: Sequence[tuple[float, CellGold]]) -> PredictionPower
     labelled = [item for item in common if all(item in cell.labelled for _, cell in parts)]
     if len(labelled) < FEWEST_LABELLED:
         return None
-    known = set(labelled)
     gold, judged = (
         np.array([sum(w * cell.labelled[item][side] for w, cell in parts) for item in labelled])
         for side in (0, 1)
     )
-    rest = np.array([sum(w * cell.judged[item] for w, cell in parts) for item in common if item not in known])
+    unlabelled = sorted(set(common) - set(labelled))
+    others = np.array([sum(w * cell.judged[item] for w, cell in parts) for item in unlabelled])
     bounds = (float(sum(min(w, 0.0) for w, _ in parts)), float(sum(max(w, 0.0) for w, _ in parts)))
     # A sum of weights may miss its bound by a rounding error.
-    return prediction_powered_mean(np.clip(gold, *bounds), judged, rest, bounds=bounds)
+    return prediction_powered_mean(np.clip(gold, *bounds), judged, others, bounds=bounds)
 
 
 def read_gold(logs: Sequence[Path], manifest: RunManifest | None = None) -> Gold:
     """The judged cells of some logs with the gold scores of what was drawn and labelled."""
-    found = Gold(judges_of(manifest or read_manifests(logs)))
-    if not found.judges:
-        return found
+    gold = Gold(judges_of(manifest or read_manifests(logs)))
+    if not gold.judges:
+        return gold
     for log in logs:
         sample = read_sample(log) or JudgeSample()
         labels = Labels(log).read() if sample.units else {}
         by_run = {run_id: unit for unit in sample.units for run_id in unit.run_ids}
         drawn = {(task, item) for task, items in sample.items.items() for item in items}
         replicates: dict[tuple[CellKey, str], list[float]] = defaultdict(list)
-        for row in judged_rows(log, found.judges):
-            cell = found.cells.setdefault(row.cell, CellGold())
+        for row in judged_rows(log, gold.judges):
+            cell = gold.cells.setdefault(row.cell, CellGold())
             value = UNREAD if row.score is None else row.score
             replicates[row.cell, row.item].append(value)
             unit = by_run.get(row.run_id)
             if unit is not None and unit.id == row.unit:
-                gold = gold_score(unit, labels.get(unit.id), found.judges[row.cell.task].scale)
-                if gold is not None:
-                    cell.labelled[row.item] = (gold, value)
+                score = gold_score(unit, labels.get(unit.id), gold.judges[row.cell.task].scale)
+                if score is not None:
+                    cell.labelled[row.item] = (score, value)
             elif not row.unit and (row.cell.task, row.item) in drawn:
                 cell.labelled.setdefault(row.item, (value, value))  # a rule decided: nothing to label
         for (key, item), values in replicates.items():
-            found.cells[key].judged[item] = sum(values) / len(values)
-    return found
+            gold.cells[key].judged[item] = sum(values) / len(values)
+    return gold
 
 
 def gold_score(unit: LabelUnit, label: GoldLabel | None, scale: str) -> float | None:
@@ -244,31 +245,8 @@ def gold_score(unit: LabelUnit, label: GoldLabel | None, scale: str) -> float | 
     return None if verdict is None else VALUES[scale].get(verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeAgreement:
-    """How a judge stands against the labels, on one condition or all."""
-
-    task: str
-    condition: str
-    items: int
-    labels: int
-    unreadable: int
-    agreement: Agreement
-    judge_mean: float
-    gold_mean: float
-    bias: Estimate
-    """Judge's score less the gold one, over items."""
-    sensitivity: float | None
-    specificity: float | None
-    length_bias: Estimate
-    """Bias on the longer half of the answers less that on the shorter half."""
-    flips: float | None
-    """Share of pairs whose verdict changed with the order, over all pairs of the run."""
-    pairs: int
-
-
-def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[JudgeAgreement]:
-    """How each task's judge agrees with the labels: over all conditions first, then by condition.
+def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[dict[str, Any]]:
+    """How each task's judge agrees with the labels, as records of ``judges.csv``: all conditions first, then each.
 
     Rows are those that were drawn and labelled; intervals resample items. Tasks without a label are left out.
     """
@@ -290,52 +268,55 @@ def agreements(log: Path, judges: Mapping[str, JudgeNote]) -> list[JudgeAgreemen
             if verdict is not None:
                 pairs[key].append((row, verdict))
     order = sorted(pairs, key=lambda key: (key[0], key[1] != EVERY_CONDITION, natural_key(key[1])))
-    return [_agreed(key, pairs[key], judges[key[0]].scale, flips[key]) for key in order]
+    return [_agreement_record(key, judges[key[0]], pairs[key], flips[key]) for key in order]
 
 
-def _agreed(
-    key: tuple[str, str], pairs: Sequence[tuple[JudgedRow, str]], scale: str, flips: Sequence[bool]
-) -> JudgeAgreement:
+def _agreement_record(
+    key: tuple[str, str], judge: JudgeNote, pairs: Sequence[tuple[JudgedRow, str]], flips: Sequence[bool]
+) -> dict[str, Any]:
     task, condition = key
-    values = VALUES[scale]
+    values = VALUES[judge.scale]
     rng = named_rng("judge check", *key)
-    # A pair whose two orders disagree is a tie by its score; what cannot be read agrees with nothing and is counted.
-    read = [
-        (row.verdict or ("tie" if scale == "pairwise" else ""), verdict, row)
-        for row, verdict in pairs
-        if row.score is not None
-    ]
-    found = rater_agreement(
-        [judged_verdict for judged_verdict, _, _ in read],
-        [verdict for _, verdict, _ in read],
-        [row.item for _, _, row in read],
+    # What cannot be read agrees with nothing and is counted.
+    readable = [(row, verdict) for row, verdict in pairs if row.score is not None]
+    rows, verdicts = [row for row, _ in readable], [verdict for _, verdict in readable]
+    items = [row.item for row in rows]
+    agreement = rater_agreement(
+        # A pair whose two orders disagree is a tie by its score.
+        [row.verdict or ("tie" if judge.scale == "pairwise" else "") for row in rows],
+        verdicts,
+        items,
         values=list(values),
         rng=rng,
-        metric="ordinal" if scale != "pass_fail" else "nominal",
+        metric="ordinal" if judge.scale != "pass_fail" else "nominal",
     )
-    judged = np.array([row.score for _, _, row in read], dtype=np.float64)
-    gold = np.array([values[verdict] for _, verdict, _ in read])
-    items = [row.item for _, _, row in read]
+    judged = np.array([row.score for row in rows], dtype=np.float64)
+    gold = np.array([values[verdict] for verdict in verdicts])
     # Words of the answer; of a pair, those that it has more than the control's.
-    words = [len(row.answer.split()) - len(row.other.split()) for _, _, row in read]
-    lengths = np.array(words, dtype=np.float64)
-    binary = scale == "pass_fail" and len(gold) > 0
-    return JudgeAgreement(
-        task,
-        condition,
-        len(set(items)),
-        len(pairs),
-        len(pairs) - len(read),
-        found,
-        float(judged.mean()) if len(judged) else float("nan"),
-        float(gold.mean()) if len(gold) else float("nan"),
-        _over_items(judged - gold, items, rng),
-        float(judged[gold == 1].mean()) if binary and (gold == 1).any() else None,
-        float(1 - judged[gold == 0].mean()) if binary and (gold == 0).any() else None,
-        _length_bias(judged - gold, lengths, items, rng),
-        float(np.mean(flips)) if flips else None,
-        len(flips),
-    )
+    words = [len(row.answer.split()) - len(row.other.split()) for row in rows]
+    good, bad = gold == 1, gold == 0
+    binary = judge.scale == "pass_fail"
+    return {
+        "task": task,
+        "judge": judge.model,
+        "condition": condition,
+        "n_items": len(set(items)),
+        "n_labels": len(pairs),
+        "agreement": number(agreement.share),
+        **estimate_columns("kappa", agreement.kappa),
+        **estimate_columns("alpha", agreement.alpha),
+        "judge_rate": float(judged.mean()) if rows else None,
+        "gold_rate": float(gold.mean()) if rows else None,
+        **estimate_columns("bias", _over_items(judged - gold, items, rng)),
+        "sensitivity": float(judged[good].mean()) if binary and good.any() else None,
+        "specificity": float(1 - judged[bad].mean()) if binary and bad.any() else None,
+        **estimate_columns(
+            "length_bias", _length_bias(judged - gold, np.array(words, dtype=np.float64), items, rng)
+        ),
+        "flips": float(np.mean(flips)) if flips else None,
+        "n_pairs": len(flips) or None,
+        "unreadable": len(pairs) - len(rows),
+    }
 
 
 def _over_items(values: FloatArray, items: Sequence[str], rng: np.random.Generator) -> Estimate:
@@ -346,8 +327,8 @@ def _over_items(values: FloatArray, items: Sequence[str], rng: np.random.Generat
     weights = rng.multinomial(len(totals), np.full(len(totals), 1 / len(totals)), size=2_000)
     draws = (weights @ totals) / (weights @ counts)
     low, high = np.quantile(draws, [0.025, 0.975])
-    found = Estimate(float(values.mean()), float(low), float(high), 0.95, len(totals), "bootstrap over items")
-    return widened(found, totals / counts, (-1.0, 1.0))
+    mean = Estimate(float(values.mean()), float(low), float(high), 0.95, len(totals), "bootstrap over items")
+    return widened(mean, totals / counts, (-1.0, 1.0))
 
 
 def _length_bias(

@@ -35,6 +35,10 @@ class Metrics(dict[str, MetricSpec]):
         """Names of the metrics that ``effects``, ``compare`` or ``mixed_model`` compares."""
         return [name for name, spec in self.items() if table in spec.compared]
 
+    def tested_in_effects(self) -> list[str]:
+        """Names of the metrics whose effects are claims that are tested: those compared there, costs left out."""
+        return [name for name in self.compared_in("effects") if not self.is_cost(name)]
+
     def shown_in(self, table: str) -> list[str]:
         """Names of the declared metrics that are shown in a table.
 
@@ -69,9 +73,9 @@ def metrics_of(*layers: Mapping[str, MetricSpec | Mapping[str, Any]] | None) -> 
     """
     merged = dict(bundled_metric_specs())
     for layer in layers:
-        for name, given in (layer or {}).items():
+        for name, spec in (layer or {}).items():
             try:
-                merged[name] = given if isinstance(given, MetricSpec) else MetricSpec.model_validate(given)
+                merged[name] = spec if isinstance(spec, MetricSpec) else MetricSpec.model_validate(spec)
             except ValidationError:
                 continue
     return Metrics({SCORE if name == LOGGED_SCORE else name: spec for name, spec in merged.items()})

@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol
 from pcsuite._util.files import write_errors
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
+from pcsuite.stats.estimate import FloatArray, Rng
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _QUOTED = re.compile('[,"\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]')
@@ -125,11 +127,11 @@ class Table(Frame):
         >>> Table.of(spec, [{"model": "m"}]).rows
         [('m', None)]
         """
-        names, known = spec.names, frozenset(spec.names)
+        names, declared = spec.names, frozenset(spec.names)
         rows = []
         for record in records:
-            if not known.issuperset(record):
-                extra = next(name for name in record if name not in known)
+            if not declared.issuperset(record):
+                extra = next(name for name in record if name not in declared)
                 raise AnalysisError(
                     f"table '{spec.name}' has no column '{extra}'", hint="declare it in the table's TableSpec"
                 )
@@ -215,6 +217,28 @@ class WithLimits(Protocol):
 
     @property
     def high(self) -> float: ...
+
+
+def corrected_columns(
+    over: str, *, paper: str = "", holm_shown: bool = True
+) -> tuple[Column, Column, Column]:
+    """The columns ``p_bh``, ``p_holm`` and ``stars`` of p-values that are adjusted ``over`` a family."""
+    holm: dict[str, Any] = {"label": "p (Holm)", "form": "p"} if holm_shown else {"shown": False}
+    return (
+        Column("p_bh", f"{over} (Benjamini–Hochberg)", label="p (BH)", form="p", paper=paper),
+        Column("p_holm", "the same adjusted after Holm", **holm),
+        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
+    )
+
+
+def mean_columns(
+    name: str, values: FloatArray, rng: Rng, bounds: tuple[float, float] | None = None
+) -> dict[str, float | None]:
+    """The mean over items with its interval, as :func:`estimate_columns` has it; no columns where there is no item."""
+    if not len(values):
+        return {}
+    mean = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES, bounds=bounds)
+    return estimate_columns(name, mean)
 
 
 def estimate_columns(name: str, estimate: WithLimits) -> dict[str, float | None]:

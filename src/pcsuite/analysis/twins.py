@@ -52,11 +52,11 @@ def twin_without(
     nothing would be dropped.
     """
     operators = scores.operators_in(key)
-    rest = tuple(name for name in operators if name not in dropped)
-    if rest == operators:
+    remaining = tuple(name for name in operators if name not in dropped)
+    if remaining == operators:
         return None
     return next(
-        (other for other in among if other[:4] == key[:4] and scores.operators_in(other) == rest), None
+        (other for other in among if other[:4] == key[:4] and scores.operators_in(other) == remaining), None
     )
 
 
@@ -74,7 +74,7 @@ def operator_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
     The constraints of a bundle count as one operator, :data:`CONSTRAINT`. Operators without any such pair are not
     in the result: what a run cannot set against its own twin, it cannot credit to an operator.
     """
-    found: dict[str, list[CellPair]] = {}
+    pairs: dict[str, list[CellPair]] = {}
     for keys in scores.groups().values():
         # Of controls with the same operators (one constraint by several backends, say) the last stands for all.
         controls = list({scores.operators_in(key): key for key in keys}.values())
@@ -86,22 +86,20 @@ def operator_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
             dropped = {name: {name} for name in operators if name not in constraining}
             if constraining:
                 dropped[CONSTRAINT] = constraining
-            for name, gone in dropped.items():
-                twin = twin_without(scores, key, gone, controls)
+            for name, operators_dropped in dropped.items():
+                twin = twin_without(scores, key, operators_dropped, controls)
                 if twin is not None:
-                    found.setdefault(name, []).append(CellPair(key, twin))
-    return found
+                    pairs.setdefault(name, []).append(CellPair(key, twin))
+    return pairs
 
 
 def condition_pairs(scores: ItemScores) -> dict[str, list[CellPair]]:
     """By condition: every clean cell of it beside the control of its group."""
-    found: dict[str, list[CellPair]] = {}
-    for keys in scores.groups().values():
-        control = scores.baseline(keys)
-        for key in keys if control is not None else ():
-            if control is not None and key.condition != control.condition:
-                found.setdefault(key.condition, []).append(CellPair(key, control))
-    return found
+    pairs: dict[str, list[CellPair]] = {}
+    for key in scores.cell_keys():
+        if (control := scores.control_of(key)) is not None:
+            pairs.setdefault(key.condition, []).append(CellPair(key, control))
+    return pairs
 
 
 def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -123,15 +121,20 @@ def ladder(bundles: Mapping[str, Sequence[str]], types: Mapping[str, str] | None
     longest: dict[frozenset[str], tuple[tuple[str, ...], int]] = {}
     """By bundle: the longest chain that ends in it, and how many there are of that length."""
     for bundle in sorted(steps, key=len):
-        below = [found for other, found in longest.items() if other < bundle]
-        length = max((len(chain) for chain, _ in below), default=0)
-        best = [found for found in below if len(found[0]) == length]
-        chain = best[0][0] if best else ()
-        longest[bundle] = ((*chain, steps[bundle]), sum(count for _, count in best) if best else 1)
-    length = max((len(chain) for chain, _ in longest.values()), default=0)
+        below = _longest(chain for other, chain in longest.items() if other < bundle)
+        chain = below[0][0] if below else ()
+        longest[bundle] = ((*chain, steps[bundle]), sum(count for _, count in below) if below else 1)
+    chains = _longest(longest.values())
+    length = len(chains[0][0]) if chains else 0
     numbered = [bundle for bundle in sorted(steps, key=len) if re.fullmatch(r"C\d", steps[bundle])]
-    if len(numbered) == length > 1 and all(one < other for one, other in pairwise(numbered)):
+    if len(numbered) == length > 1 and all(lower < upper for lower, upper in pairwise(numbered)):
         return tuple(steps[bundle] for bundle in numbered)
     # Two ladders of the same length are none: nothing says which of them was meant.
-    found = [(chain, count) for chain, count in longest.values() if len(chain) == length]
-    return found[0][0] if len(found) == 1 and found[0][1] == 1 and length > 1 else ()
+    return chains[0][0] if len(chains) == 1 and chains[0][1] == 1 and length > 1 else ()
+
+
+def _longest(chains: Iterable[tuple[tuple[str, ...], int]]) -> list[tuple[tuple[str, ...], int]]:
+    """Those of some chains, each with a count, that are as long as the longest."""
+    listed = list(chains)
+    length = max((len(chain) for chain, _ in listed), default=0)
+    return [entry for entry in listed if len(entry[0]) == length]

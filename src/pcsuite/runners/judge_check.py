@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pcsuite._util.loops import gather_or_cancel, run_blocking
 from pcsuite.analysis.judging import EVERY_CONDITION, agreements, judges_of
-from pcsuite.analysis.tables.judges import CheckedJudge, JudgeCheck, judge_record, write_check
+from pcsuite.analysis.table import estimate_columns
+from pcsuite.analysis.tables.judges import CheckedJudge, JudgeCheck, write_check
 from pcsuite.config.load import Suite
 from pcsuite.data.items import load_items
 from pcsuite.engines.session import open_models
@@ -78,8 +79,8 @@ def check_judge(
         for name, label in imported.items():
             if name not in labelled or labelled[name].label != label:
                 stored.add(units[name], sample.scales[units[name].task], label)
-    agreed_by_condition = agreements(log, judges)
-    if not agreed_by_condition:
+    records = agreements(log, judges)
+    if not records:
         raise AnalysisError(
             f"{log.stem}: none of the {len(sample.units)} drawn answers is labelled",
             hint="label them in pcsuite view, or fill in the table and give it with --labels",
@@ -90,15 +91,11 @@ def check_judge(
         with Progress(None, unit="calls", quiet=quiet) as progress:
             repeated = run_blocking(_ask_again(suite, log, sample, again, progress, use_cache=use_cache))
         unanswered = progress.tally.failed
-    records = [
-        judge_record(
-            agreed,
-            judges[agreed.task].model,
-            repeated.get((agreed.task, agreed.condition)),
-        )
-        for agreed in agreed_by_condition
-    ]
-    counts = {one.task: one.labels for one in agreed_by_condition if one.condition == EVERY_CONDITION}
+    for record in records:
+        consistency, asked = repeated.get((record["task"], record["condition"]), (None, 0))
+        if consistency is not None:
+            record |= {**estimate_columns("self_consistency", consistency), "n_again": asked}
+    counts = {one["task"]: one["n_labels"] for one in records if one["condition"] == EVERY_CONDITION}
     check = JudgeCheck(
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {task: CheckedJudge(judges[task].model, judges[task].prompt_hash, counts[task]) for task in counts},

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pcsuite.analysis.contrasts import contrasts_of
 from pcsuite.analysis.judging import judges_of
+from pcsuite.analysis.pairings import contrasts_of
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.pages.palette import SYMBOLS, block_tint
 from pcsuite.pages.words import CLIP

@@ -5,14 +5,13 @@ import pytest
 
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables.robustness import (
-    FormatVariation,
     effect_over_spread,
-    format_variation,
+    format_variance,
     interventions_table,
     reading,
 )
-from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate, undefined
+from pcsuite.stats.robustness import format_spread
 from support.analysed import tables_of
 from support.synthetic_log import make_row, write_log
 
@@ -24,56 +23,47 @@ def rng():
 def test_variance_and_spread_by_hand():
     # Two formats, four items; the second format loses one item. Differences d = (1, 0, 0, 0).
     table = np.array([[1, 0], [1, 1], [0, 0], [0, 0]], dtype=float)
-    found = format_variation(table, rng=rng())
     # Means 0.5 and 0.25. Mean square of item × format: Σ(d - d̄)² / 2 / (n - 1) = 0.75 / 2 / 3 = 0.125.
     # Format mean square: n · 2 · 0.125² = 0.125; main effect (0.125 - 0.125) / 4 = 0; so 0 + 0.125.
-    assert found.spread.value == pytest.approx(0.25)
-    assert found.variance.value == pytest.approx(0.125)
-    assert found.formats == 2
+    assert format_spread(table, rng=rng()).range.value == pytest.approx(0.25)
+    assert format_variance(table, rng=rng()).value == pytest.approx(0.125)
 
 
 def test_formats_that_do_not_matter_have_no_variance_and_no_ratio():
     table = np.repeat(np.array([[1.0], [0.0], [1.0]]), 3, axis=1)
-    found = format_variation(table, rng=rng())
-    assert found.variance.value == 0
-    assert found.spread.value == 0
-    ratio = effect_over_spread([1, 0, 0], table, rng=rng())
+    assert format_variance(table, rng=rng()).value == 0
+    assert format_spread(table, rng=rng()).range.value == 0
+    ratio = effect_over_spread(np.array([1.0, 0, 0]), table, rng=rng())
     assert not ratio.defined
     assert ratio.method == "no spread over formats"
 
 
 def test_ratio_of_effect_to_spread_by_hand():
     table = np.array([[1, 0], [1, 1], [1, 1], [1, 0]], dtype=float)  # means 1 and 0.5: spread 0.5
-    ratio = effect_over_spread([-1, -1, -1, 0], table, rng=rng())  # mean effect -0.75
+    ratio = effect_over_spread(np.array([-1.0, -1, -1, 0]), table, rng=rng())  # mean effect -0.75
     assert ratio.value == pytest.approx(1.5)
     assert ratio.low <= 1.5 <= ratio.high
 
 
-def test_the_ratio_wants_the_same_items():
-    with pytest.raises(AnalysisError, match="3 and 2 items"):
-        effect_over_spread([1, 0, 0], [[1, 0], [0, 1]], rng=rng())
-
-
 def test_reading_in_words():
-    def variation(spread):
-        return FormatVariation(4, Estimate(0.1, 0, 1), Estimate(spread, 0, 1))
+    def spread(value):
+        return Estimate(value, 0, 1)
 
     sure = Estimate(0.2, 0.1, 0.3)
     assert (
-        reading(sure, {"wording": variation(0.1), "structure": variation(0.05)})
-        == "larger than what formats make"
+        reading(sure, {"wording": spread(0.1), "structure": spread(0.05)}) == "larger than what formats make"
     )
     assert (
-        reading(sure, {"wording": variation(0.3), "structure": variation(0.05)})
+        reading(sure, {"wording": spread(0.3), "structure": spread(0.05)})
         == "within the spread of mere wording"
     )
     assert (
-        reading(sure, {"wording": variation(0.3), "scope": variation(0.2)})
+        reading(sure, {"wording": spread(0.3), "scope": spread(0.2)})
         == "within the spread of mere wording and scope"
     )
-    assert reading(sure, {"structure": variation(0.4)}) == "within the spread of mere structure"
-    assert reading(Estimate(0.2, -0.1, 0.5), {"wording": variation(0.1)}) == "no effect shown"
-    assert reading(undefined("no baseline"), {"wording": variation(0.1)}) == "no baseline to compare with"
+    assert reading(sure, {"structure": spread(0.4)}) == "within the spread of mere structure"
+    assert reading(Estimate(0.2, -0.1, 0.5), {"wording": spread(0.1)}) == "no effect shown"
+    assert reading(undefined("no baseline"), {"wording": spread(0.1)}) == "no baseline to compare with"
 
 
 @pytest.mark.slow

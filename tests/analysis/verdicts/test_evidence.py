@@ -120,6 +120,13 @@ def test_cells_of_a_task_are_averaged_within_the_item():
     assert found.values == pytest.approx([0.2, 0.2, -1.0])
 
 
+def test_a_task_with_a_single_item_is_no_task_of_an_effect():
+    deltas = deltas_of(a=[0.1, 0.3, 0.2, 0.2, 0.1, 0.3, 0.2], b=[0.9])
+    assert list(deltas.by_task) == ["a"]
+    effect = pool_deltas(deltas)
+    assert (effect.value, effect.items, effect.tasks) == (pytest.approx(0.2), 7, 1)
+
+
 def test_one_task_has_the_interval_of_its_own_items():
     values = np.linspace(-0.1, 0.5, 40)
     found = pool_deltas(deltas_of(a=values))

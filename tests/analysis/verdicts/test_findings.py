@@ -3,7 +3,7 @@
 import pytest
 
 from pcsuite.analysis.verdicts.evidence import Effect
-from pcsuite.analysis.verdicts.findings import finding, judge, judge_all, scope_words, weakest
+from pcsuite.analysis.verdicts.findings import Finding, judge, judge_all, scope_words, weakest
 from pcsuite.stats.pooling import random_effects
 
 STUDIES = ((0.1, 0.05), (0.3, 0.05), (0.2, 0.05))
@@ -47,9 +47,10 @@ def test_limits_at_another_level_stretch_each_arm():
 
 
 def test_a_finding_has_the_numbers_it_rests_on():
-    found = finding("in words", "supported", effect(0.1, 0.3, studies=STUDIES))
-    assert (found.evidence, found.effect, found.effect_low) == ("in words", 0.2, 0.1)
+    columns = Finding("in words", "supported", effect(0.1, 0.3, studies=STUDIES)).columns()
+    assert (columns["evidence"], columns["effect"], columns["effect_low"]) == ("in words", 0.2, 0.1)
     pooled = random_effects(*zip(*STUDIES, strict=True))
-    assert (found.new_task_low, found.new_task_high) == (pooled.prediction_low, pooled.prediction_high)
+    assert columns["new_task_low"] == pooled.prediction_low
+    assert columns["new_task_high"] == pooled.prediction_high
     assert scope_words(effect(0.1, 0.3)) == "over 1 pair of cells, 1 task, 31 items"
     assert "(a new task of this kind: " in scope_words(effect(0.1, 0.3, studies=STUDIES))

@@ -8,7 +8,7 @@ import pytest
 
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.verdicts.evidence import pool_deltas
-from pcsuite.analysis.verdicts.findings import Hypothesis, finding, judge
+from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, judge
 from pcsuite.analysis.verdicts.hypotheses import CLAIMS
 from pcsuite.reporting.build import build_report
 from support.analysed import tables_of
@@ -22,7 +22,7 @@ def role_helps(evidence):
     if not pairs:
         return None
     effect = pool_deltas(evidence.deltas(pairs, SCORE), "ROLE", SCORE)
-    return finding(f"score: {effect.words()}.", judge(effect, 1), effect)
+    return Finding(f"score: {effect.words()}.", judge(effect, 1), effect)
 
 
 H5 = Hypothesis(

@@ -32,6 +32,20 @@ def test_a_closed_loop_that_grounds(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_second_task_with_one_item_does_not_stop_the_verdict_on_the_score(tmp_path):
+    rows = []
+    for k in range(21):
+        common = {"task": "fever_json" if k else "truthfulqa_gen", "item": f"{k}"}
+        for condition, rate in (("C3", 0.5 + 0.01 * k), ("C7", 0.1)):
+            score = float(k % 2 or condition == "C7")
+            rows.append(
+                make_row(condition=condition, score=score, metrics={"unsupported_rate": rate}, **common)
+            )
+    criterion = findings_of(tmp_path, rows)["P3"]
+    assert (criterion["verdict"], criterion["tasks"], criterion["items"]) == ("supported", 1, 20)
+
+
+@pytest.mark.slow
 def test_answers_without_a_claim_are_left_out_and_counted(tmp_path):
     rows = []
     for k in range(20):

@@ -61,7 +61,7 @@ def block(operator, score):
 def test_a_claim_on_all_blocks():
     blocks = [block("SCHEMA", DOWN), block("CONSTRAINTS", UP)]
     first = raise_success(blocks)
-    assert (first.verdict, first.effect) == ("contradicted", -0.2)
+    assert (first.verdict, first.effect.value) == ("contradicted", -0.2)
     assert (
         "SCHEMA contradicted: score -0.200 [-0.300, -0.100]; CONSTRAINTS supported: score +0.200"
         in first.evidence

@@ -58,13 +58,13 @@ class TruthTexts(NamedTuple):
 
 def items_at_hand(suite: Suite, tasks: Iterable[str]) -> dict[str, dict[str, Item]]:
     """Items by task and id, of those tasks that the suite defines and whose items are still there."""
-    found: dict[str, dict[str, Item]] = {}
+    by_task: dict[str, dict[str, Item]] = {}
     for task in tasks:
         if (spec := suite.tasks.get(task)) is not None:
             with suppress(DataError):
                 items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
-                found[task] = {item.item_id: item for item in items}
-    return found
+                by_task[task] = {item.item_id: item for item in items}
+    return by_task
 
 
 def truth_texts(suite: Suite) -> TruthTexts:
@@ -72,24 +72,26 @@ def truth_texts(suite: Suite) -> TruthTexts:
 
     Tasks whose items have gone since the run are left out: what needs them is reported as not computed.
     """
-    found = TruthTexts({}, {})
+    truths = TruthTexts({}, {})
     for task, by_id in items_at_hand(suite, suite.profile.selection.tasks).items():
-        items = by_id.values()
         labels = {
-            item.item_id: str(item.truth[key]) for item in items for key in LABEL_KEYS if key in item.truth
+            name: str(item.truth[key])
+            for name, item in by_id.items()
+            for key in LABEL_KEYS
+            if key in item.truth
         }
         answers: dict[str, str] = {}
-        for item in items:
+        for name, item in by_id.items():
             listed = item.truth.get("answers")
-            given = [item.truth[key] for key in ANSWER_KEYS if item.truth.get(key) is not None]
-            given += listed[:1] if isinstance(listed, list) else []
-            if given and str(given[0]):
-                answers[item.item_id] = str(given[0])
+            texts = [item.truth[key] for key in ANSWER_KEYS if item.truth.get(key) is not None]
+            texts += listed[:1] if isinstance(listed, list) else []
+            if texts and str(texts[0]):
+                answers[name] = str(texts[0])
         if labels:
-            found.labels[task] = labels
+            truths.labels[task] = labels
         elif answers:
-            found.answers[task] = answers
-    return found
+            truths.answers[task] = answers
+    return truths
 
 
 def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
@@ -99,15 +101,15 @@ def control_among(bundles: Mapping[str, Collection[str]]) -> str | None:
     ladder on top of another condition), else the one that has all the operators of every other (the full bundle of a
     leave-one-out design).
     """
-    sets = {name: frozenset(own) for name, own in bundles.items()}
+    sets = {name: frozenset(bundle) for name, bundle in bundles.items()}
     # What a study calls its control goes first; then what can be one by its operators, the barest before the fullest.
     rules = (
-        lambda name, own: name == "C0",
-        lambda name, own: not own,
-        lambda name, own: all(own <= other for other in sets.values()),
-        lambda name, own: all(own >= other for other in sets.values()),
+        lambda name, bundle: name == "C0",
+        lambda name, bundle: not bundle,
+        lambda name, bundle: all(bundle <= other for other in sets.values()),
+        lambda name, bundle: all(bundle >= other for other in sets.values()),
     )
-    return next((name for rule in rules for name, own in sets.items() if rule(name, own)), None)
+    return next((name for rule in rules for name, bundle in sets.items() if rule(name, bundle)), None)
 
 
 class CellKey(NamedTuple):
@@ -121,7 +123,11 @@ class CellKey(NamedTuple):
 
     def names(self) -> dict[str, str]:
         """The columns that name a clean cell: all but the perturbation."""
-        return {name: value for name, value in self._asdict().items() if name != "perturbation"}
+        return {**self.group(), "condition": self.condition}
+
+    def group(self) -> dict[str, str]:
+        """The columns that name a group of cells, which differ in the condition alone."""
+        return {"task": self.task, "model": self.model, "decoding": self.decoding}
 
 
 class ItemValues(NamedTuple):
@@ -140,7 +146,7 @@ def on_common_items(*sides: ItemValues) -> tuple[IntArray, list[FloatArray]]:
     ([2, 5], [0.2, 0.5], [1.0, 0.0])
     """
     common = reduce(
-        lambda one, other: np.intersect1d(one, other, assume_unique=True), (side.items for side in sides)
+        lambda left, right: np.intersect1d(left, right, assume_unique=True), (side.items for side in sides)
     )
     return common, [side.values[np.searchsorted(side.items, common)] for side in sides]
 
@@ -180,8 +186,8 @@ class CellScores:
 
         Both are empty where the cell lacks one of the metrics.
         """
-        _, (one, other) = on_common_items(self.metric(first), self.metric(second))
-        return one, other
+        _, (firsts, seconds) = on_common_items(self.metric(first), self.metric(second))
+        return firsts, seconds
 
     def counts(self, prefix: str = "") -> FloatArray:
         """``(tp, fp, fn)`` per item, averaged over replicates; only for tasks in ``ItemScores.pooled``.
@@ -234,6 +240,10 @@ class ItemScores:
 
         The members of a group differ in the condition alone, so that they can be compared.
         """
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> dict[tuple[str, str, str], list[CellKey]]:
         grouped: dict[tuple[str, str, str], list[CellKey]] = {}
         for key in self.cell_keys():
             grouped.setdefault((key.task, key.model, key.decoding), []).append(key)
@@ -254,6 +264,15 @@ class ItemScores:
             return next((key for key in keys if key.condition == self.control), None)
         name = control_among({key.condition: self.operators_in(key) for key in keys})
         return next((key for key in keys if key.condition == name), None)
+
+    def control_of(self, key: CellKey, among: Iterable[CellKey] | None = None) -> CellKey | None:
+        """The control that a clean cell is compared with; ``None`` for the control itself and where there is none.
+
+        It is that of the cell's group, or of those of its cells that are ``among`` some.
+        """
+        group = self._groups.get(key[:3], []) if among is None else among
+        control = self.baseline([other for other in group if other[:4] == key[:4]])
+        return None if control == key else control
 
     def operators_in(self, key: CellKey) -> tuple[str, ...]:
         """Operators of a cell's condition; none for a bare one and for one that the log does not describe."""
@@ -293,12 +312,12 @@ class ItemScores:
         values = cell.counts() if pooled else cell.values[metric]
         items, failed = cell.items, None
         if len(cell.asked):
-            items, failed, known = cell.asked, cell.failed, values
+            items, failed, answered = cell.asked, cell.failed, values
             if metric == SCORE and len(cell.unscored):
                 # An answer whose judge could not be read has no score, as a failed call has none.
                 failed = failed + cell.unscored
-            values = np.full((len(items), *known.shape[1:]), np.nan)
-            values[np.searchsorted(items, cell.items)] = known
+            values = np.full((len(items), *answered.shape[1:]), np.nan)
+            values[np.searchsorted(items, cell.items)] = answered
         ids = np.array(self.item_names[key.task])[items] if named else items
         return ArmScores(values, ids, failed, cell.replicates, bounds)
 
@@ -384,7 +403,7 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         "SELECT model_id, any_value(family), any_value(size), any_value(provider) FROM runs"
         " WHERE kind = 'main' GROUP BY model_id ORDER BY model_id"
     )
-    models = {model: ModelInfo(*rest) for model, *rest in described}
+    models = {model: ModelInfo(*description) for model, *description in described}
     parameters = {model: note.params_b for model, note in manifest.models.items()}
     classes = size_classes(models, parameters, AnalysisSection.model_validate(manifest.analysis).size_classes)
     return ItemScores(
@@ -434,18 +453,18 @@ def fetch_by_cell(
 
 def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScores]:
     columns = ["n_rows", "n_errors", "n_unscored", *(sql_name(name) for name in metrics)]
-    for key, found in fetch_by_cell(tables, "item_scores", columns):
-        asked, good = found["n_rows"], found["n_rows"] - found["n_errors"]
+    for key, rows in fetch_by_cell(tables, "item_scores", columns):
+        n_rows, good = rows["n_rows"], rows["n_rows"] - rows["n_errors"]
         usable = good > 0
-        values = {name: np.asarray(found[name], dtype=np.float64)[usable] for name in metrics}
+        values = {name: np.asarray(rows[name], dtype=np.float64)[usable] for name in metrics}
         yield CellScores(
             key=key,
-            items=found["item"][usable],
+            items=rows["item"][usable],
             values={name: column for name, column in values.items() if np.isfinite(column).any()},
-            n_rows=int(asked.sum()),
-            n_errors=int(found["n_errors"].sum()),
+            n_rows=int(n_rows.sum()),
+            n_errors=int(rows["n_errors"].sum()),
             replicates=float(good[usable].mean()) if usable.any() else 0.0,
-            asked=found["item"],
-            failed=1.0 - np.asarray(good / asked, dtype=np.float64),
-            unscored=np.asarray(found["n_unscored"] / asked, dtype=np.float64),
+            asked=rows["item"],
+            failed=1.0 - np.asarray(good / n_rows, dtype=np.float64),
+            unscored=np.asarray(rows["n_unscored"] / n_rows, dtype=np.float64),
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -79,14 +80,14 @@ class _LogBytes:
     def blocks(self, start: int, end: int) -> Iterator[bytes]:
         """The bytes ``[start, end)``, which may lie in several files, block by block."""
         for span in self.spans:
-            left = min(end, span.end) - max(start, span.start)
-            if left <= 0:
+            remaining = min(end, span.end) - max(start, span.start)
+            if remaining <= 0:
                 continue
             with span.segment.open() as stream:
                 stream.seek(max(0, start - span.start))
-                while left > 0 and (block := stream.read(min(_COPY_BYTES, left))):
+                while remaining > 0 and (block := stream.read(min(_COPY_BYTES, remaining))):
                     yield block
-                    left -= len(block)
+                    remaining -= len(block)
 
     def trailer(self, offset: int) -> str:
         """Checksum and length in the compressed file with the byte before ``offset``; empty for a plain file."""
@@ -242,13 +243,13 @@ class LogParts:
                     lines += _copy(source, target, end, further)
                     end = further
                 copied = target.tell()
-                kept = _last_newline(target, copied)
-                target.seek(kept)
+                complete = _last_newline(target, copied)
+                target.seek(complete)
                 if start + copied == source.size and _is_row(target.read()):
-                    kept, lines = copied, lines + 1  # whole, only its newline is missing
-                target.truncate(kept)
-            if kept:
-                part = self._write_part(connection, [str(piece)], start, start + kept)
+                    complete, lines = copied, lines + 1  # whole, only its newline is missing
+                target.truncate(complete)
+            if complete:
+                part = self._write_part(connection, [str(piece)], start, start + complete)
                 self._take(part, source, lines)
         except OSError as error:
             raise AnalysisError(f"{self.folder}: cannot be written ({error.strerror})") from error
@@ -306,8 +307,8 @@ class LogParts:
 
 def file_stamp(path: Path) -> str:
     """Size and modification time of a file, which change with its content."""
-    found = path.stat()
-    return f"{found.st_size}:{found.st_mtime_ns}"
+    status = path.stat()
+    return f"{status.st_size}:{status.st_mtime_ns}"
 
 
 class _Metrics(msgspec.Struct):
@@ -316,7 +317,14 @@ class _Metrics(msgspec.Struct):
 
 def _guess_metrics(spans: Sequence[_FileSpan]) -> dict[str, str]:
     """The metrics of lines from all over plain files and the beginning of compressed ones: nearly always all."""
-    found: dict[str, bool] = {}
+    return metric_kinds(
+        (name, isinstance(value, (str, dict, list)))
+        for metrics in _probed_metrics(spans)
+        for name, value in metrics.items()
+    )
+
+
+def _probed_metrics(spans: Sequence[_FileSpan]) -> Iterator[dict[str, Any]]:
     decode = msgspec.json.Decoder(_Metrics).decode
     step = max(1, sum(span.end - span.start for span in spans) // _PROBES)
     for segment, first, last in spans:
@@ -326,14 +334,8 @@ def _guess_metrics(spans: Sequence[_FileSpan]) -> dict[str, str]:
                 stream.seek(start)
                 lines = stream.read(_PROBE_BYTES).split(b"\n")
                 for line in lines[1 if start else 0 : -1 if start + _PROBE_BYTES < size else None]:
-                    try:
-                        metrics = decode(line).metrics
-                    except msgspec.MsgspecError:
-                        continue
-                    for name, value in metrics.items():
-                        if '"' not in name:
-                            found[name] = found.get(name, False) or isinstance(value, (str, dict, list))
-    return metric_kinds(found)
+                    with suppress(msgspec.MsgspecError):
+                        yield decode(line).metrics
 
 
 def _ends_with_a_row(span: _FileSpan) -> bool:
@@ -341,9 +343,9 @@ def _ends_with_a_row(span: _FileSpan) -> bool:
     if span.segment.compressed or size == 0:
         return True  # only whole lines are ever closed
     with span.segment.path.open("rb") as stream:
-        kept = _last_newline(stream, size)
-        stream.seek(kept)
-        return kept == size or _is_row(stream.read(size - kept))
+        complete = _last_newline(stream, size)
+        stream.seek(complete)
+        return complete == size or _is_row(stream.read(size - complete))
 
 
 def _copy(source: _LogBytes, target: BinaryIO, start: int, end: int) -> int:
@@ -360,9 +362,9 @@ def _last_newline(stream: BinaryIO, end: int) -> int:
     while end > 0:
         start = max(0, end - _PROBE_BYTES)
         stream.seek(start, os.SEEK_SET)
-        found = stream.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        position = stream.read(end - start).rfind(b"\n")
+        if position >= 0:
+            return start + position + 1
         end = start
     return 0
 

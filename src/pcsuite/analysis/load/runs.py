@@ -209,11 +209,12 @@ class RunTables:
 
         Of rows about the same thing the last in log order counts; the others are left out.
         """
+        files = [file for part in parts for file in part.files]
         # Rows of a later part come after all of an earlier one: no part has 2⁴⁰ rows.
         union = " UNION ALL BY NAME ".join(
             f"SELECT *, {index * (1 << 40)} + file_row_number AS sequence FROM"
             f" read_parquet({sql_text(str(file))}, file_row_number=true)"
-            for index, file in enumerate(file for part in parts for file in part.files)
+            for index, file in enumerate(files)
         )
         self.execute(f"CREATE VIEW logged AS SELECT * FROM ({union}) WHERE {well_formed_sql()}")
         key = ", ".join(f"coalesce(CAST({column} AS VARCHAR), '')" for column in LOGICAL_KEY)
@@ -229,16 +230,17 @@ class RunTables:
                 " WHERE sequence < newest"
             )
         self.loaded.superseded = int(self.query("SELECT count(*) FROM superseded")[0][0])
-        every = [(part, file) for log in parts for part, file in zip(log.state.parts, log.files, strict=True)]
-        first, file = every[0]
-        whole = len(every) == 1 and first.typed and not (first.malformed or self.loaded.superseded)
+        states = [part for log in parts for part in log.state.parts]
+        as_it_is = (
+            len(states) == 1 and states[0].typed and not (states[0].malformed or self.loaded.superseded)
+        )
         with replacing(target) as partial:
             linked = False
             # Linked instead of copied: for a large log, copying would take as long as converting it did.
-            if whole:
+            if as_it_is:
                 partial.unlink(missing_ok=True)
                 with suppress(OSError):  # a file system without links
-                    os.link(file, partial)
+                    os.link(files[0], partial)
                     linked = True
             if not linked:
                 flat = ", ".join(sql_name(name) for name in FLAT_COLUMNS)
@@ -277,9 +279,9 @@ class RunTables:
         if JUDGED_RUN_ID not in self.metrics or not verdict:
             return "SELECT * FROM counted"
         judged = sql_name(METRIC_PREFIX + JUDGED_RUN_ID)
-        own = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
+        merged = ", ".join(f"coalesce(row.{column}, verdict.{column}) AS {column}" for column in verdict)
         return (
-            f"SELECT row.* REPLACE ({own}) FROM counted AS row LEFT JOIN"
+            f"SELECT row.* REPLACE ({merged}) FROM counted AS row LEFT JOIN"
             f" (SELECT {judged} AS about, {', '.join(verdict)} FROM counted"
             " WHERE kind = 'verifier' AND n_errors = 0) AS verdict"
             " ON row.kind = 'main' AND row.run_id = verdict.about"
@@ -310,10 +312,10 @@ def read_runs(path: Path | str) -> dict[str, npt.NDArray[Any]]:
 def _memory_share() -> int:
     """A fifth of the machine's memory in bytes, at least 1.2 and at most 4 GB: the sums of a million items need it."""
     try:
-        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not a POSIX system
-        whole = 0
-    return min(4 << 30, max(1200 << 20, whole // 5))
+        memory = 0
+    return min(4 << 30, max(1200 << 20, memory // 5))
 
 
 def _unmasked(values: Any) -> npt.NDArray[Any]:

@@ -85,11 +85,9 @@ def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
     A list becomes one text, a mapping its JSON text. A key that older logs lack gets the field's default, unless
     the whole record may be missing: then nothing is known of it.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     moved: list[tuple[str, str, str]] = []
-    for path, parent, field, certain in _leaves(row):
-        short = f"{parent}_{field.name}" if parent and field.name in ("id", "type") else field.name
-        name = field.column.name or short
+    for name, path, field, certain in _leaves(row):
         if _duckdb_type(field.kind) == "JSON":
             expression = f"CAST({path} AS VARCHAR)"
         elif _duckdb_type(field.kind).endswith("[]"):
@@ -106,23 +104,19 @@ def flat_columns(row: type[msgspec.Struct]) -> dict[str, str]:
         if field.column.after:
             moved.append((field.column.after, name, expression))
             continue
-        found[name] = expression
+        columns[name] = expression
         if field.column.count:
-            found[field.column.count] = f"coalesce(len({path}), 0)"
-    ordered = list(found)
+            columns[field.column.count] = f"coalesce(len({path}), 0)"
+    ordered = list(columns)
     for after, name, expression in moved:
         ordered.insert(ordered.index(after) + 1, name)
-        found[name] = expression
-    return {name: found[name] for name in ordered}
+        columns[name] = expression
+    return {name: columns[name] for name in ordered}
 
 
 def dotted_columns(row: type[msgspec.Struct]) -> dict[str, str]:
     """Columns of the flat table, each with its field's path in the row: ``task_id`` is ``task.id``."""
-    found = {}
-    for path, parent, field, _ in _leaves(row):
-        short = f"{parent}_{field.name}" if parent and field.name in ("id", "type") else field.name
-        found[field.column.name or short] = path
-    return found
+    return {name: path for name, path, _, _ in _leaves(row)}
 
 
 def dotted_name(column: str) -> str:
@@ -144,21 +138,21 @@ def _fields(record: type[msgspec.Struct]) -> Iterator[_Field]:
             kind, *notes = get_args(kind)
             column = next((note for note in notes if isinstance(note, FlatColumn)), column)
         several = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-        present = [one for one in several if one is not type(None)]
+        present = [part for part in several if part is not type(None)]
         if not column.absent:
             yield _Field(info.name, present[0], len(present) < len(several), column, info.default)
 
 
 def _leaves(
-    record: type[msgspec.Struct], path: str = "", certain: bool = True
+    record: type[msgspec.Struct], parents: tuple[str, ...] = (), certain: bool = True
 ) -> Iterator[tuple[str, str, _Field, bool]]:
-    """Fields that hold no record, each with its path, its record's name, and whether its record is always there."""
+    """Fields that hold no record: column name, path in the row, field, and whether its record is always there."""
     for field in _fields(record):
-        here = f"{path}.{field.name}" if path else field.name
         if _is_record(field.kind):
-            yield from _leaves(field.kind, here, certain and not field.optional)
-        else:
-            yield here, path.rpartition(".")[2], field, certain
+            yield from _leaves(field.kind, (*parents, field.name), certain and not field.optional)
+            continue
+        short = f"{parents[-1]}_{field.name}" if parents and field.name in ("id", "type") else field.name
+        yield field.column.name or short, ".".join((*parents, field.name)), field, certain
 
 
 def _is_record(kind: Any) -> bool:
@@ -244,27 +238,28 @@ def found_metrics(connection: Any, rows: str) -> dict[str, str]:
         " list_transform(json_extract(metrics, '$.*'), lambda x: json_type(x)) END AS kinds"
         f" FROM {rows} WHERE metrics IS NOT NULL"
     ).fetchall()
-    found: dict[str, bool] = {}
-    for keys, kinds in shapes:
-        texts = [kind in ("VARCHAR", "OBJECT", "ARRAY") for kind in kinds] if kinds else [False] * len(keys)
-        for key, is_text in zip(keys, texts, strict=True):
-            if '"' not in key:
-                found[key] = found.get(key, False) or is_text
-    return metric_kinds(found)
+    return metric_kinds(
+        (name, kind in ("VARCHAR", "OBJECT", "ARRAY"))
+        for names, kinds in shapes
+        for name, kind in zip(names, kinds or [None] * len(names), strict=True)
+    )
 
 
 def merged_metrics(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """The metrics of several parts, sorted by name; text in one of them is text."""
-    found: dict[str, bool] = {}
-    for metrics in several:
-        for name, kind in metrics.items():
-            found[name] = found.get(name, False) or kind == "text"
-    return metric_kinds(found)
+    return metric_kinds((name, kind == "text") for metrics in several for name, kind in metrics.items())
 
 
-def metric_kinds(found: Mapping[str, bool]) -> dict[str, str]:
-    """Metrics, sorted, each a ``number`` or ``text``, from whether it was seen as text."""
-    return {name: "text" if found[name] else "number" for name in sorted(found)}
+def metric_kinds(occurrences: Iterable[tuple[str, bool]]) -> dict[str, str]:
+    """Metrics, sorted, each a ``number`` or ``text``, from pairs of a name and whether its value is text.
+
+    A metric that is text anywhere is text; names with a quotation mark are left out.
+    """
+    is_text: dict[str, bool] = {}
+    for name, text in occurrences:
+        if '"' not in name:
+            is_text[name] = is_text.get(name, False) or text
+    return {name: "text" if is_text[name] else "number" for name in sorted(is_text)}
 
 
 NAMES = (

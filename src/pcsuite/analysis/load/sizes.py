@@ -40,16 +40,16 @@ def size_classes(
     >>> size_classes(models, {}, {"S": (0.0, 10.0), "L": (10.0, None)})
     {'a': 'S', 'b': 'L'}
     """
-    found = {}
+    class_of = {}
     for model, size in _billions(models, parameters).items():
-        named = {name.casefold(): name for name in classes}.get(models[model].size.casefold())
+        same_name = [name for name in classes if name.casefold() == models[model].size.casefold()]
         inside = [
             name
             for name, (low, high) in classes.items()
             if size is not None and low <= size and (high is None or size < high)
         ]
-        found[model] = (inside or ([named] if named else [list(classes)[-1]]))[0]
-    return found
+        class_of[model] = (inside or same_name or list(classes)[-1:])[0]
+    return class_of
 
 
 def model_levels(
@@ -59,24 +59,23 @@ def model_levels(
 
     Where all models fall into one class but differ in size, the levels are the sizes as the models file names them.
     """
-    found = size_classes(models, parameters, classes)
+    class_of = size_classes(models, parameters, classes)
     # Within one class there is nothing to compare; where sizes differ all the same, they are the levels.
-    sizes = {models[model].size for model in found}
-    if len(set(found.values())) == 1 and len(sizes) > 1:
-        known = _billions(models, parameters)
-        ascending = sorted(found, key=lambda model: (known[model] or float("inf"), model))
-        order = list(dict.fromkeys(models[model].size for model in ascending))
-        return Levels("size", {model: models[model].size for model in found}, order)
-    return Levels("size class", found, [name for name in classes if name in found.values()])
+    sizes = {model: models[model].size for model in class_of}
+    if len(set(class_of.values())) == 1 and len(set(sizes.values())) > 1:
+        billions = _billions(models, parameters)
+        ascending = sorted(sizes, key=lambda model: (billions[model] or float("inf"), model))
+        return Levels("size", sizes, list(dict.fromkeys(sizes[model] for model in ascending)))
+    return Levels("size class", class_of, [name for name in classes if name in class_of.values()])
 
 
 def _billions(
     models: Mapping[str, ModelInfo], parameters: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    known: dict[str, float | None] = {}
+    billions: dict[str, float | None] = {}
     for model, info in models.items():
         # Of a name such as "8x7B" it reads the 7: the entry of such a model can say params_b.
-        read = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
-        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[read[2].upper()] if read else 1.0
-        known[model] = parameters.get(model) or (float(read[1]) * unit if read else None)
-    return known
+        match = re.search(r"(\d+(?:\.\d+)?)\s*([MBT])", info.size, re.IGNORECASE)
+        unit = {"M": 1e-3, "B": 1.0, "T": 1e3}[match[2].upper()] if match else 1.0
+        billions[model] = parameters.get(model) or (float(match[1]) * unit if match else None)
+    return billions

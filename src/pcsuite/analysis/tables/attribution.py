@@ -11,10 +11,10 @@ from typing import Any
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.text import limits_text, signed
-from pcsuite.analysis.contrasts import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, interval, number
+from pcsuite.analysis.pairings import item_matrix
+from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, corrected_columns, interval, number
 from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import attribute, unidentified
@@ -48,14 +48,7 @@ ATTRIBUTION = TableSpec(
             shown=False,
         ),
         Column("p_method", "how the p-value was made", shown=False),
-        Column(
-            "p_bh",
-            "adjusted over all operators, models and regimes of the task, metric and method (Benjamini–Hochberg)",
-            label="p (BH)",
-            form="p",
-        ),
-        Column("p_holm", "the same adjusted after Holm", label="p (Holm)", form="p"),
-        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
+        *corrected_columns("adjusted over all operators, models and regimes of the task, metric and method"),
         Column("orders", "orders of joining that a Shapley value averages over", shown=False),
         Column("note", "what a reader must know of the number, or why there is none"),
     ),
@@ -72,13 +65,12 @@ ATTRIBUTION = TableSpec(
 
 def attribution(scores: ItemScores, metrics: Metrics) -> Table:
     """Attribute the change of every compared metric (costs left out) to the operators, group by group."""
-    names = [name for name in metrics.compared_in("effects") if not metrics.is_cost(name)]
+    names = metrics.tested_in_effects()
     records: list[dict[str, Any]] = []
     for keys in scores.groups().values():
         for design, members in _designs(scores, keys).items():
             bundles = [scores.operators_in(key) for key in members]
-            group = {name: value for name, value in members[0].names().items() if name != "condition"}
-            common = group | {"design": design, "n_conditions": len(members)}
+            common = {**members[0].group(), "design": design, "n_conditions": len(members)}
             for sentence in unidentified(bundles):
                 records.append(common | {"metric": SCORE, "method": NOT_IDENTIFIED, "note": sentence})
             for metric in names:
@@ -103,16 +95,16 @@ def _designs(scores: ItemScores, keys: Sequence[CellKey]) -> dict[str, list[Cell
     sets = {ALL_CONDITIONS: sorted(by_bundle.values(), key=list(keys).index)}
     for key in keys:
         name, colon, _ = key.condition.partition(":")
-        if colon and key.condition not in {member.condition for member in sets.get(name, [])}:
-            bundle = frozenset(scores.operators_in(key))
-            if bundle not in {frozenset(scores.operators_in(member)) for member in sets.get(name, [])}:
+        if colon:
+            bundles = [frozenset(scores.operators_in(member)) for member in sets.get(name, [])]
+            if frozenset(scores.operators_in(key)) not in bundles:
                 sets.setdefault(name, []).append(key)
     # Two conditions are one contrast, which effects.csv has; a design that is all of the group would say it twice.
-    whole = len(sets[ALL_CONDITIONS])
+    every = len(sets[ALL_CONDITIONS])
     return {
         name: members
         for name, members in sets.items()
-        if len(members) > 2 and (name == ALL_CONDITIONS or len(members) < whole)
+        if len(members) > 2 and (name == ALL_CONDITIONS or len(members) < every)
     }
 
 
@@ -127,21 +119,21 @@ def _attributed(
     rng = named_rng("attribution", *keys[0][:3], design, metric)
     pooled = scores.is_pooled(keys[0].task, metric)
     records = []
-    for found in attribute(values, bundles, rng=rng):
+    for share in attribute(values, bundles, rng=rng):
         notes = ["micro-F1, linearised"] if pooled else []
-        if found.method == "shapley" and not found.exact:
-            notes.append(f"over the {found.orders:,.0f} orders whose every step was run, not all")
-        if found.pairs is not None:
-            limits = found.pairs
+        if share.method == "shapley" and not share.exact:
+            notes.append(f"over the {share.orders:,.0f} orders whose every step was run, not all")
+        if share.pairs is not None:
+            limits = share.pairs
             notes.append(f"{PAIRED}: {signed(limits.value)}{limits_text(limits.low, limits.high)}")
         records.append(
             {
                 "metric": metric,
-                "operator": found.operator,
-                "method": found.method,
+                "operator": share.operator,
+                "method": share.method,
                 "n_items": len(values),
-                **tested_columns("effect", found.effect, found.test),
-                "orders": number(found.orders),
+                **tested_columns("effect", share.effect, share.test),
+                "orders": number(share.orders),
                 "note": "; ".join(notes) or None,
             }
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
+from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
 from pcsuite.stats.selection import best_of
 
@@ -41,16 +41,16 @@ def best_conditions(scores: ItemScores) -> Table:
         values = item_matrix(scores, [control, *others], SCORE)
         if len(values) < 2:
             continue
-        found = best_of(values[:, 1:] - values[:, :1], rng=named_rng("best", *control[:3]))
+        best = best_of(values[:, 1:] - values[:, :1], rng=named_rng("best", *control[:3]))
         records.append(
             {
-                **others[found.index].names(),
+                **others[best.index].names(),
                 "baseline": control.condition,
-                "n_conditions": found.arms,
+                "n_conditions": best.arms,
                 "n_items": len(values),
                 # Rounded, so that gains that are equal but for the order of a sum are equal in the file.
-                "observed": float(np.round(found.observed, 12)),
-                **estimate_columns("adjusted", found.adjusted),
+                "observed": float(np.round(best.observed, 12)),
+                **estimate_columns("adjusted", best.adjusted),
             }
         )
     return Table.of(BEST, records)

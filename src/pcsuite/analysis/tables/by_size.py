@@ -10,24 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import item_matrix
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.sizes import Levels
-from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, paired_bootstrap
-from pcsuite.stats.permutation import sign_flip_test
+from pcsuite.analysis.pairings import item_matrix
+from pcsuite.analysis.table import (
+    CELL,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    mean_columns,
+    number,
+)
+from pcsuite.contrasts import ArmScores, Contrast, measure
 
 BY_SIZE = TableSpec(
     "by_size",
     "Conditions at every model size",
     "task, regime, condition and model size, of runs with models of several sizes",
     (
-        Column("task", "id of the task"),
-        Column("decoding", "decoding regime"),
-        Column("condition", "id of the condition"),
+        CELL[0],
+        *CELL[2:],
         Column("factor", "size class of the profile, or the size itself where all are of one class", shown=False),
         Column("level", "the class or size"),
         Column("models", "models of that size, whose mean an item's value is"),
@@ -52,37 +57,22 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
     """
     if len(sizes.order) < 2:
         return Table(BY_SIZE)
-    controls = {group: scores.baseline(keys) for group, keys in scores.groups().items()}
-    cells: dict[tuple[str, str, str], dict[str, list[CellKey]]] = {}
+    cells: dict[tuple[str, str, str, str], list[CellKey]] = {}
     for key in scores.cell_keys():
-        levels = cells.setdefault((key.task, key.decoding, key.condition), {})
-        levels.setdefault(sizes.of[key.model], []).append(key)
+        cells.setdefault((key.task, key.decoding, key.condition, sizes.of[key.model]), []).append(key)
     records = []
-    for task, decoding, condition in sorted(cells, key=lambda name: tuple(map(natural_key, name))):
-        for level in sizes.order:
-            keys = cells[task, decoding, condition].get(level, [])
-            if not keys:
-                continue
-            values = item_matrix(scores, keys, SCORE).mean(axis=1)
-            record: dict[str, Any] = {
-                "task": task,
-                "decoding": decoding,
-                "condition": condition,
-                "factor": sizes.factor,
-                "level": level,
-                "models": len(keys),
-                "n_items": len(values),
-            }
-            if len(values):
-                rng = named_rng("by size", *keys[0].names().values(), level)
-                mean = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES)
-                record |= estimate_columns("score", mean)
-            paired = [
-                (key, control)
-                for key in keys
-                if (control := controls[key.task, key.model, key.decoding]) is not None and control != key
-            ]
-            records.append(record | _effect(scores, paired, level))
+    for names in sorted(cells, key=lambda names: (*map(natural_key, names[:3]), sizes.order.index(names[3]))):
+        keys, level = cells[names], names[3]
+        values = item_matrix(scores, keys, SCORE).mean(axis=1)
+        record: dict[str, Any] = {
+            **dict(zip(("task", "decoding", "condition", "level"), names, strict=True)),
+            "factor": sizes.factor,
+            "models": len(keys),
+            "n_items": len(values),
+        }
+        record |= mean_columns("score", values, named_rng("by size", *keys[0].names().values(), level))
+        pairs = [(key, control) for key in keys if (control := scores.control_of(key)) is not None]
+        records.append(record | _effect(scores, pairs, level))
     return Table.of(BY_SIZE, records)
 
 
@@ -90,15 +80,16 @@ def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level:
     """What the condition changes at a size, over the models that have their control too."""
     if not pairs:
         return {}
-    values = item_matrix(scores, [key for pair in pairs for key in pair], SCORE)
-    deltas = values[:, ::2].mean(axis=1) - values[:, 1::2].mean(axis=1)
-    # Means over models leave rounding errors, which the sign-flip test would count as differences.
-    deltas[np.abs(deltas) < 1e-12] = 0.0
-    if len(deltas) < 2:
-        return {}
+    # One arm a cell, so that means over models are formed where contrasts are.
+    columns = item_matrix(scores, [key for pair in pairs for key in pair], SCORE).T
+    arms = {str(index): ArmScores(values) for index, values in enumerate(columns)}
+    weights = {name: (-1.0 if int(name) % 2 else 1.0) / len(pairs) for name in arms}
     rng = named_rng("effect by size", *pairs[0][0].names().values(), level)
+    (change,) = measure(arms, [Contrast("effect", weights)], rng=rng)
+    if change.n < 2:
+        return {}
     return {
         "baseline": pairs[0][1].condition,
-        **estimate_columns("effect", paired_bootstrap(deltas, rng=rng)),
-        "p_value": number(sign_flip_test(deltas, rng=rng).p_value),
+        **estimate_columns("effect", change.estimate),
+        "p_value": number(change.test.p_value),
     }

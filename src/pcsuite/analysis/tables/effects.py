@@ -1,6 +1,6 @@
 """``effects.csv``: what each condition changed against its control and its twin, on the same items.
 
-One record per task, model, regime, contrast (:mod:`pcsuite.analysis.contrasts`) and metric: the paired difference
+One record per task, model, regime, contrast (:mod:`pcsuite.analysis.pairings`) and metric: the paired difference
 with its interval, a permutation p-value, its adjusted values over the contrasts of the kind on the dataset, and effect
 sizes.
 """
@@ -13,14 +13,23 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.contrasts import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
 from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
+from pcsuite.analysis.table import (
+    MAIN_CELL,
+    Column,
+    Table,
+    TableSpec,
+    corrected_columns,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
-from pcsuite.contrasts import Contrast, Missing, corrected_within, is_reliable, measure
+from pcsuite.contrasts import Contrast, Measurement, Missing, corrected_within, is_reliable, measure
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, TestResult
 
@@ -69,15 +78,9 @@ EFFECTS = TableSpec(
         ),
         Column("p_value", "two-sided permutation p-value", label="p", form="p"),
         Column("p_method", "how the p-value was made", shown=False),
-        Column(
-            "p_bh",
-            "p-value adjusted over all contrasts of the kind on the task and metric (Benjamini–Hochberg)",
-            label="p (BH)",
-            form="p",
-            paper="$p$ (BH)",
+        *corrected_columns(
+            "p-value adjusted over all contrasts of the kind on the task and metric", paper="$p$ (BH)"
         ),
-        Column("p_holm", "the same adjusted after Holm", label="p (Holm)", form="p"),
-        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
         *interval("cohens_d", "difference over its standard deviation", label="Cohen's d", form="interval", digits=2),
         *interval("odds_ratio", "paired odds ratio of metrics within [0, 1]", form="interval", digits=2),
         *interval("risk_reduction", "failures saved per item, of metrics within [0, 1]", form="interval", digits=2),
@@ -121,7 +124,7 @@ def effects(
     """Every contrast of every group on the metrics that are compared in effects.
 
     P-values are adjusted over all contrasts of a kind on one task and metric: conditions, models and regimes. Contrasts
-    that were ``registered`` are a family of their own, and go by the looks where looks were taken. The scores of judged
+    that were ``registered`` are a family of their own, and use the looks where looks were taken. The scores of judged
     tasks are prediction-powered where ``gold`` labels allow it; ``status`` says what else is known of their judges.
     """
     registered = registered or Registered()
@@ -132,19 +135,13 @@ def effects(
         planned = registered.pairs(keys[0].task, keys[0].model, keys[0].decoding)
         for contrast in group_contrasts(scores, keys, planned):
             for metric in metrics.compared_in("effects"):
-                if contrast.kind in (CONTROL, TWIN, PLANNED):
-                    treated, control = by_condition[contrast.condition], by_condition[contrast.baseline]
-                    record = _compare_cells(scores, treated, control, metric, metrics)
-                else:
-                    record = _compare_factorial(scores, by_condition, contrast, metric, metrics)
-                if record is not None and metric == SCORE and keys[0].task in status.words:
-                    weights = {by_condition[name]: weight for name, weight in contrast.weights}
+                weights = {by_condition[name]: weight for name, weight in contrast.weights}
+                record = _compare(scores, contrast, weights, metric, metrics)
+                if record is None:
+                    continue
+                if metric == SCORE and keys[0].task in status.words:
                     record |= _judged(record, gold, weights, status.words[keys[0].task])
-                if record is not None:
-                    named = {
-                        "contrast": contrast.name, "kind": contrast.kind, "operator": contrast.operator or None
-                    }  # fmt: skip
-                    records.append(record | named | registered.by_looks(record))
+                records.append(record | registered.by_looks(record))
     add_corrected_p(records, [registered.family(record) for record in records])
     for record in records if registered.plan is not None else ():
         record["planned"] = "yes" if registered.is_primary(record) else "no"
@@ -159,8 +156,8 @@ def _judged(
     Effect sizes are those of the judge's own scores and are left out of a corrected record; its levels are the
     corrected control and what the effect makes of it.
     """
-    found = gold.contrast(weights)
-    if found is None:
+    corrected = gold.contrast(weights)
+    if corrected is None:
         cautions = [words] if words == NOT_VALIDATED else []
         cautions += [record["caution"]] if record.get("caution") else []
         return {"judge": words, "caution": "; ".join(cautions) or None}
@@ -171,51 +168,68 @@ def _judged(
         base = level.estimate.value if level is not None else None
     sizes = ("cohens_d", "odds_ratio", "risk_reduction")
     cleared = [f"{name}{end}" for name in sizes for end in ("", "_low", "_high")]
-    kept = {name: record.get(name) for name in ("delta", "delta_low", "delta_high")}
+    uncorrected = {f"judge_{name}": record.get(name) for name in ("delta", "delta_low", "delta_high")}
     return {
         **dict.fromkeys([*cleared, "number_needed", "number_harmed"]),
-        **({"control": base, "treated": base + found.estimate.value} if base is not None else {}),
-        **tested_columns("delta", found.estimate, found.test),
-        "judge": f"corrected by gold labels of {found.estimate.n} items",
-        **{f"judge_{name}": value for name, value in kept.items()},
-        "labelled_items": found.estimate.n,
+        **({"control": base, "treated": base + corrected.estimate.value} if base is not None else {}),
+        **tested_columns("delta", corrected.estimate, corrected.test),
+        "judge": f"corrected by gold labels of {corrected.estimate.n} items",
+        **uncorrected,
+        "labelled_items": corrected.estimate.n,
     }
 
 
-def _compare_cells(
-    scores: ItemScores, treated: CellKey, control: CellKey, metric: str, metrics: Metrics
+def _compare(
+    scores: ItemScores,
+    contrast: ConditionContrast,
+    weights: Mapping[CellKey, float],
+    metric: str,
+    metrics: Metrics,
 ) -> dict[str, Any] | None:
-    """The comparison of two cells on one metric, unadjusted; ``None`` with fewer than two items that both have."""
-    first, second = scores.paired(treated, control, metric)
-    if len(first) < 2:
+    """A contrast on one metric, unadjusted; ``None`` with fewer than two items that all its conditions have."""
+    keys, spec, is_cost = list(weights), metrics[metric], metrics.is_cost(metric)
+    if any(metric not in scores.cells[key].values for key in keys):
         return None
-    bounds = metrics[metric].bounds
-    low, high = metrics[metric].range or (0.0, 1.0)
-    within = low is not None and high is not None and low >= 0 and high <= 1
-    within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
-    if within and bounds is None:
-        bounds = (0.0, 1.0)
-    arms = {key.condition: scores.arm(key, metric, bounds) for key in (treated, control)}
-    contrast = Contrast.of(treated.condition, control.condition, tested=not metrics.is_cost(metric))
-    (change,) = measure(arms, [contrast], rng=named_rng("effects", *treated, control, metric))
+    names, bounds, within = keys[0].names() | {"condition": contrast.condition}, spec.bounds, False
+    is_pair = contrast.kind in (CONTROL, TWIN, PLANNED)
+    if is_pair:
+        first, second = scores.paired(keys[0], keys[1], metric)
+        low, high = spec.range or (0.0, 1.0)
+        within = low is not None and high is not None and low >= 0 and high <= 1 and len(first) > 0
+        within = within and min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1
+        if within and bounds is None:
+            bounds = (0.0, 1.0)
+    seed = (*keys[0], keys[1]) if is_pair else (*names.values(), contrast.name)
+    (change,) = measure(
+        {key.condition: scores.arm(key, metric, bounds) for key in keys},
+        [Contrast(contrast.name, dict(contrast.weights), tested=not is_cost)],
+        rng=named_rng("effects", *seed, metric),
+    )
+    if change.n < 2:
+        return None
+    treated, control = _sides(scores, contrast, weights, change)
+    linearised = scores.is_pooled(keys[0].task, metric)
     record: dict[str, Any] = {
-        **treated.names(),
-        "baseline": control.condition,
+        **names,
+        "baseline": contrast.baseline,
+        "contrast": contrast.name,
+        "kind": contrast.kind,
+        "operator": contrast.operator or None,
         "metric": metric,
-        "measure": "micro-F1" if change.counted else ITEM_MEANS,
-        "n_items": len(first),
-        "control": change.levels[control.condition],
-        "treated": change.levels[treated.condition],
+        "measure": "micro-F1" if change.counted else "micro-F1, linearised" if linearised else ITEM_MEANS,
+        "n_items": change.n,
+        "control": control,
+        "treated": treated,
         **tested_columns("delta", change.estimate, change.test),
     }
-    if metrics.is_cost(metric):
+    if not is_pair or is_cost:
         return record
     record |= estimate_columns("cohens_d", cohens_d_z(first, second))
     if change.missing is not None:
-        record |= _failures(change.missing, treated.condition, control.condition, bounded=within)
+        record |= _failures(change.missing, contrast.condition, contrast.baseline, bounded=within)
     if within:
         record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
-        is_failure = metrics[metric].higher_is_better is False
+        is_failure = spec.higher_is_better is False
         # A failure is a low value of what should be high, or a high value of what should be low.
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
         record |= estimate_columns("risk_reduction", risk.reduction)
@@ -223,6 +237,18 @@ def _compare_cells(
         record["number_needed"] = number(risk.number_needed_to_treat)
         record["number_harmed"] = number(risk.number_needed_to_harm)
     return record
+
+
+def _sides(
+    scores: ItemScores, contrast: ConditionContrast, weights: Mapping[CellKey, float], change: Measurement
+) -> tuple[float, float]:
+    """What stands on either side of a contrast: levels, or of an interaction the effect with and without the second."""
+    means, weighted = np.array(list(change.levels.values())), np.array(list(weights.values()))
+    if contrast.kind != "interaction":
+        return float(means[weighted > 0].mean()), float(means[weighted < 0].mean())
+    second = contrast.operator.partition(" × ")[2]
+    present = np.array([second in scores.operators_in(key) for key in weights])
+    return float(means[present] @ weighted[present]), -float(means[~present] @ weighted[~present])
 
 
 def _failures(missing: Missing, treated: str, control: str, *, bounded: bool) -> dict[str, Any]:
@@ -238,51 +264,6 @@ def _failures(missing: Missing, treated: str, control: str, *, bounded: bool) ->
     if bounded:
         record |= {"delta_least": number(missing.least), "delta_most": number(missing.most)}
     return record
-
-
-def _compare_factorial(
-    scores: ItemScores,
-    by_condition: Mapping[str, CellKey],
-    contrast: ConditionContrast,
-    metric: str,
-    metrics: Metrics,
-) -> dict[str, Any] | None:
-    """A main effect or interaction on one metric, item by item over the items that all its conditions have."""
-    keys = [by_condition[name] for name, _ in contrast.weights]
-    if any(metric not in scores.cells[key].values for key in keys):
-        return None
-    bounds = metrics[metric].bounds
-    names = keys[0].names() | {"condition": contrast.condition}
-    (change,) = measure(
-        {key.condition: scores.arm(key, metric, bounds) for key in keys},
-        [Contrast(contrast.name, dict(contrast.weights), tested=not metrics.is_cost(metric))],
-        rng=named_rng("effects", *names.values(), contrast.name, metric),
-    )
-    if change.n < 2:
-        return None
-    means = np.array(list(change.levels.values()))
-    weights = np.array([weight for _, weight in contrast.weights])
-    if contrast.kind == "interaction":
-        # The effect of the first operator with the second, and without it.
-        second = contrast.operator.partition(" × ")[2]
-        present = np.array([second in scores.operators_in(key) for key in keys])
-        treated, control = (
-            float(means[present] @ weights[present]),
-            -float(means[~present] @ weights[~present]),
-        )
-    else:
-        treated, control = float(means[weights > 0].mean()), float(means[weights < 0].mean())
-    pooled = scores.is_pooled(keys[0].task, metric)
-    return {
-        **names,
-        "baseline": contrast.baseline,
-        "metric": metric,
-        "measure": "micro-F1, linearised" if pooled else ITEM_MEANS,
-        "n_items": change.n,
-        "control": control,
-        "treated": treated,
-        **tested_columns("delta", change.estimate, change.test),
-    }
 
 
 def tested_columns(name: str, effect: Estimate, test: TestResult) -> dict[str, Any]:
@@ -305,8 +286,7 @@ def add_corrected_p(
     ``families`` names the family of each record, ``columns`` which of the three the table has. A record without a
     p-value counts for no family and has no corrected one.
     """
-    given = [record.get("p_value") for record in records]
-    p_values = [np.nan if value is None else float(value) for value in given]
+    p_values = [np.nan if record.get("p_value") is None else record["p_value"] for record in records]
     false_discovery, family_wise = (
         corrected_within(p_values, families, correction=correction) for correction in ("bh", "holm")
     )

@@ -17,18 +17,22 @@ from pcsuite.analysis.load.item_scores import (
     ItemValues,
     on_common_items,
 )
-from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    CELL,
+    N_ITEMS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    mean_columns,
+    number,
+)
 from pcsuite.analysis.twins import SEARCH_LOOP, doing, free_twin
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, bootstrap_mean, paired_bootstrap
+from pcsuite.stats import rates
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, paired_bootstrap
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.f1 import linearised_f1
-from pcsuite.stats.rates import (
-    abstention_matrix,
-    cost_per_correct,
-    front_probability,
-    pareto_front,
-    unsupported_per_100_tokens,
-)
 
 EFFICIENCY = TableSpec(
     "efficiency",
@@ -114,23 +118,23 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
     Scores and their intervals are those of ``summary``. The Pareto front is that of each task over all its cells.
     """
     levels = {
-        (row["task"], row["model"], row["decoding"], row["condition"]): row
+        CellKey(*(row[name] for name in CellKey._fields)): row
         for row in summary.records()
         if row["perturbation"] == CLEAN
     }
     records: list[dict[str, Any]] = []
     for keys in scores.groups().values():
         for key in keys:
-            cell, names = scores.cells[key], key.names()
-            level = levels[key.task, key.model, key.decoding, key.condition]
+            cell, level = scores.cells[key], levels[key]
             record: dict[str, Any] = {
-                **names,
+                **key.names(),
                 "n_items": len(cell.items),
                 **{name: level[name] for name in ("score", "score_low", "score_high")},
                 "tokens_per_answer": _mean(cell, "total_tokens"),
-                "prompt_tokens": _mean(cell, "prompt_tokens"),
-                "completion_tokens": _mean(cell, "completion_tokens"),
-                "cached_tokens": _mean(cell, "cached_tokens"),
+                **{
+                    name: _mean(cell, name)
+                    for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
+                },
                 **estimate_columns("tokens_per_correct", _per_correct(cell, "total_tokens")),
                 "cost_usd_per_answer": _mean(cell, "cost_usd"),
                 # The table has no interval of it: nothing need be resampled.
@@ -139,7 +143,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                 "latency_ms": _mean(cell, "latency_ms"),
             }
             failures = cell.metric("constraint_failed")[1]
-            record |= _level("constraint_failure_rate", failures, named_rng("constraint failure", *key))
+            record |= mean_columns("constraint_failure_rate", failures, named_rng("constraint failure", *key))
             free = free_twin(scores, key, keys)
             if free is not None:
                 record["unconstrained"] = free.condition
@@ -153,10 +157,10 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                     if second.mean():
                         record["token_overhead_share"] = number(overhead.value / float(second.mean()))
             records.append(record)
-    known = [row for row in records if row["score"] is not None and row["tokens_per_answer"] is not None]
-    for task in {row["task"] for row in known}:
-        rows = [row for row in known if row["task"] == task]
-        front = pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
+    priced = [row for row in records if row["score"] is not None and row["tokens_per_answer"] is not None]
+    for task in {row["task"] for row in priced}:
+        rows = [row for row in priced if row["task"] == task]
+        front = rates.pareto_front([row["score"] for row in rows], [row["tokens_per_answer"] for row in rows])
         of_task = [
             scores.cells[CellKey(task, row["model"], row["decoding"], CLEAN, row["condition"])]
             for row in rows
@@ -175,26 +179,19 @@ def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> Float
         # Micro-F1 is a mean too, of each item's linearised share in it.
         level = linearised_f1(cell.counts()) if scores.is_pooled(cell.key.task) else cell.values[SCORE]
         both = np.column_stack([level, cell.values["total_tokens"]])
-        known = np.isfinite(both).all(axis=1)
-        sides.append(ItemValues(cell.items[known], both[known]))
+        defined = np.isfinite(both).all(axis=1)
+        sides.append(ItemValues(cell.items[defined], both[defined]))
     common, figures = on_common_items(*sides)
     if len(common) < 2:
         return None
     quality, price = (np.column_stack([side[:, part] for side in figures]) for part in (0, 1))
     rng = named_rng("pareto front", cells[0].key.task)
-    return front_probability(quality, price, rng=rng, resamples=LEVEL_RESAMPLES)
+    return rates.front_probability(quality, price, rng=rng, resamples=LEVEL_RESAMPLES)
 
 
 def _mean(cell: CellScores, metric: str) -> float | None:
     _, values = cell.metric(metric)
     return float(values.mean()) if len(values) else None
-
-
-def _level(name: str, values: FloatArray, rng: np.random.Generator) -> dict[str, float | None]:
-    """The mean over items with its interval; no columns where no item has the metric."""
-    if not len(values):
-        return {}
-    return estimate_columns(name, bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES))
 
 
 def _per_correct(cell: CellScores, metric: str, resamples: int = LEVEL_RESAMPLES) -> Estimate:
@@ -203,7 +200,7 @@ def _per_correct(cell: CellScores, metric: str, resamples: int = LEVEL_RESAMPLES
     if right.sum() <= 0:
         return undefined("not measured, or no right answer")
     rng = named_rng("per correct", *cell.key, metric)
-    return cost_per_correct(spent, right, rng=rng, resamples=resamples)
+    return rates.cost_per_correct(spent, right, rng=rng, resamples=resamples)
 
 
 def unsupported_table(scores: ItemScores) -> Table:
@@ -226,12 +223,12 @@ def unsupported_table(scores: ItemScores) -> Table:
         }
         if len(items):
             record["n_without_claims"] = len(cell.items) - len(items)
-        record |= _level("unsupported_rate", rate, rng)
+        record |= mean_columns("unsupported_rate", rate, rng)
         claims, tokens = cell.both("unsupported", "completion_tokens")
         if len(claims) > 1 and tokens.sum() > 0:
-            estimate = unsupported_per_100_tokens(claims, tokens, rng=rng, resamples=LEVEL_RESAMPLES)
+            estimate = rates.unsupported_per_100_tokens(claims, tokens, rng=rng, resamples=LEVEL_RESAMPLES)
             record |= estimate_columns("unsupported_per_100_tokens", estimate)
-        records.append(record | _level("contradiction_rate", contradicted, rng))
+        records.append(record | mean_columns("contradiction_rate", contradicted, rng))
     return Table.of(UNSUPPORTED, records)
 
 
@@ -249,7 +246,7 @@ def abstention_table(scores: ItemScores) -> Table:
         if key.task not in with_unanswerable or len(abstained) < 2:
             continue
         rng, impossible = named_rng("abstention", *key), (unanswerable > 0).astype(float)
-        matrix = abstention_matrix(abstained, impossible, rng=rng, resamples=LEVEL_RESAMPLES)
+        matrix = rates.abstention_matrix(abstained, impossible, rng=rng, resamples=LEVEL_RESAMPLES)
         record: dict[str, Any] = {**key.names(), "n_items": len(abstained)}
         for name in ("unanswerable", "answerable"):
             for what in ("abstained", "answered"):

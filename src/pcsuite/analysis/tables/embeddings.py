@@ -66,12 +66,12 @@ def semantic_meanings(
     By cell with replicates: the meanings by item id, and how they were found or why there are none. Items and cells are
     limited so that about ``TEXT_LIMIT`` texts are embedded in all.
     """
-    found: dict[CellKey, tuple[dict[str, Meaning], str]] = {}
+    by_cell: dict[CellKey, tuple[dict[str, Meaning], str]] = {}
     names = sorted(tasks)
     for task in names:
         keys = [key for key in scores.cell_keys() if key.task == task and scores.cells[key].replicates > 1]
         if isinstance(embedder, NoEmbedder):
-            found |= {key: ({}, f"not computed: {embedder.reason}") for key in keys}
+            by_cell |= {key: ({}, f"not computed: {embedder.reason}") for key in keys}
             continue
         if not keys:
             continue
@@ -80,31 +80,30 @@ def semantic_meanings(
         texts = TEXT_LIMIT // len(names)
         most_items, most_cells = _share(len(keys), replicates, texts, _SEMANTIC_ITEMS, len(listed))
         items = chosen_items(listed, most_items)
-        kept = set(_by_group(keys)[:most_cells])
+        chosen_cells = set(_by_group(keys)[:most_cells])
         # In the order of seeds, "" for a missing answer.
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM runs WHERE {USABLE_CLEAN}"
             " AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL",
             [task, items],
         )
-        given = [(CellKey(*key), item, answers) for *key, item, answers in rows if CellKey(*key) in kept]
-        vectors = _vectors(embedder, [answer for *_, answers in given for answer in answers])
+        replicated = [
+            (CellKey(*key), item, answers) for *key, item, answers in rows if CellKey(*key) in chosen_cells
+        ]
+        vectors = _vectors(embedder, [answer for *_, answers in replicated for answer in answers])
         how = (
             f"clusters of {embedder.model.describe()} embeddings with cosine similarity ≥ {SIMILARITY}"
             f" (average linkage, in place of entailment), {len(items)} of {len(listed)} items"
         )
-        found |= {key: ({}, _LEFT_OUT) for key in keys} | {key: ({}, how) for key, *_ in given}
-        for key, item, answers in given:
+        by_cell |= {key: ({}, _LEFT_OUT) for key in keys} | {key: ({}, how) for key, *_ in replicated}
+        for key, item, answers in replicated:
             embedded = [vectors[answer] for answer in answers if answer.strip()]
-            sizes = (
-                np.bincount(semantic_clusters(np.stack(embedded), similarity=SIMILARITY))
-                if embedded
-                else np.zeros(0)
-            )
+            clusters = semantic_clusters(np.stack(embedded), similarity=SIMILARITY) if embedded else ()
+            sizes = np.bincount(np.asarray(clusters, dtype=np.int64))
             missing = len(answers) - len(embedded)  # one cluster of their own
             counts = np.append(sizes, missing) if missing else sizes
-            found[key][0][item] = Meaning(len(counts), float(entropy(counts[None, :])[0]))
-    return found
+            by_cell[key][0][item] = Meaning(len(counts), float(entropy(counts[None, :])[0]))
+    return by_cell
 
 
 def _by_group(keys: Sequence[CellKey]) -> list[CellKey]:
@@ -137,21 +136,21 @@ def infonce_cells(
         items = chosen_items(names, most_items)
         truths = _vectors(embedder, [references[task][item] for item in items])
         items = [item for item in items if references[task][item] in truths]
-        kept = _by_group(keys)[:most_cells]
+        chosen_cells = _by_group(keys)[:most_cells]
         # Of each cell and item the answer under the first seed, or the raw text where none could be read.
-        given: dict[CellKey, dict[str, str]] = {}
+        first_answers: dict[CellKey, dict[str, str]] = {}
         for *names_of_cell, item, answer in tables.query(
             f"SELECT {CELL_KEY}, item_id, arg_min(coalesce(answer, text, ''), coalesce(seed, 0)) FROM runs"
             f" WHERE {USABLE_CLEAN} AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY ALL ORDER BY ALL",
             [task, items],
         ):
-            given.setdefault(CellKey(*names_of_cell), {})[item] = answer
+            first_answers.setdefault(CellKey(*names_of_cell), {})[item] = answer
         how = f"{embedder.model.describe()} embeddings, {len(items)} of {len(names)} items"
         for key in keys:
-            if key not in kept:
+            if key not in chosen_cells:
                 cells.append((key, None, _LEFT_OUT))
                 continue
-            answers = given.get(key, {})
+            answers = first_answers.get(key, {})
             vectors = _vectors(embedder, answers.values())
             pairs = [
                 (vectors[answers[item]], truths[references[task][item]])

@@ -18,14 +18,23 @@ from pcsuite.analysis.embeddings import NO_EMBEDDER, Embedder, NoEmbedder
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, fetch_by_cell
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
-from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    CELL,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    mean_columns,
+    number,
+)
 from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.analysis.tables.embeddings import semantic_meanings
 from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_means
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_means
 from pcsuite.stats.estimate import FloatArray, IntArray
 
 FACT_ITEMS = 300
@@ -128,7 +137,7 @@ def answer_counts_by_cell(
     ):
         code_of = scores.codes(task)
         codes[task] = np.array([code_of[name] for name in ids], dtype=np.int64)
-    found = []
+    cells = []
     usable = f"cell_rows WHERE {USABLE_CLEAN}"
     counted = f"(SELECT {CELL_KEY}, item_id, answer, count(*) AS n FROM {usable} GROUP BY ALL)"
     columns = ("n", "answer IS NULL AS missing")
@@ -152,11 +161,11 @@ def answer_counts_by_cell(
         if manifest is not None and task in manifest.tasks:
             categories = manifest.tasks[task].answers
         items = codes[task][items[repeated]]
-        found.append(
+        cells.append(
             AnswerCounts(key, items, counts[repeated], readable[repeated], categories, facts.get(key, {}))
         )
     order = {key: index for index, key in enumerate(scores.cells)}
-    return sorted(found, key=lambda cell: order[cell.key])
+    return sorted(cells, key=lambda cell: order[cell.key])
 
 
 def _answers_given(tables: RunTables) -> dict[str, tuple[int, float]]:
@@ -175,7 +184,7 @@ def _free_text_tasks(tables: RunTables) -> set[str]:
 
 
 def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey, dict[str, float]]:
-    found: dict[CellKey, dict[str, float]] = {}
+    by_cell: dict[CellKey, dict[str, float]] = {}
     for task in sorted(tasks):
         rows = tables.query(
             f"SELECT {CELL_KEY}, item_id, list(coalesce(answer, '') ORDER BY seed) FROM (SELECT *,"
@@ -184,8 +193,8 @@ def _fact_disagreements(tables: RunTables, tasks: Iterable[str]) -> dict[CellKey
             [task],
         )
         for *key, item, answers in rows:
-            found.setdefault(CellKey(*key), {})[item] = fact_disagreement(answers)
-    return found
+            by_cell.setdefault(CellKey(*key), {})[item] = fact_disagreement(answers)
+    return by_cell
 
 
 def entropy_tables(
@@ -207,10 +216,10 @@ def entropy_tables(
         nats = cell.nats()
         share, differing = cell.normalised(), disagreement(cell.counts)
         readable = disagreement(cell.readable)
-        known = np.isfinite(readable)
-        values[key] = ItemValues(cell.items[known], readable[known])
+        compared = np.isfinite(readable)
+        values[key] = ItemValues(cell.items[compared], readable[compared])
         legible = cell.readable.sum(axis=1)
-        meant, note = meanings.get(key, ({}, None))
+        by_item, note = meanings.get(key, ({}, None))
         totals, distinct = cell.counts.sum(axis=1).astype(int), (cell.counts > 0).sum(axis=1)
         item_names = scores.item_names[key.task]
         figures = zip(
@@ -220,7 +229,7 @@ def entropy_tables(
         cell_names = tuple(names.values())
         for code, *counted in figures:
             item = item_names[code]
-            meaning = meant.get(item)
+            meaning = by_item.get(item)
             per_item.append(
                 (
                     *cell_names, item, *counted, number(cell.facts.get(item)),
@@ -243,21 +252,18 @@ def entropy_tables(
             **estimate_columns("entropy_normalised", estimates[1]),
             **estimate_columns("disagreement", estimates[2]),
             "readable": float(legible.sum() / totals.sum()),
-            "readable_items": int(known.sum()),
+            "readable_items": int(compared.sum()),
             "fact_disagreement": number(np.mean(list(cell.facts.values()))) if cell.facts else None,
             "semantic_note": note,
         }
-        if known.sum() > 1:
-            steady = bootstrap_mean(
-                readable[known], rng=named_rng("readable", *key), resamples=LEVEL_RESAMPLES
-            )
-            record |= estimate_columns("readable_disagreement", steady)
-        if meant:
-            entropies = np.array([meaning.entropy for meaning in meant.values()])
+        if compared.sum() > 1:
+            record |= mean_columns("readable_disagreement", readable[compared], named_rng("readable", *key))
+        if by_item:
+            entropies = np.array([meaning.entropy for meaning in by_item.values()])
+            bounds_of_meanings = (0.0, math.log(max(2, int(totals.max()))))
             rng = named_rng("semantic entropy", *key)
-            most = math.log(max(2, int(totals.max())))
-            estimate = bootstrap_mean(entropies, rng=rng, resamples=LEVEL_RESAMPLES, bounds=(0.0, most))
-            record |= estimate_columns("semantic_entropy", estimate) | {"semantic_items": len(meant)}
+            record |= mean_columns("semantic_entropy", entropies, rng, bounds_of_meanings)
+            record["semantic_items"] = len(by_item)
         records.append(record)
     _compare_with_control(scores, records, values)
     return Table(PER_ITEM, per_item), Table.of(BY_CONDITION, records)
@@ -273,8 +279,8 @@ def _compare_with_control(
 ) -> None:
     """Add the paired difference in disagreement of readable answers against the control of the group."""
     for record, key in zip(records, values, strict=True):
-        control = scores.baseline([other for other in values if other[:4] == key[:4]])
-        if control is None or control == key:
+        control = scores.control_of(key, values)
+        if control is None:
             continue
         arms = {name.condition: ArmScores(values[name].values, values[name].items) for name in (key, control)}
         contrast = Contrast.of(key.condition, control.condition)

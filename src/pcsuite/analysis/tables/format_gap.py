@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, ItemValues, on_common_items
+from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, on_common_items
 from pcsuite.analysis.metrics import LENIENT
 from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_micro_f1_difference, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, undefined
-from pcsuite.stats.f1 import micro_f1
+from pcsuite.contrasts import ArmScores, Contrast, Measurement, measure
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 
 FORMAT_GAP = TableSpec(
     "format_gap",
@@ -37,61 +39,46 @@ def format_gap(scores: ItemScores) -> Table:
     Intervals are over items; differences are from the group's control, and empty for the control itself.
     """
     records: list[dict[str, Any]] = []
-    for keys in scores.groups().values():
-        control = scores.baseline(keys)
-        for key in keys:
-            both = _both(scores, key)
-            if both is None:
-                continue
-            strict, lenient = both[0].values, both[1].values
-            record: dict[str, Any] = {
-                **key.names(),
-                "n_items": len(strict),
-                "score": _level(strict),
-                "lenient_score": _level(lenient),
-                **estimate_columns("gap", _difference(lenient, strict, "gap", key)),
-                "items_in_gap": int((strict != lenient).any(axis=1).sum()),
-                "control": None if control is None or control == key else control.condition,
-            }
-            if record["control"] is not None and control is not None:
-                record |= _from_control(scores, key, control)
-            records.append(record)
+    for key in scores.cell_keys():
+        arms = _arms(scores, key)
+        if not len(arms["lenient"].values):
+            continue
+        (gap,) = _differences(arms, "gap", key, ("lenient", "strict"))
+        strict, lenient = arms["strict"].values, arms["lenient"].values
+        record: dict[str, Any] = {
+            **key.names(),
+            "n_items": gap.n,
+            "score": gap.levels["strict"],
+            "lenient_score": gap.levels["lenient"],
+            **estimate_columns("gap", gap.estimate),
+            "items_in_gap": int((strict != lenient).reshape(gap.n, -1).any(axis=1).sum()),
+        }
+        if (control := scores.control_of(key)) is not None:
+            record["control"] = control.condition
+            arms |= {f"control's {name}": arm for name, arm in _arms(scores, control).items()}
+            pairs = [(name, f"control's {name}") for name in ("lenient", "strict")]
+            lenient_change, strict_change = _differences(arms, "lenient_difference", key, *pairs)
+            treated, reference = strict_change.levels.values()
+            record["difference"] = number(treated - reference)
+            record |= estimate_columns("lenient_difference", lenient_change.estimate)
+        records.append(record)
     return Table.of(FORMAT_GAP, records)
 
 
-def _from_control(scores: ItemScores, key: CellKey, control: CellKey) -> dict[str, Any]:
-    """Both differences on the items that both cells have."""
-    here, there = _both(scores, key), _both(scores, control)
-    if here is None or there is None:
-        return {}
-    items, (strict, strict_control) = on_common_items(here[0], there[0])
-    if not len(items):
-        return {}
-    _, (own, controls) = on_common_items(here[1], there[1])
-    lenient = _difference(own, controls, "lenient_difference", key)
-    difference = number(_level(strict) - _level(strict_control))
-    return {"difference": difference, **estimate_columns("lenient_difference", lenient)}
-
-
-def _both(scores: ItemScores, key: CellKey) -> tuple[ItemValues, ItemValues] | None:
-    """Strict and lenient values of a cell's items as columns: a score each, or counts where they are pooled."""
+def _arms(scores: ItemScores, key: CellKey) -> dict[str, ArmScores]:
+    """Strict and lenient values of the items that have both: a score each, or counts where they are pooled."""
     cell = scores.cells[key]
-    if scores.is_pooled(key.task):
-        if not cell.has_counts("lenient_"):
-            return None
-        return ItemValues(cell.items, cell.counts()), ItemValues(cell.items, cell.counts("lenient_"))
-    items, (strict, lenient) = on_common_items(cell.metric(SCORE), cell.metric(LENIENT))
-    return (ItemValues(items, strict[:, None]), ItemValues(items, lenient[:, None])) if len(items) else None
+    if not scores.is_pooled(key.task):
+        items, sides = on_common_items(cell.metric(SCORE), cell.metric(LENIENT))
+    elif cell.has_counts("lenient_"):
+        items, sides = cell.items, [cell.counts(), cell.counts("lenient_")]
+    else:
+        items, sides = cell.items[:0], [np.empty((0, 3))] * 2
+    return {name: ArmScores(values, items) for name, values in zip(("strict", "lenient"), sides, strict=True)}
 
 
-def _level(values: FloatArray) -> float:
-    return float(micro_f1(values.sum(axis=0)[None, :])[0]) if values.shape[1] == 3 else float(values.mean())
-
-
-def _difference(first: FloatArray, second: FloatArray, name: str, key: CellKey) -> Estimate:
-    if not len(first):
-        return undefined("no item")
-    rng = named_rng("format_gap", *key, name)
-    if first.shape[1] == 3:
-        return bootstrap_micro_f1_difference(first, second, rng=rng, resamples=LEVEL_RESAMPLES)
-    return paired_bootstrap(first[:, 0], second[:, 0], rng=rng, resamples=LEVEL_RESAMPLES)
+def _differences(
+    arms: Mapping[str, ArmScores], name: str, key: CellKey, *pairs: tuple[str, str]
+) -> list[Measurement]:
+    contrasts = [Contrast.of(*pair, tested=False) for pair in pairs]
+    return measure(arms, contrasts, rng=named_rng("format_gap", *key, name), resamples=LEVEL_RESAMPLES)

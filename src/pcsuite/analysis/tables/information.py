@@ -93,8 +93,8 @@ def information_table(
     if not truths:
         why = NOT_GIVEN if truths is None else "no task has a closed set of labels"
         records.append(_absent("mutual information", why))
-    given = None if truths is None and references is None else {**(references or {}), **(truths or {})}
-    records += _infonce(tables, scores, given, embedder)
+    answers = None if truths is None and references is None else {**(references or {}), **(truths or {})}
+    records += _infonce(tables, scores, answers, embedder)
     return Table.of(INFORMATION, records)
 
 
@@ -102,7 +102,7 @@ def _absent(measure: str, why: str) -> dict[str, Any]:
     return {"measure": measure, "note": f"not computed: {why}"}
 
 
-def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: Any) -> dict[str, Any]:
+def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **columns: Any) -> dict[str, Any]:
     return {
         **key.names(),
         "measure": measure,
@@ -110,7 +110,7 @@ def _record(key: CellKey, measure: str, unit: str, estimate: Estimate, **more: A
         **estimate_columns("value", estimate),
         "n_items": estimate.n,
         "note": NOTES.get(measure),
-        **more,
+        **columns,
     }
 
 
@@ -162,7 +162,7 @@ class _Texts:
     def __init__(self, tables: RunTables) -> None:
         self._tables = tables
         self._fetched: dict[str, set[str]] = {}
-        self._found: dict[CellKey, dict[str, str]] = {}
+        self._by_cell: dict[CellKey, dict[str, str]] = {}
 
     def of(self, key: CellKey, items: Sequence[str]) -> list[str]:
         """The text with the lowest seed of each item."""
@@ -175,8 +175,8 @@ class _Texts:
                 f" AND task_id = ? AND item_id IN (SELECT unnest(?)) GROUP BY {CELL_KEY}, item_id",
                 [key.task, missing],
             ):
-                self._found.setdefault(CellKey(*names), {})[item] = text
-        return [self._found[key][item] for item in items]
+                self._by_cell.setdefault(CellKey(*names), {})[item] = text
+        return [self._by_cell[key][item] for item in items]
 
 
 def _first_answers(tables: RunTables, key: CellKey, replicates: float) -> list[tuple[str, str | None]]:
@@ -200,27 +200,27 @@ def _about_truth(
     """Information between answers (or texts) and true labels in one cell."""
     rows = _first_answers(tables, key, replicates)
     names = frozenset(labels.values())
-    known = [(item, answer, labels[item]) for item, answer in rows if item in labels]
-    if len({item for item, *_ in known}) < 10 or len({label for *_, label in known}) < 2:
+    labelled = [(item, answer, labels[item]) for item, answer in rows if item in labels]
+    if len({item for item, *_ in labelled}) < 10 or len({label for *_, label in labelled}) < 2:
         return []
     rng = named_rng("information", *key)
     try:
-        found = mutual_information(
+        mutual = mutual_information(
             # Anything that is none of the labels is one answer of its own.
-            [answer if answer in names else "other or none" for _, answer, _ in known],
-            [label for *_, label in known],
-            [item for item, *_ in known],
+            [answer if answer in names else "other or none" for _, answer, _ in labelled],
+            [label for *_, label in labelled],
+            [item for item, *_ in labelled],
             rng=rng,
             resamples=1_000,
             permutations=200,
             labels=len(names),
         )
-        mutual = _record(
-            key, "mutual information", "nats", found.information, reference=number(found.truth_entropy),
-            reference_is="entropy of the truth", p_value=number(found.p_value),
+        record = _record(
+            key, "mutual information", "nats", mutual.information, reference=number(mutual.truth_entropy),
+            reference_is="entropy of the truth", p_value=number(mutual.p_value),
         )  # fmt: skip
-        items = list(dict.fromkeys(item for item, *_ in known))[:PROBE_ITEMS]
-        return [mutual, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
+        items = list(dict.fromkeys(item for item, *_ in labelled))[:PROBE_ITEMS]
+        return [record, *_by_probe(key, texts.of(key, items), [labels[item] for item in items], rng)]
     except AnalysisError as error:
         note = f"not computed: {error.message}"
         return [_record(key, "mutual information", "nats", undefined(""), note=note)]

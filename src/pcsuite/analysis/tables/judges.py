@@ -14,12 +14,11 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.text import figure_text, limits_text
-from pcsuite.analysis.judging import EVERY_CONDITION, JudgeAgreement
-from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.judging import EVERY_CONDITION
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.errors import LogError
 from pcsuite.logging.manifest import JudgeNote
 from pcsuite.logging.segments import Beside
-from pcsuite.stats.estimate import Estimate
 
 NOT_VALIDATED = "judge not validated"
 JUDGES = TableSpec(
@@ -97,34 +96,6 @@ def read_check(log: Path) -> JudgeCheck:
         raise LogError(f"{path}: not a check of a judge ({error})", hint="pcsuite judge check") from error
 
 
-def judge_record(
-    agreed: JudgeAgreement, judge: str, again: tuple[Estimate, int] | None = None
-) -> dict[str, Any]:
-    """A row of the table; ``again`` is the self-consistency and the number of verdicts asked for again."""
-    record = {
-        "task": agreed.task,
-        "judge": judge,
-        "condition": agreed.condition,
-        "n_items": agreed.items,
-        "n_labels": agreed.labels,
-        "agreement": number(agreed.agreement.share),
-        **estimate_columns("kappa", agreed.agreement.kappa),
-        **estimate_columns("alpha", agreed.agreement.alpha),
-        "judge_rate": number(agreed.judge_mean),
-        "gold_rate": number(agreed.gold_mean),
-        **estimate_columns("bias", agreed.bias),
-        "sensitivity": agreed.sensitivity,
-        "specificity": agreed.specificity,
-        **estimate_columns("length_bias", agreed.length_bias),
-        "flips": agreed.flips,
-        "n_pairs": agreed.pairs or None,
-        "unreadable": agreed.unreadable,
-    }
-    if again is not None:
-        record |= {**estimate_columns("self_consistency", again[0]), "n_again": again[1]}
-    return record
-
-
 @dataclass(slots=True)
 class JudgeStatus:
     """What is known of the judges of a report, by task."""
@@ -140,8 +111,8 @@ class JudgeStatus:
 
     def note(self, tasks: Sequence[str] | None = None) -> str:
         """A sentence on the judges of some tasks (default: all), empty where none of them is judged."""
-        shown = {task: words for task, words in self.words.items() if tasks is None or task in tasks}
-        return " ".join(f"{task}: {words}." for task, words in shown.items())
+        judged = [task for task in self.words if tasks is None or task in tasks]
+        return " ".join(f"{task}: {self.words[task]}." for task in judged)
 
     def table(self) -> Table:
         """``judges.csv``."""
@@ -153,7 +124,7 @@ def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> Judge
 
     A check of another rubric, prompt or model counts for nothing: that was another judge.
     """
-    found = JudgeStatus(dict.fromkeys(judges, NOT_VALIDATED))
+    status = JudgeStatus(dict.fromkeys(judges, NOT_VALIDATED))
     for log in logs if judges else ():
         check = read_check(log)
         for task, about in check.tasks.items():
@@ -162,17 +133,16 @@ def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> Judge
             if judge is None or (about.model, about.prompt_hash) != (judge.model, judge.prompt_hash):
                 continue
             records = [record for record in check.records if record.get("task") == task]
-            found.records += [{name: record.get(name) for name in JUDGES.names} for record in records]
-            whole = next((r for r in records if r.get("condition") == EVERY_CONDITION), None)
-            if whole is None:
+            status.records += [{name: record.get(name) for name in JUDGES.names} for record in records]
+            overall = next((r for r in records if r.get("condition") == EVERY_CONDITION), None)
+            if overall is None:
                 continue
-            labels, kappa = whole.get("n_labels"), whole.get("kappa")
-            low, high = whole.get("kappa_low"), whole.get("kappa_high")
-            words = f"judge {judge.model} checked on {labels} labels"
+            kappa, low, high = (overall.get(name) for name in ("kappa", "kappa_low", "kappa_high"))
+            words = f"judge {judge.model} checked on {overall.get('n_labels')} labels"
             if kappa is None:
                 words += ", of which κ cannot be told"
             else:
                 chance = " and not shown to beat chance" if low is not None and low <= 0 else ""
                 words += f"{chance} (κ {figure_text(kappa)}{limits_text(low, high)})"
-            found.words[task] = words
-    return found
+            status.words[task] = words
+    return status

@@ -19,9 +19,8 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
-from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import CELL, Column, Table, TableSpec, interval, mean_columns, number
 from pcsuite.stats.answer_variation import answer_counts, disagreement
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
 
 FIELD_ITEMS = 300
 """Items of a cell whose fields are compared, chosen by hash where there are more."""
@@ -57,8 +56,8 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
         f" task_id ORDER BY md5(item_id)) AS item_rank FROM runs WHERE {USABLE_CLEAN}) WHERE item_rank <= {FIELD_ITEMS}"
     )
     for *cell, item, text in rows:
-        key, read = CellKey(*cell), msgspec.json.decode(text) if text else {}
-        fields = read if isinstance(read, dict) else {}
+        key, answer = CellKey(*cell), msgspec.json.decode(text) if text else {}
+        fields = answer if isinstance(answer, dict) else {}
         if key in cells:
             cells[key][item].append(fields)
             names[key.task].update(fields.keys())
@@ -73,27 +72,26 @@ def key_fields(tables: RunTables, scores: ItemScores) -> Table:
 
 def _varied(key: CellKey, field: str, items: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, Any] | None:
     """How one field varies over the replicates of each item; ``None`` where no answer of the cell fills it."""
-    given = {
+    by_item = {
         item: [answer[field] for answer in answers if answer.get(field) not in (None, "")]
         for item, answers in items.items()
     }
-    values = [value for own in given.values() for value in own]
+    values = [value for replicates in by_item.values() for value in replicates]
     if not values:
         return None
     record: dict[str, Any] = {
         "kind": Counter(map(_kind, values)).most_common(1)[0][0],
         "filled": len(values) / sum(len(answers) for answers in items.values()),
     }
-    several = [own for own in given.values() if len(own) > 1]
+    several = [replicates for replicates in by_item.values() if len(replicates) > 1]
     record["n_items"] = len(several)
     if len(several) > 1:
-        varied = disagreement(answer_counts([[_canonical(value) for value in own] for own in several]))
-        rng = named_rng("key fields", *key, field)
-        record |= estimate_columns("disagreement", bootstrap_mean(varied, rng=rng, resamples=LEVEL_RESAMPLES))
+        varied = disagreement(answer_counts([list(map(_canonical, replicates)) for replicates in several]))
+        record |= mean_columns("disagreement", varied, named_rng("key fields", *key, field))
         # A variance over numbers and words would be of neither.
-        numbers = [own for own in several if all(_kind(value) == "number" for value in own)]
+        numbers = [replicates for replicates in several if set(map(_kind, replicates)) == {"number"}]
         if record["kind"] == "number" and numbers:
-            record["variance"] = number(np.mean([np.var(own, ddof=1) for own in numbers]))
+            record["variance"] = number(np.mean([np.var(replicates, ddof=1) for replicates in numbers]))
     return record
 
 

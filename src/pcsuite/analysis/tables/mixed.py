@@ -125,8 +125,8 @@ class MixedResults:
                     number, (value.estimate, value.se, value.low, value.high, *(changes or (None,) * 4))
                 )
                 remark = (change.note if change else "") or value.note
-                named = " × ".join(over).replace("size_class", "size class")
-                self.means.rows.append((scope, metric, named, *levels, *figures, remark))
+                factors = " × ".join(over).replace("size_class", "size class")
+                self.means.rows.append((scope, metric, factors, *levels, *figures, remark))
 
 
 def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> MixedResults:
@@ -146,15 +146,14 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
             np.asarray(fetched[f"{name}{column}"], dtype=np.float64) for name in ("n", "total", "squares")
         ]
         for scope in scopes:
-            own = [index for index, names in enumerate(cells) if scope in (ALL_TASKS, names[0])]
-            rows = slice(*np.searchsorted(cell, (own[0], own[-1] + 1))) if own else slice(0)
-            kept = np.flatnonzero(sums[0][rows] > 0) + rows.start if own else np.array([], dtype=np.int64)
-            present, cell_codes = _dense(cell[kept])
+            of_scope = [index for index, names in enumerate(cells) if scope in (ALL_TASKS, names[0])]
+            inside = np.isin(cell, of_scope) & (sums[0] > 0)
+            present, cell_codes = _dense(cell[inside])
             try:
                 fit = _fit(
                     scores,
                     [cells[index] for index in present],
-                    CellTotals(_dense(item[kept])[1], cell_codes, *(values[kept] for values in sums)),
+                    CellTotals(_dense(item[inside])[1], cell_codes, *(values[inside] for values in sums)),
                 )
             except AnalysisError as error:
                 failures.append((scope, f"No mixed model of {metric} for {scope}: {error.message}."))
@@ -214,21 +213,21 @@ def _fit(scores: ItemScores, cells: Sequence[tuple[str | None, ...]], totals: Ce
     """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
     if len({cell[1] for cell in cells}) < 2:
         return None
-    named = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
-    named = [cell | {"size_class": scores.models[cell["model"]].size_class} for cell in named]
-    varied = [name for name in FACTORS if len({cell[name] for cell in named}) > 1]
+    levels = [dict(zip(("task", *FACTORS), (part or "" for part in cell), strict=True)) for cell in cells]
+    levels = [cell | {"size_class": scores.models[cell["model"]].size_class} for cell in levels]
+    varied = [name for name in FACTORS if len({cell[name] for cell in levels}) > 1]
     # Where size and family name a model, a term of its own could not be told apart from theirs.
-    if len({cell["model"] for cell in named}) == len({(cell["size"], cell["family"]) for cell in named}):
+    if len({cell["model"] for cell in levels}) == len({(cell["size"], cell["family"]) for cell in levels}):
         varied = [name for name in varied if name != "model"]
     terms = [*varied, *(f"condition:{name}" for name in ("size", "decoding") if name in varied)]
-    present = {(cell["task"], cell["condition"]) for cell in named}
+    present = {(cell["task"], cell["condition"]) for cell in levels}
     control = scores.baseline([key for key in scores.cell_keys() if (key.task, key.condition) in present])
     references = {"condition": control.condition} if control is not None else None
-    design = fixed_design(named, terms, references=references, linked=OF_A_MODEL)
-    tasks = sorted({cell["task"] for cell in named})
+    design = fixed_design(levels, terms, references=references, linked=OF_A_MODEL)
+    tasks = sorted({cell["task"] for cell in levels})
     small = {}
     if len(tasks) > 1:
-        small["dataset"] = np.array([tasks.index(cell["task"]) for cell in named], dtype=np.int64)
+        small["dataset"] = np.array([tasks.index(cell["task"]) for cell in levels], dtype=np.int64)
     # Sum of squares about the cell means, per row.
     count, total, squares = (
         np.bincount(totals.cell, weights=values) for values in (totals.count, totals.total, totals.squares)

@@ -19,8 +19,9 @@ from pcsuite.analysis.table import CELL, MAIN_CELL, Column, Table, TableSpec, es
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.bundled import searched_operators
 from pcsuite.config.profile import ObjectiveSection
+from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.logging.manifest import RunManifest
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, paired_bootstrap
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.objective import ItemParts, Objective
 
@@ -103,19 +104,18 @@ def objective_tables(
     }
     records = []
     for key, cell in parts.items():
-        whole = cell.parts()
+        means = cell.parts()
         record: dict[str, Any] = {
             **key.names(),
             "n_items": len(cell),
             "replicates": scores.cells[key].replicates,
             **estimate_columns("J", cell.estimate(objective, named_rng("objective", *key), LEVEL_RESAMPLES)),
-            "task_score": whole.task,
-            "unsupported_rate": whole.unsupported,
-            "entropy": whole.entropy,
-            "token_cost": whole.token_cost,
+            "task_score": means.task,
+            "unsupported_rate": means.unsupported,
+            "entropy": means.entropy,
+            "token_cost": means.token_cost,
         }
-        control = scores.baseline([other for other in parts if other[:4] == key[:4]])
-        if control is not None and control != key:
+        if (control := scores.control_of(key, parts)) is not None:
             record["baseline"] = control.condition
             record |= _difference("delta_J", key, control, objective, parts)
         records.append(record)
@@ -127,16 +127,17 @@ def objective_tables(
     ]
     # How many of the compiled prompts do each operator's work.
     sets = [set(entry["makeup"]) for entry in manifest.compiled]
-    found = dict.fromkeys([*searched_operators(), *(name for held in sets for name in sorted(held))])
+    operators = dict.fromkeys([*searched_operators(), *(name for held in sets for name in sorted(held))])
     makeup = []
-    for name in found if sets else ():
-        lacking = [entry for entry in manifest.compiled if name not in entry["makeup"]]
-        held, missing = (
-            len(sets) - len(lacking),
-            (f"{entry['task']} on {entry['model']}" for entry in lacking),
-        )
-        counts = {"prompts": held, "of": len(sets), "share": held / len(sets)}
-        makeup.append({"operator": name, **counts, "pairs_missing_it": ", ".join(missing)})
+    for name in operators if sets else ():
+        lacking = [
+            f"{entry['task']} on {entry['model']}"
+            for entry in manifest.compiled
+            if name not in entry["makeup"]
+        ]
+        prompts = len(sets) - len(lacking)
+        counts = {"prompts": prompts, "of": len(sets), "share": prompts / len(sets)}
+        makeup.append({"operator": name, **counts, "pairs_missing_it": ", ".join(lacking)})
     return Table.of(OBJECTIVE, records), Table.of(COMPILED, compiled), Table.of(MAKEUP, makeup)
 
 
@@ -164,12 +165,13 @@ def _difference(
     name: str, key: CellKey, other: CellKey, objective: Objective, parts: Mapping[CellKey, ItemParts]
 ) -> dict[str, float | None]:
     """Mean over common items of the difference between the items' own J, with its paired interval."""
-    first = dict(zip(parts[key].items, parts[key].values(objective), strict=True))
-    second = dict(zip(parts[other].items, parts[other].values(objective), strict=True))
-    deltas = np.array([first[item] - second[item] for item in first if item in second])
-    if len(deltas) < 2:
-        return {}
-    return estimate_columns(name, paired_bootstrap(deltas, rng=named_rng("objective", name, *key, *other)))
+    arms = {
+        side.condition: ArmScores(parts[side].values(objective), np.array(parts[side].items))
+        for side in (key, other)
+    }
+    contrast = Contrast.of(key.condition, other.condition, tested=False)
+    (change,) = measure(arms, [contrast], rng=named_rng("objective", name, *key, *other))
+    return estimate_columns(name, change.estimate) if change.n > 1 else {}
 
 
 def _compiled_record(
@@ -210,13 +212,13 @@ def makeup_agreement(compiled: Sequence[Mapping[str, Any]]) -> tuple[float, floa
     if len(sets) < 2:
         return None
     rng = named_rng("compiled makeup")
-    seen = _agreement(sets)
+    observed = _agreement(sets)
     drawn = [
         _agreement([set(rng.permutation(ladder)[: len(held)]) for held in sets]) for _ in range(MAKEUP_DRAWS)
     ]
     # The observed make-ups count among the draws, so that no chance is 0 (Phipson & Smyth 2010).
-    as_much = sum(value >= seen - 1e-12 for value in drawn)
-    return seen, float(np.mean(drawn)), (as_much + 1) / (MAKEUP_DRAWS + 1)
+    as_much = sum(value >= observed - 1e-12 for value in drawn)
+    return observed, float(np.mean(drawn)), (as_much + 1) / (MAKEUP_DRAWS + 1)
 
 
 def _agreement(sets: Sequence[set[Any]]) -> float:

@@ -12,10 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcsuite.analysis.contrasts import ConditionContrast, group_contrasts, item_matrix
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.pairings import ConditionContrast, group_contrasts, item_matrix
+from pcsuite.analysis.table import (
+    Column,
+    Table,
+    TableSpec,
+    corrected_columns,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
 from pcsuite.stats.pooling import Pooled, random_effects
@@ -38,11 +46,7 @@ POOLED = TableSpec(
         *interval("effect", "mean effect over tasks (models) like those of the run", form="difference"),
         Column("interval_method", "how the interval was made", shown=False),
         Column("p_value", "two-sided p-value of the mean effect", shown=False),
-        Column(
-            "p_bh", "adjusted over all contrasts of the kind and metric (Benjamini–Hochberg)", label="p (BH)", form="p"
-        ),
-        Column("p_holm", "the same adjusted after Holm", shown=False),
-        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh", shown=False),
+        *corrected_columns("adjusted over all contrasts of the kind and metric", holm_shown=False),
         Column("tau", "standard deviation of the effect between tasks (models)", label="spread", form="number"),
         Column(
             "prediction_low",
@@ -78,11 +82,10 @@ def pooled(scores: ItemScores, metrics: Metrics) -> Table:
         for contrast in group_contrasts(scores, keys):
             name = (decoding, contrast.kind, contrast.condition, contrast.baseline, contrast.name)
             grouped.setdefault(name, {})[task, model] = (contrast, by_condition)
-    names = [name for name in metrics.compared_in("effects") if not metrics.is_cost(name)]
     records: list[dict[str, Any]] = []
     for (decoding, kind, condition, baseline, words), cells in grouped.items():
         operators = {contrast.operator for contrast, _ in cells.values()}
-        said = {
+        common = {
             "decoding": decoding,
             "condition": condition,
             "baseline": baseline,
@@ -90,9 +93,9 @@ def pooled(scores: ItemScores, metrics: Metrics) -> Table:
             "kind": kind,
             "operator": operators.pop() or None if len(operators) == 1 else None,
         }
-        for metric in names:
+        for metric in metrics.tested_in_effects():
             slices = _slices(scores, cells, metric)
-            records += [said | {"metric": metric} | record for record in _pooled(slices)]
+            records += [common | {"metric": metric} | record for record in _pooled(slices)]
     add_corrected_p(records, [(record["over"], record["metric"], record["kind"]) for record in records])
     return Table.of(POOLED, records)
 
@@ -109,7 +112,7 @@ def _slices(
         if all(metric in scores.cells[key].values for key in keys):
             weights = np.array([weight for _, weight in contrast.weights])
             by_task.setdefault(task, []).append((model, keys, weights))
-    found = {}
+    slices = {}
     for task, models in by_task.items():
         width = len(models[0][2])
         table = item_matrix(scores, [key for _, keys, _ in models for key in keys], metric)
@@ -117,8 +120,8 @@ def _slices(
             effects = [
                 table[:, width * i : width * (i + 1)] @ weights for i, (_, _, weights) in enumerate(models)
             ]
-            found[task] = _Slice(np.column_stack(effects), tuple(model for model, _, _ in models))
-    return found
+            slices[task] = _Slice(np.column_stack(effects), tuple(model for model, _, _ in models))
+    return slices
 
 
 def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
@@ -147,20 +150,18 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
     common = [piece.effects for piece in slices.values() if set(piece.models) == set(models)]
     if len(models) > 1 and common:
         by_model = np.mean([table.mean(axis=0) for table in common], axis=0)
-        own = [
+        variances = [
             (table - table.mean(axis=1, keepdims=True)).var(axis=0, ddof=1) / len(table) for table in common
         ]
-        own_error = np.sqrt(np.sum(own, axis=0)) / len(common)
-        shared = [table.mean(axis=1) for table in common]
+        model_error = np.sqrt(np.sum(variances, axis=0)) / len(common)
         # All models answered the same items: what their errors share does not average out over models.
-        shared_error = float(np.sqrt(sum(column.var(ddof=1) / len(column) for column in shared))) / len(
-            common
-        )
-        found = random_effects(by_model, own_error, shared_error=shared_error)
-        records.append({"over": "models"} | counts | {"tasks": len(common)} | _columns(found))
+        shared_variance = sum(table.mean(axis=1).var(ddof=1) / len(table) for table in common)
+        shared_error = float(np.sqrt(shared_variance)) / len(common)
+        over_models = random_effects(by_model, model_error, shared_error=shared_error)
+        records.append({"over": "models"} | counts | {"tasks": len(common)} | _columns(over_models))
         if len(common) > 1 and len(common) == len(tables) and np.isfinite(over_tasks.p_value):
             both = random_effects(
-                by_model, own_error, shared_error=float(over_tasks.mean.se or 0.0), shared_df=over_tasks.df
+                by_model, model_error, shared_error=float(over_tasks.mean.se or 0.0), shared_df=over_tasks.df
             )
             # The range on a new task *and* model would need both spreads together: it is left out.
             open_range = {"tau": None, "prediction_low": None, "prediction_high": None}
@@ -168,12 +169,12 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
     return records
 
 
-def _columns(found: Pooled) -> dict[str, Any]:
+def _columns(pooled: Pooled) -> dict[str, Any]:
     return {
-        **estimate_columns("effect", found.mean),
-        "interval_method": found.mean.method,
-        "p_value": number(found.p_value),
-        "tau": number(found.tau),
-        "prediction_low": number(found.prediction_low),
-        "prediction_high": number(found.prediction_high),
+        **estimate_columns("effect", pooled.mean),
+        "interval_method": pooled.mean.method,
+        **{
+            name: number(getattr(pooled, name))
+            for name in ("p_value", "tau", "prediction_low", "prediction_high")
+        },
     }

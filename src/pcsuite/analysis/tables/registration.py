@@ -159,22 +159,22 @@ def _in_tables(metric: str) -> str:
 
 def registration_tables(registered: Registered, effects: Iterable[Mapping[str, Any]]) -> list[Table]:
     """``registration.csv`` and ``looks.csv`` (both empty where nothing was registered)."""
-    taken = Counter(look.arm for look in registered.looks)
+    looks_by_arm = Counter(look.arm for look in registered.looks)
     plan = registered.plan.plan if registered.plan is not None else {}
     measured = {
         ArmKey(*(row[name] for name in ArmKey._fields)): row for row in effects if registered.is_primary(row)
     }
-    kept = ("n_items", "delta", "delta_low", "delta_high", "p_value", "p_holm")
+    columns = ("n_items", "delta", "delta_low", "delta_high", "p_value", "p_holm")
     records = []
     for arm in sorted(registered.arms):
         row, look = measured.get(arm), registered.last.get(arm)
         record: dict[str, Any] = {**arm._asdict(), "metric": registered.metric, "outcome": "not run"}
         if row is not None:
             holds = is_reliable(row["p_holm"], plan.get("alpha", ALPHA))
-            record |= {name: row[name] for name in kept} | {"outcome": "holds" if holds else "not shown"}
+            record |= {name: row[name] for name in columns} | {"outcome": "holds" if holds else "not shown"}
         if look is not None:
             record |= {
-                "looks": taken[arm],
+                "looks": looks_by_arm[arm],
                 "stopped": "yes" if look.stopped else "no",
                 "outcome": look.verdict,
             }

@@ -190,29 +190,32 @@ def variance_table(tables: RunTables) -> Table:
         items, kind, seed = (np.asarray(data[name], dtype=np.int64) for name in ("item", "kind", "seed"))
         grid = np.full((int(items.max()) + 1, int(kinds), int(seeds)), np.nan)
         grid[items, kind, seed] = data["y"]
-        whole = np.isfinite(grid).all(axis=(1, 2))
+        complete = np.isfinite(grid).all(axis=(1, 2))
         try:
             # A few gaps cost the items that have them; where most have some, REML takes the rows as they are.
-            if whole.sum() >= max(2, 0.8 * len(whole)):
-                found = decompose_variance(grid[whole], rng=named_rng("variance", *key))
+            if complete.sum() >= max(2, 0.8 * len(complete)):
+                parts = decompose_variance(grid[complete], rng=named_rng("variance", *key))
             else:
-                found = decompose_variance_unbalanced(data["y"], items, data["kind"])
+                parts = decompose_variance_unbalanced(data["y"], items, data["kind"])
         except AnalysisError as error:
-            records.append({**names, "n_items": len(whole), "note": f"not computed: {error.message}"})
+            records.append({**names, "n_items": len(complete), "note": f"not computed: {error.message}"})
             continue
-        shares = found.shares()
+        shares = parts.shares()
         for component in COMPONENTS:
-            estimate, within = getattr(found, component), found.confounded.get(component)
+            estimate, within = getattr(parts, component), parts.confounded.get(component)
             record = {
                 "n_items": estimate.n,
                 "component": component,
                 **estimate_columns("variance", estimate),
                 "share": number(shares[component]),
-                "method": found.method,
+                "method": parts.method,
                 "note": f"not separable, part of {within}" if within else "",
             }
             records.append(names | record)
     return Table.of(VARIANCE, records)
+
+
+_ARM_TOKENS = ("constrained_tokens", "retry_tokens", "free_tokens")
 
 
 class Arms(NamedTuple):
@@ -227,9 +230,9 @@ class EqualTokenArms(NamedTuple):
     """A constrained cell against retries that spend the same tokens, or why that could not be computed."""
 
     arms: Arms
-    found: EqualTokens | None
+    at_equal_tokens: EqualTokens | None
     items: npt.NDArray[np.int64]
-    """Codes of the items that the rows of ``found`` are."""
+    """Codes of the items that the rows of ``at_equal_tokens`` are."""
     note: str = ""
     grounded: EqualTokens | None = None
     """The same of unsupported content: all answers without any count as one, and what was not checked as unread.
@@ -255,7 +258,7 @@ def _find_arms(scores: ItemScores) -> Iterator[Arms]:
 
 def equal_token_arms(tables: RunTables, scores: ItemScores) -> list[EqualTokenArms]:
     """Each constrained cell whose run also has it free and with retries, all with replicates, at equal tokens."""
-    found = []
+    entries = []
     for arms in _find_arms(scores):
         try:
             loaded, checked, items = _load_arms(tables, scores, arms)
@@ -264,12 +267,11 @@ def equal_token_arms(tables: RunTables, scores: ItemScores) -> list[EqualTokenAr
             if any((arm.answers >= 0).any() for arm in checked):
                 rng = named_rng("equal tokens, unsupported", *arms.constrained)
                 grounded = compare_at_equal_tokens(*checked, rng=rng)
-            found.append(EqualTokenArms(arms, compared, items, grounded=grounded))
+            entries.append(EqualTokenArms(arms, compared, items, grounded=grounded))
         except AnalysisError as error:
-            found.append(
-                EqualTokenArms(arms, None, np.empty(0, dtype=np.int64), f"not computed: {error.message}")
-            )
-    return found
+            no_items = np.empty(0, dtype=np.int64)
+            entries.append(EqualTokenArms(arms, None, no_items, f"not computed: {error.message}"))
+    return entries
 
 
 def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
@@ -279,28 +281,20 @@ def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
     """
     records = []
     for entry in compared:
-        arms, found = entry.arms, entry.found
-        key = arms.constrained
-        record: dict[str, Any] = {
-            "task": key.task,
-            "model": key.model,
-            "decoding": key.decoding,
-            "note": entry.note,
-        }
+        arms, contest = entry.arms, entry.at_equal_tokens
+        record: dict[str, Any] = {**arms.constrained.group(), "note": entry.note}
         record |= {name: cell.condition for name, cell in arms._asdict().items()}
-        if found is not None:
-            if not found.disagreement.defined:
+        if contest is not None:
+            if not contest.disagreement.defined:
                 record["note"] = "too few items have two readable answers in all three arms"
             record |= {
-                "n_items": len(found.rows),
-                "constrained_tokens": found.constrained_tokens,
-                "retry_tokens": found.retry_tokens,
-                "free_tokens": found.free_tokens,
-                **estimate_columns("retries_afforded", found.share),
-                **estimate_columns("disagreement_delta", found.disagreement),
-                **estimate_columns("validity_delta", found.valid),
-                **estimate_columns("score_delta", found.score),
-                **estimate_columns("unrestricted_delta", found.unrestricted),
+                "n_items": len(contest.rows),
+                **{name: getattr(contest, name) for name in _ARM_TOKENS},
+                **estimate_columns("retries_afforded", contest.share),
+                **estimate_columns("disagreement_delta", contest.disagreement),
+                **estimate_columns("validity_delta", contest.valid),
+                **estimate_columns("score_delta", contest.score),
+                **estimate_columns("unrestricted_delta", contest.unrestricted),
             }
         if entry.grounded is not None:
             record |= estimate_columns("unsupported_delta", entry.grounded.disagreement)
@@ -351,8 +345,8 @@ def _load_arms(
         )
         return Arm(answers, tokens, valid, points)
 
-    whole, checked = (
-        [arm(data["arm"] == index, column) for index in range(3)] for column in ("answer", "content")
+    answers, contents = (
+        (arm(data["arm"] == 0, column), arm(data["arm"] == 1, column), arm(data["arm"] == 2, column))
+        for column in ("answer", "content")
     )
-    found = np.array([codes[item] for (item,) in listed], dtype=np.int64)
-    return (whole[0], whole[1], whole[2]), (checked[0], checked[1], checked[2]), found
+    return answers, contents, np.array([codes[item] for (item,) in listed], dtype=np.int64)

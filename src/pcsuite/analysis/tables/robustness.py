@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import (
@@ -25,15 +24,7 @@ from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_colu
 from pcsuite.contrasts import verdict_of_limits
 from pcsuite.perturbations import SCOPE_VARIED, STRUCTURE_VARIED, WORDING_VARIED
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
-from pcsuite.stats.estimate import (
-    Estimate,
-    FloatArray,
-    IntArray,
-    as_matrix,
-    as_vector,
-    check_same_length,
-    undefined,
-)
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, undefined
 from pcsuite.stats.robustness import (
     format_spread,
     performance_drop_rate,
@@ -228,52 +219,38 @@ _NO_SPREAD = 1e-4
 """Totals over items that differ by less are equal: they are summed in single precision."""
 
 
-class FormatVariation(NamedTuple):
-    """How the score of one condition varies over formats that should not matter."""
+def format_variance(formats: FloatArray, *, rng: np.random.Generator) -> Estimate:
+    """Variance of the score over formats, within and across items (σ²_format + σ²_item×format).
 
-    formats: int
-    variance: Estimate
-    """Variance of the score over formats, within and across items (σ²_format + σ²_item×format)."""
-    spread: Estimate
-    """Largest minus smallest mean score over the formats."""
-
-
-def format_variation(formats: npt.ArrayLike, *, rng: np.random.Generator) -> FormatVariation:
-    """Variation over formats from an items-by-formats table of scores, the clean prompt among the formats.
-
-    Raises :class:`AnalysisError` for a table that is not finite or has fewer than two items or formats.
+    ``formats`` is an items-by-formats table of scores, the clean prompt among the formats.
     """
-    table = as_matrix(formats, "formats")
-    parts = decompose_variance(table[:, :, None], rng=rng, resamples=LEVEL_RESAMPLES)
-    return FormatVariation(table.shape[1], parts.perturbations, format_spread(table, rng=rng).range)
+    return decompose_variance(formats[:, :, None], rng=rng, resamples=LEVEL_RESAMPLES).perturbations
 
 
-def effect_over_spread(delta: npt.ArrayLike, formats: npt.ArrayLike, *, rng: np.random.Generator) -> Estimate:
+def effect_over_spread(delta: FloatArray, formats: FloatArray, *, rng: np.random.Generator) -> Estimate:
     """|Mean effect| ÷ spread of the mean scores over formats, with its interval.
 
     ``delta`` is the effect item by item, ``formats`` the items-by-formats table; items are resampled for both together.
     Undefined where the formats do not differ.
     """
-    change, table = as_vector(delta, "delta"), as_matrix(formats, "formats")
-    check_same_length(change, table, "delta and formats")
 
     def ratio(totals: FloatArray) -> FloatArray:
         spread = np.ptp(totals[:, 1:], axis=1)
         safe = np.where(spread > _NO_SPREAD, spread, 1.0)
         return np.asarray(np.where(spread > _NO_SPREAD, np.abs(totals[:, 0]) / safe, np.nan))
 
-    if np.ptp(table.sum(axis=0)) <= _NO_SPREAD:
-        return undefined("no spread over formats", len(table))
-    return bootstrap_totals(np.column_stack([change, table]), ratio, rng=rng)
+    if np.ptp(formats.sum(axis=0)) <= _NO_SPREAD:
+        return undefined("no spread over formats", len(formats))
+    return bootstrap_totals(np.column_stack([delta, formats]), ratio, rng=rng)
 
 
-def reading(effect: Estimate, found: Mapping[str, FormatVariation]) -> str:
-    """What an effect and the variation over formats say together, in words.
+def reading(effect: Estimate, spreads: Mapping[str, Estimate]) -> str:
+    """What an effect and the spread of mean scores over formats say together, in words.
 
-    ``found`` has what was varied (wording, structure, scope); an effect within the spread of mere formats may be one of
-    the format.
+    ``spreads`` are by what was varied (wording, structure, scope); an effect within the spread of mere formats may be
+    one of the format.
     """
-    within = [name for name, variation in found.items() if abs(effect.value) <= variation.spread.value]
+    within = [name for name, spread in spreads.items() if abs(effect.value) <= spread.value]
     if not effect.defined:
         return "no baseline to compare with"
     if verdict_of_limits(effect.low, effect.high) == "undecided":
@@ -311,9 +288,9 @@ def interventions_table(tables: RunTables) -> Table:
                     for name in sorted(formats, key=natural_key)
                 }
                 group = {
-                    other[3]: found[CLEAN]
-                    for other, found in cells.items()
-                    if other[:3] == key[:3] and CLEAN in found
+                    other[3]: by_format[CLEAN]
+                    for other, by_format in cells.items()
+                    if other[:3] == key[:3] and CLEAN in by_format
                 }
                 records.append(_intervention_record(key, shared, columns, group))
     return Table.of(INTERVENTIONS, records)
@@ -339,18 +316,18 @@ def _intervention_record(
         delta = formats[CLEAN] - reference
         effect = paired_bootstrap(formats[CLEAN], reference, rng=rng)
     record |= estimate_columns("effect", effect)
-    found: dict[str, FormatVariation] = {}
+    spreads: dict[str, Estimate] = {}
     for name, kind in VARIED.items():
         variants = [formats[n] for n in formats if n == CLEAN or n.rpartition("-")[0] == kind]
         if len(variants) < 2:
             continue
         table = np.column_stack(variants)
-        variation = found[name] = format_variation(table, rng=rng)
-        record[f"{name}s"] = variation.formats
-        record |= estimate_columns(f"{name}_variance", variation.variance)
-        record |= estimate_columns(f"{name}_spread", variation.spread)
+        record[f"{name}s"] = len(variants)
+        record |= estimate_columns(f"{name}_variance", format_variance(table, rng=rng))
+        spreads[name] = format_spread(table, rng=rng).range
+        record |= estimate_columns(f"{name}_spread", spreads[name])
         if delta is not None:
             ratio = effect_over_spread(delta, table, rng=rng)
             record |= estimate_columns(f"effect_over_{name}_spread", ratio)
-    record["reading"] = reading(effect, found)
+    record["reading"] = reading(effect, spreads)
     return record

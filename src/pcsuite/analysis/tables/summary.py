@@ -126,11 +126,11 @@ def with_gold(levels: Table, gold: Gold, status: JudgeStatus) -> Table:
             continue
         record["judge"] = status.words[record["task"]]
         key = CellKey(*(record[name] for name in CellKey._fields))
-        found = gold.contrast({key: 1.0})
-        if found is not None:
-            record |= {"judge_score": record["score"], **estimate_columns("score", found.estimate)}
-            record["interval_method"] = found.estimate.method
-            record["judge"] = f"corrected by gold labels of {found.estimate.n} items"
+        corrected = gold.contrast({key: 1.0})
+        if corrected is not None:
+            record |= {"judge_score": record["score"], **estimate_columns("score", corrected.estimate)}
+            record["interval_method"] = corrected.estimate.method
+            record["judge"] = f"corrected by gold labels of {corrected.estimate.n} items"
     return Table(levels.spec, [tuple(record.values()) for record in records])
 
 
@@ -246,11 +246,11 @@ def summary_by_condition(
         for counts in answers
         if counts.categories is not None
     }
-    wanted = metrics.shown_in(SUMMARY.name)
-    own = [name for name in wanted if name not in SUMMARY.names and name in scores.metrics]
+    shown = metrics.shown_in(SUMMARY.name)
+    added = [name for name in shown if name not in SUMMARY.names and name in scores.metrics]
     spec = SUMMARY.extended(
         column
-        for name in own
+        for name in added
         for column in interval(
             name, f"mean of {metrics.label(name)}", label=metrics.label(name), form="interval", digits=2
         )
@@ -286,7 +286,7 @@ def summary_by_condition(
             record["score_if_errors_were_wrong"] = None
         elif key.task in tasks:
             record["majority_class"] = tasks[key.task].majority_share
-        for name in wanted:
+        for name in shown:
             if f"{name}_low" in spec.names:
                 record |= estimate_columns(name, _cell_estimate(scores, cell, metrics, name))
             elif name in spec.names:
@@ -302,7 +302,7 @@ def _row_figures(tables: RunTables) -> dict[str, dict[CellKey, float | None]]:
     """Columns of the summary that are computed from rows, not from item scores: by name and cell."""
     # An answer from the cache has no latency of its own.
     really_made = f"SELECT * FROM cell_rows WHERE {USABLE} AND NOT coalesce(cache_hit, false)"
-    wanted = {"latency_ms_median": ("approx_quantile(latency_ms, 0.5)", really_made)}
+    figures = {"latency_ms_median": ("approx_quantile(latency_ms, 0.5)", really_made)}
     if (score := tables.metric_column(LOGGED_SCORE)) is not None:
         by_seed = f"SELECT {CELL_KEY}, seed, avg({score}) AS level FROM cell_rows WHERE {USABLE} GROUP BY ALL"
         # How much the failures could hide: the mean if every failed call had been a wrong answer.
@@ -310,13 +310,13 @@ def _row_figures(tables: RunTables) -> dict[str, dict[CellKey, float | None]]:
             f"SELECT {CELL_KEY}, item_id, avg(CASE WHEN n_errors > 0 THEN 0.0 ELSE {score} END) AS level FROM cell_rows"
             " WHERE kind = 'main' GROUP BY ALL"
         )
-        wanted["seed_variance"] = ("var_samp(level)", by_seed)
-        wanted["score_if_errors_were_wrong"] = ("avg(level)", pessimistic)
-    found = {}
-    for name, (figure, source) in wanted.items():
+        figures["seed_variance"] = ("var_samp(level)", by_seed)
+        figures["score_if_errors_were_wrong"] = ("avg(level)", pessimistic)
+    by_name = {}
+    for name, (figure, source) in figures.items():
         rows = tables.query(f"SELECT {CELL_KEY}, {figure} FROM ({source}) GROUP BY ALL")
-        found[name] = {CellKey(*names): number(value) for *names, value in rows}
-    return found
+        by_name[name] = {CellKey(*names): number(value) for *names, value in rows}
+    return by_name
 
 
 def task_metrics(scores: ItemScores, metrics: Metrics) -> Table:

@@ -11,16 +11,10 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import CLEAN, SCORE, CellKey, ItemValues, on_common_items
 from pcsuite.analysis.twins import CONSTRAINT, CellPair, constraints
-from pcsuite.analysis.verdicts.evidence import (
-    ALPHA,
-    Deltas,
-    Effect,
-    Evidence,
-    mean_by_item,
-    pool_deltas,
-)
-from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict, finding
+from pcsuite.analysis.verdicts.evidence import Deltas, Effect, Evidence, mean_by_item, pool_deltas
+from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict
 from pcsuite.analysis.verdicts.scale import p_within
+from pcsuite.contrasts import ALPHA
 from pcsuite.errors import require
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import AttributionMethod, attribution_weights, varied_operators
@@ -69,7 +63,7 @@ def small_basis(evidence: Evidence) -> Finding:
     total = _effect(_added(shares.by_task, everything), "gain")
     if total.sign() != 1:
         words = f"no gain to share out: all operators together add {total.words()} ({shares.method})."
-        return finding(words, "not tested", total)
+        return Finding(words, "not tested", total)
     half = len(shares.operators) // 2
     sets = [chosen for count in everything for chosen in combinations(everything, count + 1)]
     leads = {chosen: _lead(shares.by_task, chosen) for chosen in sets}
@@ -95,12 +89,10 @@ def small_basis(evidence: Evidence) -> Finding:
     elif _all_fall_short(
         [leads[chosen] for chosen in sets if len(chosen) <= half], len(shares.blocks) > half
     ):
-        verdict, conclusion = (
-            "contradicted",
-            f"no set of up to {half} of {len(shares.operators)} operators carries it",
-        )
+        verdict = "contradicted"
+        conclusion = f"no set of up to {half} of {len(shares.operators)} operators carries it"
     words = f"all operators together add {total.words()} ({shares.method}); {conclusion}."
-    return finding(words, verdict, total)
+    return Finding(words, verdict, total)
 
 
 def _operator_shares(evidence: Evidence) -> _Shares | str:
@@ -114,21 +106,21 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
             if COMPILED_OPERATOR not in operators:
                 constraining = constraints(operators, scores.operator_types)
                 # Which constraint a task has is the task's; that it has one is the condition's.
-                named = frozenset(operators) - constraining | ({CONSTRAINT} if constraining else frozenset())
-                bundles.setdefault(named, key)
+                bundle = frozenset(operators) - constraining | ({CONSTRAINT} if constraining else frozenset())
+                bundles.setdefault(bundle, key)
         groups.append(bundles)
     common = sorted(
         frozenset.intersection(*(frozenset(group) for group in groups)) if groups else (),
         key=lambda bundle: (len(bundle), sorted(bundle)),
     )
-    wanted = varied_operators([sorted(bundle) for bundle in common])
-    if len(wanted) < 2:
+    varied = varied_operators([sorted(bundle) for bundle in common])
+    if len(varied) < 2:
         return _NEEDS
     entries = attribution_weights([sorted(bundle) for bundle in common])
     for method in ("shapley", "least squares"):
         chosen = [entry for entry in entries if entry.method == method]
         blocks = tuple(frozenset(entry.operator.split("+")) for entry in chosen)
-        if frozenset[str]().union(*blocks) == frozenset(wanted):
+        if frozenset[str]().union(*blocks) == frozenset(varied):
             break
     else:
         return "the conditions that all tasks and models have do not tell the operators' effects apart"
@@ -154,7 +146,7 @@ def _by_task(parts: Sequence[tuple[CellKey, ItemValues]]) -> dict[str, ItemValue
     tasks: dict[str, list[ItemValues]] = {}
     for key, shares in parts:
         tasks.setdefault(key.task, []).append(shares)
-    return {task: mean_by_item(found) for task, found in tasks.items()}
+    return {task: mean_by_item(several) for task, several in tasks.items()}
 
 
 def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) -> tuple[bool, str]:
@@ -165,21 +157,18 @@ def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) ->
     widest, largest = Effect(), 0.0
     for first, second in combinations(levels, 2):
         gap = Deltas()
-        for task, own in shares.by_level[first].items():
+        for task, at_first in shares.by_level[first].items():
             if task in shares.by_level[second]:
-                items, sides = on_common_items(own, shares.by_level[second][task])
+                items, sides = on_common_items(at_first, shares.by_level[second][task])
                 gap.add(_pair(task), items, *(table[:, list(chosen)].sum(axis=1) for table in sides))
         effect = pool_deltas(gap, "P4", first, second, reason=f"{first} and {second} share no items")
         if effect.untested:
             return False, f"whether it does at every size was not tested: {effect.untested}"
         largest = max(largest, p_within(effect, bound))
-        widest = max(widest, effect, key=lambda one: abs(one.value) if np.isfinite(one.value) else -1.0)
-    if largest <= ALPHA:
-        return True, f"adds the same at every size within ±{bound:g} (largest difference {widest.words()})"
-    return (
-        False,
-        f"is not shown to add the same at every size within ±{bound:g} (largest difference {widest.words()})",
-    )
+        widest = max(widest, effect, key=lambda gap: abs(gap.value) if np.isfinite(gap.value) else -1.0)
+    same = largest <= ALPHA
+    claim = "adds" if same else "is not shown to add"
+    return same, f"{claim} the same at every size within ±{bound:g} (largest difference {widest.words()})"
 
 
 def _all_fall_short(leads: Sequence[Gains], enough_blocks: bool) -> bool:
@@ -201,8 +190,6 @@ def _chosen_p(leads: Sequence[Gains], chosen: int, name: str) -> float:
     The largest t statistic of all is simulated by giving items random weights (the multiplier bootstrap of
     Chernozhukov, Chetverikov & Kato 2013), which knows how alike the sets are.
     """
-    # Gaussian multipliers keep the leads' correlation, so that it is their maximum that is judged (Chernozhukov et al.
-    # 2013).
     rng = named_rng("P4", "choice", name)
     draws, variance = np.zeros((MULTIPLIERS, len(leads))), np.zeros(len(leads))
     for task in leads[0]:
@@ -222,10 +209,8 @@ def _added(shares: Mapping[str, ItemValues], chosen: Sequence[int]) -> Gains:
 
 def _lead(shares: Mapping[str, ItemValues], chosen: Sequence[int]) -> Gains:
     """What a set of blocks adds less ``BASIS_SHARE`` of what all add, item by item."""
-    return {
-        task: table[:, list(chosen)].sum(axis=1) - BASIS_SHARE * table.sum(axis=1)
-        for task, (_, table) in shares.items()
-    }
+    added = _added(shares, chosen)
+    return {task: added[task] - BASIS_SHARE * table.sum(axis=1) for task, (_, table) in shares.items()}
 
 
 def _mean(gains: Gains) -> float:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcsuite._util.text import limits_text, signed
+from pcsuite._util.text import signed
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.tables.replicates import EqualTokenArms
 from pcsuite.analysis.twins import CONSTRAINT, CellPair
 from pcsuite.analysis.verdicts.evidence import (
-    ALPHA,
     DISAGREEMENT,
     INVENTED,
     READABLE,
@@ -26,10 +25,10 @@ from pcsuite.analysis.verdicts.findings import (
     Hypothesis,
     Verdict,
     combine,
-    finding,
     judge,
     scope_words,
 )
+from pcsuite.contrasts import ALPHA
 from pcsuite.stats.equal_tokens import EqualTokens, affordable_share
 from pcsuite.stats.estimate import FloatArray
 
@@ -39,14 +38,18 @@ def _pairs(evidence: Evidence) -> Sequence[CellPair]:
     return evidence.operators.get(CONSTRAINT, ())
 
 
-def _steadiness(evidence: Evidence) -> Effect:
-    why = "no item has two readable answers on both sides"
-    return pool_deltas(evidence.deltas(_pairs(evidence), DISAGREEMENT), CONSTRAINT, DISAGREEMENT, reason=why)
+_UNTESTED = {
+    DISAGREEMENT: "no item has two readable answers on both sides",
+    READABLE: "the log does not say which answers could be read",
+    INVENTED: "no item has two readable answers on both sides whose support was checked",
+}
 
 
-def _readability(evidence: Evidence) -> Effect:
-    why = "the log does not say which answers could be read"
-    return pool_deltas(evidence.deltas(_pairs(evidence), READABLE), CONSTRAINT, READABLE, reason=why)
+def _effect(evidence: Evidence, measure: str) -> Effect:
+    """What constraints do to a measure, beside the free twins."""
+    return pool_deltas(
+        evidence.deltas(_pairs(evidence), measure), CONSTRAINT, measure, reason=_UNTESTED[measure]
+    )
 
 
 def steady(evidence: Evidence) -> Finding | None:
@@ -54,45 +57,41 @@ def steady(evidence: Evidence) -> Finding | None:
     pairs = _pairs(evidence)
     if not pairs:
         return None
-    steadier, readable = evidence.once(_steadiness), evidence.once(_readability)
+    steadier, readable = (evidence.once(_effect, measure) for measure in (DISAGREEMENT, READABLE))
     readable_sides = [[evidence.measured(key, READABLE).values for key in pair] for pair in pairs]
     readable_sides = [sides for sides in readable_sides if all(len(values) for values in sides)]
-    shares = "the log does not say which answers could be read"
+    shares = _UNTESTED[READABLE]
     if readable_sides:
         constrained, free = (
             float(np.mean([sides[index].mean() for sides in readable_sides])) for index in (0, 1)
         )
         shares = f"{free:.0%} of the free answers and {constrained:.0%} of the constrained ones can be read"
     if steadier.untested:
-        return Finding(f"{steadier.untested}; {shares}.", cells=len(pairs))
+        return Finding(f"{steadier.untested}; {shares}.", effect=Effect(cells=len(pairs)))
     words = (
         f"disagreement of readable replicates, constrained less free: {steadier.words()}, {scope_words(steadier)}. Told"
         f" apart from validity: {shares} ({readable.words()})."
     )
-    return finding(words, judge(steadier, -1), steadier)
+    return Finding(words, judge(steadier, -1), steadier)
 
 
 def steady_unsupported(evidence: Evidence) -> Finding | None:
     """The same of unsupported content: answers without any count as one and the same."""
-    pairs = _pairs(evidence)
-    if not pairs:
+    if not _pairs(evidence):
         return None
-    effect = pool_deltas(
-        evidence.deltas(pairs, INVENTED), CONSTRAINT, INVENTED,
-        reason="no item has two readable answers on both sides whose support was checked",
-    )  # fmt: skip
+    effect = _effect(evidence, INVENTED)
     if effect.untested:
-        return finding(f"{effect.untested}.", "not tested", effect)
+        return Finding(f"{effect.untested}.", "not tested", effect)
     words = (
         "disagreement of readable replicates, all without unsupported content counting as one, constrained less free:"
         f" {effect.words()}, {scope_words(effect)}."
     )
-    return finding(words, judge(effect, -1), effect)
+    return Finding(words, judge(effect, -1), effect)
 
 
 def beat_retries_on_unsupported(evidence: Evidence) -> Finding | None:
     """Entropy of unsupported content against retries that may spend the tokens the constraint spent."""
-    if not any(entry.found is not None for entry in evidence.retries):
+    if not any(entry.at_equal_tokens is not None for entry in evidence.retries):
         return None
     checked = [(entry, entry.grounded) for entry in evidence.retries if entry.grounded is not None]
     effect, tokens = _less_retry(
@@ -102,17 +101,19 @@ def beat_retries_on_unsupported(evidence: Evidence) -> Finding | None:
         constant="no item's unsupported content varies more in one arm than in the other",
     )
     if effect.untested:
-        return finding(f"{effect.untested}.", "not tested", effect)
+        return Finding(f"{effect.untested}.", "not tested", effect)
     words = (
         "disagreement on unsupported content (answers without any counting as one), constrained less retry at equal"
         f" tokens: {effect.words()}, {scope_words(effect)}; {_afforded(tokens):.0%} of the retries could be paid for."
     )
-    return finding(words, judge(effect, -1), effect)
+    return Finding(words, judge(effect, -1), effect)
 
 
 def beat_retries(evidence: Evidence) -> Finding | None:
     """Entropy of readable answers against such retries; the finding's words name their prices."""
-    compared = [(entry, entry.found) for entry in evidence.retries if entry.found is not None]
+    compared = [
+        (entry, entry.at_equal_tokens) for entry in evidence.retries if entry.at_equal_tokens is not None
+    ]
     if not compared:
         return None
     effect, tokens = _less_retry(
@@ -121,16 +122,8 @@ def beat_retries(evidence: Evidence) -> Finding | None:
         reason="no item has two readable answers in all three arms",
         constant="no item's readable answers vary more in one arm than in the other",
     )
-    valid = Deltas()
-    for entry, found in compared:
-        valid.add(
-            CellPair(entry.arms.constrained, entry.arms.retry),
-            entry.items[found.valid_rows],
-            found.valid_values,
-            np.zeros(len(found.valid_rows)),
-        )
-    validity = pool_deltas(valid, "retry", READABLE)
-    unrestricted = [found.unrestricted.value for _, found in compared if found.unrestricted.defined]
+    validity = pool_deltas(_differences(compared, "valid_"), "retry", READABLE)
+    unrestricted = [contest.unrestricted.value for _, contest in compared if contest.unrestricted.defined]
     words = (
         f"disagreement of readable replicates, constrained less retry at equal tokens: {effect.words()}"
         f"{'' if effect.untested else ', ' + scope_words(effect)}; validity {validity.words()}. An answer took"
@@ -142,7 +135,7 @@ def beat_retries(evidence: Evidence) -> Finding | None:
             " Against every retry that fits in the same completion limit, whatever it cost:"
             f" {signed(float(np.mean(unrestricted)), 3)}."
         )
-    return finding(words, judge(effect, -1), effect)
+    return Finding(words, judge(effect, -1), effect)
 
 
 def _less_retry(
@@ -152,15 +145,24 @@ def _less_retry(
 
     Untested for ``reason`` where nothing can be compared, and for ``constant`` where no item differs at all.
     """
-    differences = Deltas()
-    for entry, found in compared:
-        pair = CellPair(entry.arms.constrained, entry.arms.retry)
-        differences.add(pair, entry.items[found.rows], found.values, np.zeros(len(found.rows)))
+    differences = _differences(compared)
     effect = pool_deltas(differences, "retry", measure, reason=reason)
     if differences.pairs and not any(values.any() for _, _, values in differences.pairs):
         effect = Effect(untested=constant)
-    spent = [(found.free_tokens, found.retry_tokens, found.constrained_tokens) for _, found in compared]
+    spent = [
+        (contest.free_tokens, contest.retry_tokens, contest.constrained_tokens) for _, contest in compared
+    ]
     return effect, np.mean(spent, axis=0) if spent else np.full(3, np.nan)
+
+
+def _differences(compared: Sequence[tuple[EqualTokenArms, EqualTokens]], measure: str = "") -> Deltas:
+    """Constrained less retry at equal tokens item by item: of disagreement, or of what prefixes the fields' names."""
+    differences = Deltas()
+    for entry, contest in compared:
+        rows, values = getattr(contest, f"{measure}rows"), getattr(contest, f"{measure}values")
+        pair = CellPair(entry.arms.constrained, entry.arms.retry)
+        differences.add(pair, entry.items[rows], values, np.zeros(len(rows)))
+    return differences
 
 
 def _afforded(tokens: FloatArray) -> float:
@@ -177,7 +179,7 @@ def trade_off(evidence: Evidence) -> Finding | None:
     pairs = _pairs(evidence)
     if not pairs:
         return None
-    steadier, readable = evidence.once(_steadiness), evidence.once(_readability)
+    steadier, readable = (evidence.once(_effect, measure) for measure in (DISAGREEMENT, READABLE))
     parts = [judge(steadier, -1), judge(readable, 1)]
     strict = [judge(steadier, -1, ALPHA / 2), judge(readable, 1, ALPHA / 2)]
     verdict: Verdict = "not tested" if "not tested" in parts else combine(parts, strict)
@@ -187,22 +189,14 @@ def trade_off(evidence: Evidence) -> Finding | None:
     score, tokens = (
         pool_deltas(evidence.deltas(pairs, measure), "P2", measure) for measure in (SCORE, TOKENS)
     )
-    failures = [
-        float(evidence.measured(pair.treated, "constraint_failed").values.mean())
-        for pair in pairs
-        if len(evidence.measured(pair.treated, "constraint_failed").values)
-    ]
+    constrained = [evidence.measured(pair.treated, "constraint_failed").values for pair in pairs]
+    failures = [float(values.mean()) for values in constrained if len(values)]
     failed = f"{np.mean(failures):.1%}" if failures else "unknown"
-    spent = (
-        tokens.words()
-        if tokens.untested
-        else signed(tokens.value, 1) + limits_text(tokens.low, tokens.high, 1)
-    )
     words = (
         f"entropy {_judged(parts[0], steadier)}, validity {_judged(parts[1], readable)}. Price against the free"
-        f" twin: score {score.words()}, tokens {spent}, constraint failures (truncation counted) {failed}."
+        f" twin: score {score.words()}, tokens {tokens.words(1)}, constraint failures (truncation counted) {failed}."
     )
-    return finding(words, verdict, steadier)
+    return Finding(words, verdict, steadier)
 
 
 _NO_CONSTRAINT = "no constrained condition beside the same one free (C6 beside C4)"

@@ -39,13 +39,12 @@ from pcsuite.analysis.tables.information import MI_ITEMS, Truths
 from pcsuite.analysis.tables.replicates import EqualTokenArms
 from pcsuite.analysis.twins import CellPair, condition_pairs, operator_pairs
 from pcsuite.config.profile import AnalysisSection
+from pcsuite.contrasts import ALPHA, ArmScores, Contrast, Family, is_reliable, measure, verdict_of_limits
 from pcsuite.errors import require
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, paired_bootstrap
-from pcsuite.stats.effect_sizes import paired_t_interval
-from pcsuite.stats.estimate import Alternative, Estimate, FloatArray, IntArray
-from pcsuite.stats.permutation import sign_flip_test
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray
 from pcsuite.stats.pooling import random_effects
 
 T = TypeVar("T")
@@ -53,7 +52,6 @@ READABLE, READABLE_SCORE = "readable", "readable score"
 SEED_VARIANCE, PROMPT_VARIANCE = "variance over seeds", "variance over prompts"
 DISAGREEMENT, INVENTED = "disagreement", "disagreement on unsupported content"
 UNSUPPORTED, TOKENS = "unsupported_rate", "total_tokens"
-ALPHA = 0.05
 FEWEST = 6
 """Items below which the exact two-sided sign-flip test cannot reject at 5 %: 2 · 0.5⁵ is 0.0625."""
 LARGE = 2_000
@@ -79,7 +77,7 @@ class Evidence:
     truths: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """By task: the true label's column, by item code."""
     truths_given: bool = False
-    """Whether whoever asks gave the items' truths; tasks with open answers have no labels among them."""
+    """Whether the caller gave the items' truths; tasks with open answers have no labels among them."""
     retries: Sequence[EqualTokenArms] = ()
     """The constrained cells beside retries at equal tokens, of ``equal_token_arms``."""
     _shared: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False, repr=False)
@@ -116,9 +114,9 @@ class Evidence:
 
     def measured(self, key: CellKey, measure: str) -> ItemValues:
         """A measure of a cell, empty where the cell does not have it."""
-        known = self.measures.get(measure)
-        if known is not None:
-            return known.get(key, ItemValues(np.empty(0, dtype=np.int64), np.empty(0)))
+        by_cell = self.measures.get(measure)
+        if by_cell is not None:
+            return by_cell.get(key, ItemValues(np.empty(0, dtype=np.int64), np.empty(0)))
         return self.scores.cells[key].metric(measure)
 
     def all_readable(self, pairs: Iterable[CellPair]) -> bool:
@@ -132,14 +130,14 @@ class Evidence:
         The variance over prompts is that of an item's mean scores over the prompts (the clean one and its
         perturbations) that both cells answered.
         """
-        found = Deltas()
+        differences = Deltas()
         for pair in pairs:
             if measure == PROMPT_VARIANCE:
                 items, first, second = self._over_prompts(pair)
             else:
                 items, (first, second) = on_common_items(*(self.measured(key, measure) for key in pair))
-            found.add(pair, items, first, second)
-        return found
+            differences.add(pair, items, first, second)
+        return differences
 
     def _over_prompts(self, pair: CellPair) -> tuple[IntArray, FloatArray, FloatArray]:
         kinds = sorted(
@@ -152,11 +150,11 @@ class Evidence:
             if any(key not in self.scores.cells for key in cells):
                 continue
             items, (first, second) = on_common_items(*(self.scores.cells[key].metric(SCORE) for key in cells))
-            for item, one, other in zip(items.tolist(), first, second, strict=True):
-                columns.setdefault(item, []).append((float(one), float(other)))
-        known = {item: np.array(values) for item, values in columns.items() if len(values) > 1}
-        spread = np.array([values.var(axis=0, ddof=1) for values in known.values()]).reshape(-1, 2)
-        return np.array(list(known), dtype=np.int64), spread[:, 0], spread[:, 1]
+            for item, treated, control in zip(items.tolist(), first, second, strict=True):
+                columns.setdefault(item, []).append((float(treated), float(control)))
+        varied = {item: np.array(values) for item, values in columns.items() if len(values) > 1}
+        spread = np.array([values.var(axis=0, ddof=1) for values in varied.values()]).reshape(-1, 2)
+        return np.array(list(varied), dtype=np.int64), spread[:, 0], spread[:, 1]
 
 
 @dataclass
@@ -172,8 +170,8 @@ class Deltas:
         if len(items):
             self.pairs.append((pair, items, treated - control))
             if len(self.levels) < 2:
-                seen = np.unique(np.round(np.concatenate([treated, control]), 9))
-                self.levels.update(seen[:2].tolist())
+                values = np.unique(np.round(np.concatenate([treated, control]), 9))
+                self.levels.update(values[:2].tolist())
 
     @property
     def constant(self) -> bool:
@@ -182,11 +180,12 @@ class Deltas:
 
     @cached_property
     def by_task(self) -> dict[str, ItemValues]:
-        """One difference per item and task, averaged over the cells that answered the item."""
+        """One difference per item, averaged over the cells that answered it, of tasks with at least two items."""
         tasks: dict[str, list[tuple[IntArray, FloatArray]]] = {}
         for pair, items, values in self.pairs:
             tasks.setdefault(pair.treated.task, []).append((items, values))
-        return {task: mean_by_item(parts) for task, parts in tasks.items()}
+        means = {task: mean_by_item(parts) for task, parts in tasks.items()}
+        return {task: measured for task, measured in means.items() if len(measured.items) > 1}
 
 
 def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> ItemValues:
@@ -230,8 +229,8 @@ class Effect:
         """Where the effect on a new task of this kind lies; ``None`` with fewer than three tasks."""
         if not self.studies:
             return None
-        found = random_effects(*zip(*self.studies, strict=True))
-        return found.prediction_low, found.prediction_high
+        pooled = random_effects(*zip(*self.studies, strict=True))
+        return pooled.prediction_low, pooled.prediction_high
 
     def limits(self, level: float) -> tuple[float, float]:
         """Limits at another level, each arm stretched as the t distribution has it."""
@@ -241,16 +240,16 @@ class Effect:
 
     def sign(self, alpha: float = ALPHA) -> int:
         """1 or -1 where interval *and* exact test exclude zero at ``alpha`` and no cell says otherwise, else 0."""
-        if self.untested or self.opposed or not self.p_value <= alpha:
+        if self.untested or self.opposed or not is_reliable(self.p_value, alpha):
             return 0
-        low, high = self.limits(1 - alpha) if alpha != ALPHA else (self.low, self.high)
-        return 1 if low > 0 else -1 if high < 0 else 0
+        limits = self.limits(1 - alpha) if alpha != ALPHA else (self.low, self.high)
+        return {"better": 1, "worse": -1}.get(verdict_of_limits(*limits), 0)
 
-    def words(self) -> str:
+    def words(self, digits: int = 3) -> str:
         """``+0.120 [0.050, 0.190]``, or why there is no figure."""
         if self.untested:
             return f"not tested ({self.untested})"
-        return signed(self.value, 3) + limits_text(self.low, self.high, 3)
+        return signed(self.value, digits) + limits_text(self.low, self.high, digits)
 
 
 def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compare") -> Effect:
@@ -260,8 +259,9 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     reason, where there are no pairs, where neither side ever varies, or where there are too few items for the exact
     test to reject.
     """
-    by_task = {task: found for task, found in deltas.by_task.items() if len(found.items) > 1}
-    items = sum(len(found.items) for found in by_task.values())
+    by_task = deltas.by_task
+    sizes = np.array([len(measured.items) for measured in by_task.values()])
+    items = int(sizes.sum())
     if not by_task:
         return Effect(untested=reason)
     counts: dict[str, Any] = {
@@ -276,26 +276,26 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     if items < FEWEST:
         return Effect(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
     # One estimate a task, whatever its number of items: the claim is about tasks.
-    estimates = [_interval(found.values, "verdicts", task, *names) for task, found in by_task.items()]
-    value = float(np.mean([estimate.value for estimate in estimates]))
-    below, above = (np.array([getattr(estimate, end) for estimate in estimates]) for end in ("low", "high"))
-    centres = np.array([estimate.value for estimate in estimates])
+    estimates = [_interval(measured.values, "verdicts", task, *names) for task, measured in by_task.items()]
+    centres, below, above = (
+        np.array([getattr(estimate, part) for estimate in estimates]) for part in ("value", "low", "high")
+    )
+    value = float(np.mean(centres))
     df: float = items - len(estimates)
     # Squared arms add as variances do (MOVER, Zou & Donner 2008), so that intervals that lean stay leaning.
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
     high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
     studies: tuple[tuple[float, float], ...] = ()
     if len(estimates) >= RANDOM_FROM:
-        sizes = np.array([len(found.items) for found in by_task.values()])
         errors = (above - below) / (2 * require("scipy.special", "stats").stdtrit(sizes - 1, 0.975))
         random = random_effects(centres, errors, predict=False)
         if np.isfinite(random.mean.low):
             value, low, high, df = random.mean.value, random.mean.low, random.mean.high, random.df
             studies = tuple(zip(centres.tolist(), errors.tolist(), strict=True))
     # Flipping the sign of an item's share in the mean of means; with equal numbers of items the shares are equal.
-    unequal = len({len(found.items) for found in by_task.values()}) > 1
-    shares = [found.values / len(found.items) if unequal else found.values for found in by_task.values()]
-    p_value = _sign_flip_p(np.concatenate(shares), "two-sided", "verdicts", "flips", *names)
+    unequal = len(set(sizes.tolist())) > 1
+    shares = [measured.values / (len(measured.items) if unequal else 1) for measured in by_task.values()]
+    p_value = _sign_flip_p(np.concatenate(shares), "verdicts", "flips", *names)
     # What holds for these items may not hold over tasks, of which the interval speaks.
     if studies and high > low:
         special = require("scipy.special", "stats")
@@ -307,33 +307,40 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
 
 
 def _interval(values: FloatArray, *names: object) -> Estimate:
+    """The mean difference of a task with its limits."""
     # Where so many items differ, normal theory gives what resampling would, at a thousandth of the cost.
-    if len(values) >= LARGE and np.count_nonzero(values) >= LARGE // 10:
-        return paired_t_interval(values)
-    return paired_bootstrap(values, rng=named_rng(*names), resamples=LEVEL_RESAMPLES)
+    many_differ = np.count_nonzero(values) >= LARGE // 10
+    (measured,) = measure(
+        {"difference": ArmScores(values)},
+        [Contrast("difference", {"difference": 1.0}, tested=False)],
+        rng=named_rng(*names),
+        resamples=LEVEL_RESAMPLES,
+        student_from=LARGE - 1 if many_differ else None,
+    )
+    return measured.estimate
 
 
-def _sign_flip_p(values: FloatArray, alternative: Alternative, *names: object) -> float:
-    return sign_flip_test(values, rng=named_rng(*names), alternative=alternative).p_value
+def _sign_flip_p(values: FloatArray, *names: object) -> float:
+    contrast = Contrast("difference", {"difference": 1.0})
+    arms = {"difference": ArmScores(values)}
+    (measured,) = measure(arms, [contrast], rng=named_rng(*names), limits=False)
+    return measured.test.p_value
 
 
 def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[str, ...]:
-    """Cells whose effect is of the other sign than ``value`` by a one-sided exact test, Holm over all cells."""
+    """Cells whose effect is reliably of the other sign than ``value``, Holm over all cells."""
     if len(deltas.pairs) < 2:
         return ()
-    tested = []
-    for pair, _, values in deltas.pairs:
-        if float(values.mean()) * value < 0:
-            side: Alternative = "less" if value > 0 else "greater"
-            p_value = _sign_flip_p(values, side, "verdicts", "cell", *pair.treated, *names)
-            tested.append((p_value, f"{pair.treated.task} on {pair.treated.model}"))
-    tested.sort()
-    against = []
-    # Holm steps down over all cells, those without the other sign counted too: they were looked at.
-    for rank, (p_value, name) in enumerate(tested):
-        if p_value * (len(deltas.pairs) - rank) > ALPHA / 2:
-            break
-        against.append(name)
+    other_way = [
+        (pair.treated, values) for pair, _, values in deltas.pairs if float(values.mean()) * value < 0
+    ]
+    tested = sorted(
+        (_sign_flip_p(values, "verdicts", "cell", *key, *names), f"{key.task} on {key.model}")
+        for key, values in other_way
+    )
+    # Cells without the other sign count for the correction too: they were looked at.
+    corrected = Family("holm", size=len(deltas.pairs)).corrected([p_value for p_value, _ in tested])
+    against = [name for p_value, (_, name) in zip(corrected, tested, strict=True) if is_reliable(p_value)]
     return tuple(dict.fromkeys(against))
 
 
@@ -353,8 +360,8 @@ def collect_evidence(
     measures: dict[str, dict[CellKey, ItemValues]] = {DISAGREEMENT: {}}
     for counts in answers:
         varied = disagreement(counts.readable)
-        known = np.isfinite(varied)
-        measures[DISAGREEMENT][counts.key] = ItemValues(counts.items[known], varied[known])
+        defined = np.isfinite(varied)
+        measures[DISAGREEMENT][counts.key] = ItemValues(counts.items[defined], varied[defined])
     measures |= _readable_measures(tables)
     measures[INVENTED] = _invented(tables)
     labels, true_columns = _labels(tables, scores, truths or {})
@@ -392,7 +399,7 @@ def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, ItemValues]
             f"SELECT task_id FROM cell_rows WHERE {USABLE_CLEAN} GROUP BY task_id HAVING count(answer) = 0"
         )
     }
-    found: dict[str, dict[CellKey, ItemValues]] = {READABLE: {}, READABLE_SCORE: {}, SEED_VARIANCE: {}}
+    measures: dict[str, dict[CellKey, ItemValues]] = {READABLE: {}, READABLE_SCORE: {}, SEED_VARIANCE: {}}
     columns = ("good", "readable", "n", "total", "squares")
     for key, rows in fetch_by_cell(tables, f"({grouped})", columns, rows_in=_MAIN_ROWS):
         if key.perturbation != CLEAN or key.task in silent:
@@ -400,11 +407,11 @@ def _readable_measures(tables: RunTables) -> dict[str, dict[CellKey, ItemValues]
         items = rows["item"]
         good, readable, n, total, squares = (np.asarray(rows[name], dtype=np.float64) for name in columns)
         answered, scored, repeated = good > 0, n > 0, n > 1
-        found[READABLE][key] = ItemValues(items[answered], readable[answered] / good[answered])
-        found[READABLE_SCORE][key] = ItemValues(items[scored], total[scored] / n[scored])
+        measures[READABLE][key] = ItemValues(items[answered], readable[answered] / good[answered])
+        measures[READABLE_SCORE][key] = ItemValues(items[scored], total[scored] / n[scored])
         spread = (squares - total**2 / np.maximum(n, 1))[repeated] / (n[repeated] - 1)
-        found[SEED_VARIANCE][key] = ItemValues(items[repeated], np.maximum(spread, 0.0))
-    return found
+        measures[SEED_VARIANCE][key] = ItemValues(items[repeated], np.maximum(spread, 0.0))
+    return measures
 
 
 def _invented(tables: RunTables) -> dict[CellKey, ItemValues]:
@@ -422,21 +429,21 @@ def _invented(tables: RunTables) -> dict[CellKey, ItemValues]:
         f"SELECT {CELL_KEY}, item_id, sum(n)::DOUBLE AS n, sum(n * (n - 1))::DOUBLE AS same FROM ({answers})"
         f" GROUP BY {CELL_KEY}, item_id"
     )
-    found = {}
+    measured = {}
     for key, rows in fetch_by_cell(tables, f"({grouped})", ("n", "same"), rows_in=_MAIN_ROWS):
         repeated = rows["n"] > 1
         if key.perturbation == CLEAN and repeated.any():
             total = rows["n"][repeated]
             varied = 1 - rows["same"][repeated] / (total * (total - 1))
-            found[key] = ItemValues(rows["item"][repeated], varied)
-    return found
+            measured[key] = ItemValues(rows["item"][repeated], varied)
+    return measured
 
 
 def _labels(
     tables: RunTables, scores: ItemScores, truths: Truths
 ) -> tuple[dict[CellKey, ItemValues], dict[str, dict[int, int]]]:
     """Readable answers as shares of labels, of tasks whose true labels are known; of many items a sample by hash."""
-    found: dict[CellKey, ItemValues] = {}
+    shares_by_cell: dict[CellKey, ItemValues] = {}
     true_columns: dict[str, dict[int, int]] = {}
     for task in scores.tasks:
         labels = truths.get(task)
@@ -459,5 +466,5 @@ def _labels(
         for key, by_item in cells.items():
             items = np.array(sorted(code for code in by_item if code in true_columns[task]), dtype=np.int64)
             table = np.array([by_item[code] for code in items.tolist()]).reshape(len(items), len(column) + 1)
-            found[key] = ItemValues(items, table / table.sum(axis=1, keepdims=True))
-    return found, true_columns
+            shares_by_cell[key] = ItemValues(items, table / table.sum(axis=1, keepdims=True))
+    return shares_by_cell, true_columns

@@ -10,12 +10,13 @@ them is at 5 % divided by their number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pcsuite._util.text import counted, figure_text
 from pcsuite.analysis.table import Column, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.verdicts.evidence import ALPHA, Effect, Evidence
+from pcsuite.analysis.verdicts.evidence import Effect, Evidence
+from pcsuite.contrasts import ALPHA
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
 HYPOTHESES = TableSpec(
@@ -54,16 +55,22 @@ class Finding:
 
     evidence: str
     verdict: Verdict = "not tested"
-    effect: float | None = None
-    effect_low: float | None = None
-    effect_high: float | None = None
-    p_value: float | None = None
-    items: int = 0
-    cells: int = 0
-    tasks: int = 0
-    models: int = 0
-    new_task_low: float | None = None
-    new_task_high: float | None = None
+    effect: Effect = field(default_factory=Effect)
+    """The pooled effect it rests on, or nothing but what was compared."""
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of ``hypotheses.csv`` that are not of the claim."""
+        effect = self.effect
+        low, high = effect.new_task or (None, None)
+        return {
+            "verdict": self.verdict,
+            **estimate_columns("effect", effect),
+            "p_value": number(effect.p_value),
+            **{name: getattr(effect, name) for name in ("items", "cells", "tasks", "models")},
+            "new_task_low": number(low),
+            "new_task_high": number(high),
+            "evidence": self.evidence,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +99,6 @@ class Hypothesis:
     def judge(self, evidence: Evidence) -> Finding:
         """The verdict on it; not tested, with what is missing, where the run lacks what it needs."""
         return self.criterion(evidence) or Finding(f"{self.needs}.")
-
-
-def finding(evidence: str, verdict: Verdict, effect: Effect) -> Finding:
-    """A finding that rests on a pooled effect."""
-    low, high = effect.new_task or (None, None)
-    return Finding(
-        evidence,
-        verdict,
-        **estimate_columns("effect", effect),
-        p_value=number(effect.p_value),
-        items=effect.items,
-        cells=effect.cells,
-        tasks=effect.tasks,
-        models=effect.models,
-        new_task_low=number(low),
-        new_task_high=number(high),
-    )
 
 
 def judge(effect: Effect, expected: Literal[1, -1], alpha: float = ALPHA) -> Verdict:

@@ -5,8 +5,6 @@ A further one is its :class:`~pcsuite.analysis.verdicts.findings.Hypothesis` and
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.verdicts import basis, constraints, loops, scale, structure
 from pcsuite.analysis.verdicts.evidence import Evidence
@@ -25,22 +23,13 @@ CLAIMS: dict[str, Hypothesis] = {
 """By id, in the order of tables: the hypotheses, then what a publishable result would need, as a reviewer asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """The tables of the verdicts."""
-
-    hypotheses: Table
-    structure: Table
-    scale: Table
-
-
-def verdicts(evidence: Evidence) -> Verdicts:
-    """Judge every declared hypothesis and criterion, and lay out the effects that several of them rest on."""
+def verdict_tables(evidence: Evidence) -> tuple[Table, Table, Table]:
+    """``hypotheses.csv``, and the effects that several of the verdicts rest on: ``structure.csv``, ``scale.csv``."""
     records = [
-        {"id": claim.id, "statement": claim.statement(evidence), **asdict(claim.judge(evidence))}
+        {"id": claim.id, "statement": claim.statement(evidence), **claim.judge(evidence).columns()}
         for claim in CLAIMS.values()
     ]
-    return Verdicts(
+    return (
         Table.of(HYPOTHESES, records),
         structure.structure_table(evidence.once(structure.structure_blocks)),
         scale.scale_table(evidence.once(scale.scale_rows), evidence.sizes),

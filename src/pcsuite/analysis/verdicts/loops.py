@@ -8,9 +8,9 @@ import numpy as np
 
 from pcsuite.analysis.load.item_scores import SCORE, CellKey
 from pcsuite.analysis.twins import LOOP_ALONE, SEARCH_LOOP, CellPair, doing
-from pcsuite.analysis.verdicts.evidence import ALPHA, UNSUPPORTED, Effect, Evidence, pool_deltas
-from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict, finding, judge, scope_words
-from pcsuite.stats.equivalence import noninferior_paired
+from pcsuite.analysis.verdicts.evidence import UNSUPPORTED, Effect, Evidence, pool_deltas
+from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict, judge, scope_words
+from pcsuite.contrasts import ALPHA, shown_no_worse
 
 
 def _pairs(evidence: Evidence, loop: str) -> tuple[list[str], list[CellPair]]:
@@ -36,7 +36,7 @@ def ground(evidence: Evidence, loop: str) -> Finding | None:
         return None
     grounded = evidence.once(_groundedness, loop)
     if grounded.untested:
-        return Finding(f"{grounded.untested}.", cells=len(pairs))
+        return Finding(f"{grounded.untested}.", effect=Effect(cells=len(pairs)))
     words = f"unsupported rate: {grounded.words()}, {scope_words(grounded)}"
     used = sum(len(items) for _, items, _ in evidence.deltas(pairs, UNSUPPORTED).pairs)
     cells = evidence.scores.cells
@@ -47,7 +47,7 @@ def ground(evidence: Evidence, loop: str) -> Finding | None:
         words += (
             "; only the loop searches, so this is the loop and its search together: H3L has the loop alone"
         )
-    return finding(f"{words}.", judge(grounded, -1), grounded)
+    return Finding(f"{words}.", judge(grounded, -1), grounded)
 
 
 def keep_score(evidence: Evidence) -> Finding | None:
@@ -58,28 +58,29 @@ def keep_score(evidence: Evidence) -> Finding | None:
         return None
     grounded = evidence.once(_groundedness, SEARCH_LOOP)
     if grounded.untested:
-        return Finding(f"{grounded.untested}.", cells=len(pairs))
+        return Finding(f"{grounded.untested}.", effect=Effect(cells=len(pairs)))
     deltas = evidence.deltas(pairs, SCORE)
     score = pool_deltas(deltas, *names, SCORE, reason="no item has a score on both sides")
     if score.untested:
-        return Finding(f"score: {score.untested}.", cells=len(pairs))
+        return Finding(f"score: {score.untested}.", effect=Effect(cells=len(pairs)))
     # A 90 % interval above the margin is the one-sided test at 5 %.
-    kept = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
+    no_loss = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
     if score.tasks == 1:
-        (values,) = (measured.values for measured in deltas.by_task.values())
-        kept = kept and noninferior_paired(values, margin=margin, alpha=ALPHA).verdict == "noninferior"
+        (measured,) = deltas.by_task.values()
+        exact = shown_no_worse(measured.values, margin=margin)
+        no_loss = no_loss and exact is not None and exact.shown
     lost = score.limits(1 - ALPHA)[1] < -margin
     first = judge(grounded, -1)
     verdict: Verdict = (
         "contradicted"
         if lost or judge(grounded, -1, ALPHA / 2) == "contradicted"
         else "supported"
-        if kept and first == "supported"
+        if no_loss and first == "supported"
         else "inconclusive"
     )
-    state = "is kept" if kept else "is lost" if lost else "may be lost"
+    state = "is kept" if no_loss else "is lost" if lost else "may be lost"
     words = f"unsupported rate {first}: {grounded.words()}. The score {state}: {score.words()}, {scope_words(score)}."
-    return finding(words, verdict, score)
+    return Finding(words, verdict, score)
 
 
 _NO_LOOP = "no REACT_LOOP condition beside its open-loop twin (C7 beside C3)"

@@ -9,7 +9,7 @@ pairs, lies wholly beyond the bound. A difference that is reliably not zero but 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -17,11 +17,13 @@ from pcsuite.analysis.load.item_scores import SCORE, natural_key, on_common_item
 from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import CellPair
-from pcsuite.analysis.verdicts.evidence import ALPHA, Deltas, Effect, Evidence, pool_deltas
+from pcsuite.analysis.verdicts.evidence import Deltas, Effect, Evidence, pool_deltas
 from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict
+from pcsuite.contrasts import ALPHA
 from pcsuite.errors import require
 from pcsuite.stats.equivalence import tost_paired
 
+Kind = Literal["condition", "operator"]
 Call = Literal["stable", "scale-dependent", "undecided", "not tested"]
 SCALE = TableSpec(
     "scale",
@@ -86,7 +88,7 @@ class LevelComparison:
 class ScaleRow:
     """A condition or operator with its effect by size and by family."""
 
-    kind: Literal["condition", "operator"]
+    kind: Kind
     name: str
     sizes: LevelComparison
     families: LevelComparison
@@ -106,24 +108,27 @@ def scale_rows(evidence: Evidence) -> list[ScaleRow]:
     if len(evidence.sizes.order) < 2 and len(names) < 2:
         return []
     rows = []
-    for kind, found in (("condition", evidence.conditions), ("operator", evidence.operators)):
-        for name in sorted(found, key=natural_key):
-            pairs, whole = found[name], evidence.deltas(found[name], SCORE).by_task
-            seen: dict[
-                str, set[str]
-            ] = {}  # families by size: where they differ, the two cannot be told apart
+    kinds: tuple[tuple[Kind, Mapping[str, Sequence[CellPair]]], ...] = (
+        ("condition", evidence.conditions),
+        ("operator", evidence.operators),
+    )
+    for kind, by_name in kinds:
+        for name in sorted(by_name, key=natural_key):
+            pairs, by_task = by_name[name], evidence.deltas(by_name[name], SCORE).by_task
+            # Families by size: where they differ, the two cannot be told apart.
+            by_size: dict[str, set[str]] = {}
             for pair in pairs:
                 model = pair.treated.model
-                seen.setdefault(evidence.sizes.of[model], set()).add(families.of[model])
-            confounded = len({frozenset(own) for own in seen.values()}) > 1
+                by_size.setdefault(evidence.sizes.of[model], set()).add(families.of[model])
+            confounded = len(set(map(frozenset, by_size.values()))) > 1
             rows.append(
                 ScaleRow(
-                    "condition" if kind == "condition" else "operator",
+                    kind,
                     name,
                     _compare(evidence, pairs, evidence.sizes, name),
                     _compare(evidence, pairs, families, name),
-                    sum(len(measured.items) for measured in whole.values()),
-                    len(whole),
+                    sum(len(measured.items) for measured in by_task.values()),
+                    len(by_task),
                     "the sizes have different families: a difference may be either's" if confounded else "",
                 )
             )
@@ -148,8 +153,8 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
             return LevelComparison(effects, untested=f"{first} and {second}: {effect.untested}")
         same = p_within(effect, bound)
         if effect.tasks == 1:
-            (values,) = (measured.values for measured in gap.by_task.values())
-            same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
+            (measured,) = gap.by_task.values()
+            same = max(same, tost_paired(measured.values, bound=bound, bounds=(-2.0, 2.0)).p_value)
         compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
     # Every pair must be within the bound (the largest p-value); one beyond it is enough (the smallest, Bonferroni).
     widest = max(compared, key=lambda entry: abs(entry[0].value))
@@ -160,13 +165,11 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
 def _between(first: Deltas, second: Deltas) -> Deltas:
     """The effect at one level less that at another, one difference per item, task by task."""
     gap = Deltas(levels=first.levels | second.levels)
-    for task, left in first.by_task.items():
-        if task not in second.by_task:
-            continue
-        items, (one, other) = on_common_items(left, second.by_task[task])
+    for task in (task for task in first.by_task if task in second.by_task):
+        items, (at_first, at_second) = on_common_items(first.by_task[task], second.by_task[task])
         pair = next(pair for pair, _, _ in first.pairs if pair.treated.task == task)
         if len(items):
-            gap.pairs.append((pair, items, one - other))
+            gap.pairs.append((pair, items, at_first - at_second))
     return gap
 
 
@@ -249,11 +252,11 @@ def same_everywhere(rows: Sequence[ScaleRow]) -> Finding | None:
         f"{_named(rows)}. The widest difference is that of {widest.name} between {' and '.join(widest.sizes.between)}:"
         f" {effect.words()}; scale.csv has them all."
     )
+    largest = {name: max(getattr(row, name) for row in rows) for name in ("items", "tasks")}
+    p_value = max(row.sizes.p_value for row in rows)
     return Finding(
-        words, verdict, number(effect.value), number(effect.low), number(effect.high),
-        number(max(row.sizes.p_value for row in rows)), max(row.items for row in rows), len(rows),
-        max(row.tasks for row in rows),
-    )  # fmt: skip
+        words, verdict, replace(effect, p_value=p_value, cells=len(rows), models=0, studies=(), **largest)
+    )
 
 
 def some_and_others(rows: Sequence[ScaleRow]) -> Finding | None:
@@ -270,25 +273,25 @@ def some_and_others(rows: Sequence[ScaleRow]) -> Finding | None:
     depending = [row for row in rows if row.sizes.beyond <= level]
     alike = len({row.sizes.call for row in rows}) == 1 and rows[0].sizes.call in ("stable", "scale-dependent")
     verdict: Verdict = "supported" if helping and depending else "contradicted" if alike else "inconclusive"
-    return Finding(f"{_named(rows)}; scale.csv has them all.", verdict, cells=len(rows))
+    return Finding(f"{_named(rows)}; scale.csv has them all.", verdict, Effect(cells=len(rows)))
 
 
 def _named(rows: Sequence[ScaleRow]) -> str:
     """``stable: C1, C2 (positive); undecided: C3``."""
     parts = []
     for call in ("stable", "scale-dependent", "undecided"):
-        named = [
+        names = [
             f"{row.name} ({row.sizes.direction})" if row.sizes.direction else row.name
             for row in rows
             if row.sizes.call == call
         ]
-        if named:
-            parts.append(f"{call}: {', '.join(named)}")
+        if names:
+            parts.append(f"{call}: {', '.join(names)}")
     return "; ".join(parts)
 
 
 def _over_sizes(
-    kind: Literal["condition", "operator"], judge: Callable[[Sequence[ScaleRow]], Finding | None]
+    kind: Kind, judge: Callable[[Sequence[ScaleRow]], Finding | None]
 ) -> Callable[[Evidence], Finding | None]:
     """A claim on the rows of ``scale.csv`` of one kind that could be tested over sizes."""
 

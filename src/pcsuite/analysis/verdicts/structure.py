@@ -18,7 +18,6 @@ from pcsuite.analysis.load.item_scores import SCORE, on_common_items
 from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.twins import CONSTRAINT, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import (
-    ALPHA,
     PROMPT_VARIANCE,
     READABLE,
     READABLE_SCORE,
@@ -33,13 +32,13 @@ from pcsuite.analysis.verdicts.findings import (
     Hypothesis,
     Verdict,
     combine,
-    finding,
     judge,
     judge_all,
     scope_words,
     weakest,
 )
 from pcsuite.config.definitions import StructureKind
+from pcsuite.contrasts import ALPHA
 from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.information import InformationGain, information_gain
 
@@ -49,6 +48,14 @@ DOMAINS, SCALES = 3, 3
 EXPECTED: Mapping[str, Literal[1, -1]] = {
     SCORE: 1, READABLE_SCORE: 1, READABLE: 1, SEED_VARIANCE: -1, PROMPT_VARIANCE: -1, INFORMATION: 1,
 }  # fmt: skip
+_UNTESTED = {
+    SCORE: "no item has a score on both sides",
+    READABLE_SCORE: "no item has a readable answer on both sides",
+    READABLE: "the log does not say which are",
+    SEED_VARIANCE: "no item has two readable answers on both sides",
+    PROMPT_VARIANCE: "no perturbed prompts on both sides",
+}
+"""Measures of an item, each with why it may not be tested."""
 STRUCTURE = TableSpec(
     "structure",
     "What each structure block does by itself",
@@ -86,8 +93,8 @@ class BlockEffects:
         Contradicted where the score falls, unless the score of readable answers rises; not tested where the score
         rises but too few answers are readable on both sides to tell why.
         """
-        whole, readable = self.effects[SCORE], self.effects[READABLE_SCORE]
-        verdict = judge(whole, 1, alpha)
+        readable = self.effects[READABLE_SCORE]
+        verdict = judge(self.effects[SCORE], 1, alpha)
         if verdict == "supported":
             return judge(readable, 1, alpha) if readable.sign(alpha) != -1 else "inconclusive"
         if verdict == "contradicted" and readable.sign(alpha) == 1:
@@ -105,30 +112,18 @@ def _block_pairs(evidence: Evidence) -> dict[str, Sequence[CellPair]]:
 def structure_blocks(evidence: Evidence) -> list[BlockEffects]:
     """The effects of every structure block that has a twin."""
     blocks = []
-    for operator, own in _block_pairs(evidence).items():
-        score = pool_deltas(
-            evidence.deltas(own, SCORE), operator, SCORE, reason="no item has a score on both sides"
+    for operator, pairs in _block_pairs(evidence).items():
+        effects: dict[str, Effect] = {}
+        for measure, untested in _UNTESTED.items():
+            if measure == READABLE_SCORE and evidence.all_readable(pairs):
+                effects[measure] = effects[SCORE]
+            else:
+                effects[measure] = pool_deltas(
+                    evidence.deltas(pairs, measure), operator, measure, reason=untested
+                )
+        blocks.append(
+            BlockEffects(operator, effects | {INFORMATION: _information(evidence, pairs, operator)})
         )
-        unreadable = "no item has a readable answer on both sides"
-        effects = {
-            SCORE: score,
-            READABLE_SCORE: score
-            if evidence.all_readable(own)
-            else pool_deltas(evidence.deltas(own, READABLE_SCORE), operator, READABLE_SCORE, reason=unreadable),
-            READABLE: pool_deltas(
-                evidence.deltas(own, READABLE), operator, READABLE, reason="the log does not say which are"
-            ),
-            SEED_VARIANCE: pool_deltas(
-                evidence.deltas(own, SEED_VARIANCE), operator, SEED_VARIANCE,
-                reason="no item has two readable answers on both sides",
-            ),
-            PROMPT_VARIANCE: pool_deltas(
-                evidence.deltas(own, PROMPT_VARIANCE), operator, PROMPT_VARIANCE,
-                reason="no perturbed prompts on both sides",
-            ),
-            INFORMATION: _information(evidence, own, operator),
-        }  # fmt: skip
-        blocks.append(BlockEffects(operator, effects))
     return blocks
 
 
@@ -188,9 +183,7 @@ def structure_table(blocks: Sequence[BlockEffects]) -> Table:
                 **estimate_columns("effect", effect),
                 "p_value": number(effect.p_value),
                 "verdict": block.success() if measure == SCORE else judge(effect, EXPECTED[measure]),
-                "items": effect.items,
-                "cells": effect.cells,
-                "tasks": effect.tasks,
+                **{name: getattr(effect, name) for name in ("items", "cells", "tasks")},
                 "note": effect.untested
                 or (f"the other way on {', '.join(effect.opposed)}" if effect.opposed else ""),
             }
@@ -200,13 +193,13 @@ def structure_table(blocks: Sequence[BlockEffects]) -> Table:
 
 def raise_success(blocks: Sequence[BlockEffects]) -> Finding:
     """The verdict on success: all blocks that were tested, each by its own rule."""
-    own = {block.operator: block.success() for block in blocks}
-    tested = [block for block in blocks if own[block.operator] != "not tested"]
+    verdicts = {block.operator: block.success() for block in blocks}
+    tested = [block for block in blocks if verdicts[block.operator] != "not tested"]
     strict = [block.success(ALPHA / len(tested)) for block in tested]
-    verdict = combine([own[block.operator] for block in tested], strict)
+    verdict = combine([verdicts[block.operator] for block in tested], strict)
     parts = []
     for block in blocks:
-        words = f"{block.operator} {own[block.operator]}: score {block.effects[SCORE].words()}"
+        words = f"{block.operator} {verdicts[block.operator]}: score {block.effects[SCORE].words()}"
         if block.effects[READABLE_SCORE] is not block.effects[SCORE]:
             words += (
                 f", score of readable answers {block.effects[READABLE_SCORE].words()}, readable answers"
@@ -214,7 +207,7 @@ def raise_success(blocks: Sequence[BlockEffects]) -> Finding:
             )
         parts.append(words)
     least = weakest({block.operator: block.effects[SCORE] for block in tested}, 1)
-    return finding(f"{'; '.join(parts)}. {_about(least)}".strip(), verdict, least)
+    return Finding(f"{'; '.join(parts)}. {_about(least)}".strip(), verdict, least)
 
 
 def move_measures(blocks: Sequence[BlockEffects], *measures: str) -> Finding:
@@ -227,7 +220,7 @@ def move_measures(blocks: Sequence[BlockEffects], *measures: str) -> Finding:
     expected = EXPECTED[measures[0]]
     verdict, least = judge_all(effects.values(), expected), weakest(effects, expected)
     words = "; ".join(f"{name}: {effect.words()}" for name, effect in effects.items())
-    return finding(f"{words}. {_about(least)}".strip(), verdict, least)
+    return Finding(f"{words}. {_about(least)}".strip(), verdict, least)
 
 
 def _about(effect: Effect) -> str:
@@ -243,18 +236,18 @@ def replicate(evidence: Evidence) -> Finding:
     """
     blocks = _block_pairs(evidence)
     domains = sorted({evidence.domain(task) for task in evidence.scores.tasks})
-    tasks, models = len(evidence.scores.tasks), len(evidence.scores.models)
+    scope = Effect(tasks=len(evidence.scores.tasks), models=len(evidence.scores.models))
     if not blocks:
-        return Finding(f"{_NO_BLOCK_TO_REPLICATE}.", tasks=tasks, models=models)
+        return Finding(f"{_NO_BLOCK_TO_REPLICATE}.", effect=scope)
     if len(domains) < DOMAINS or len(evidence.sizes.order) < SCALES:
         words = (
             f"domains in the run: {len(domains)} ({', '.join(domains)}); model sizes: {len(evidence.sizes.order)}"
             f" ({', '.join(evidence.sizes.order)})."
         )
-        return Finding(words, tasks=tasks, models=models)
+        return Finding(words, effect=scope)
     # Bonferroni over blocks and the two directions.
     level = ALPHA / (2 * len(blocks))
-    shown, split, parts = [], [], []
+    replicated, split, parts = [], [], []
     for name, pairs in blocks.items():
         by_domain = _pooled_by(evidence, pairs, lambda pair: evidence.domain(pair.treated.task), name)
         by_size = _pooled_by(evidence, pairs, lambda pair: evidence.sizes.of[pair.treated.model], name)
@@ -263,11 +256,12 @@ def replicate(evidence: Evidence) -> Finding:
                 _partial_conjunction(by_domain, sign, DOMAINS), _partial_conjunction(by_size, sign, SCALES)
             )
             if reached <= level:
-                shown.append(f"{name} {verb} it")
+                replicated.append(f"{name} {verb} it")
         split.append(
             any(
-                max(_partial_conjunction(found, sign, len(found) - need + 1) for sign in (1, -1)) <= ALPHA / 2
-                for found, need in ((by_domain, DOMAINS), (by_size, SCALES))
+                max(_partial_conjunction(effects, sign, len(effects) - need + 1) for sign in (1, -1))
+                <= ALPHA / 2
+                for effects, need in ((by_domain, DOMAINS), (by_size, SCALES))
             )
         )
         up, down = (sum(effect.sign() == sign for effect in by_domain.values()) for sign in (1, -1))
@@ -276,11 +270,10 @@ def replicate(evidence: Evidence) -> Finding:
             f"{name}: up in {up} and down in {down} of {len(by_domain)} domains, up at {higher} and down at {lower} of"
             f" {len(by_size)} sizes"
         )
-    verdict: Verdict = "supported" if shown else "contradicted" if all(split) else "inconclusive"
-    whole = f"{'; '.join(shown)} after correction. " if shown else ""
-    words = f"{whole}{'; '.join(parts)} (each by itself, at 5 %)."
-    cells = sum(len(pairs) for pairs in blocks.values())
-    return Finding(words, verdict, cells=cells, tasks=tasks, models=models)
+    verdict: Verdict = "supported" if replicated else "contradicted" if all(split) else "inconclusive"
+    conclusion = f"{'; '.join(replicated)} after correction. " if replicated else ""
+    words = f"{conclusion}{'; '.join(parts)} (each by itself, at 5 %)."
+    return Finding(words, verdict, replace(scope, cells=sum(len(pairs) for pairs in blocks.values())))
 
 
 def _pooled_by(
@@ -291,8 +284,8 @@ def _pooled_by(
     for pair in pairs:
         grouped.setdefault(level_of(pair), []).append(pair)
     return {
-        level: pool_deltas(evidence.deltas(found, SCORE), "P1", name, level)
-        for level, found in grouped.items()
+        level: pool_deltas(evidence.deltas(members, SCORE), "P1", name, level)
+        for level, members in grouped.items()
     }
 
 

@@ -3,7 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from pcsuite.analysis.contrasts import (
+from pcsuite.analysis.load.item_scores import item_scores
+from pcsuite.analysis.load.runs import RunTables
+from pcsuite.analysis.pairings import (
     CONTROL,
     TWIN,
     complete_factorials,
@@ -11,8 +13,6 @@ from pcsuite.analysis.contrasts import (
     group_contrasts,
     item_matrix,
 )
-from pcsuite.analysis.load.item_scores import item_scores
-from pcsuite.analysis.load.runs import RunTables
 from support.synthetic_log import OPERATORS, make_row, write_log
 
 

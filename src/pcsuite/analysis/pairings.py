@@ -1,4 +1,4 @@
-"""Contrasts: which conditions are set against which, found in the bundles of operators that they are made of.
+"""Pairings: which conditions are set against which, found in the bundles of operators that they are made of.
 
 Every condition is compared with the control, and with its *twin*: the condition that has the same operators less one.
 What a design varies follows from it: members of ``leave_one_out`` meet the full bundle, those of ``add_one_in`` the
@@ -65,46 +65,46 @@ def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = Non
     >>> [(contrast.name, contrast.operator) for contrast in contrasts_of(ladder)]
     [('C4 − C3', 'VERIFIER')]
     """
-    return list(_contrasts(tuple((name, tuple(own)) for name, own in bundles.items()), control))
+    return list(_contrasts(tuple((name, tuple(bundle)) for name, bundle in bundles.items()), control))
 
 
 # Every metric and several tables ask for the contrasts of the same bundles.
 @lru_cache(maxsize=256)
 def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> tuple[ConditionContrast, ...]:
-    found: list[ConditionContrast] = []
+    contrasts: list[ConditionContrast] = []
     by_name = dict(bundles)
     if control is not None:
-        found += [
-            _pair(CONTROL, name, control, _added(own, by_name[control]))
-            for name, own in bundles
+        contrasts += [
+            _pair(CONTROL, name, control, _added(bundle, by_name[control]))
+            for name, bundle in bundles
             if name != control
         ]
-    plain = {name: own for name, own in bundles if COMPILED_OPERATOR not in own}
+    plain = {name: bundle for name, bundle in bundles if COMPILED_OPERATOR not in bundle}
     # Of conditions with the same operators the control stands for all, else the first.
-    named = {own: name for name, own in reversed(plain.items())}
+    named = {bundle: name for name, bundle in reversed(plain.items())}
     if control in plain:
         named[plain[control]] = str(control)
-    for name, own in plain.items():
-        for operator in dict.fromkeys(own):
-            twin = named.get(tuple(part for part in own if part != operator))
+    for name, bundle in plain.items():
+        for operator in dict.fromkeys(bundle):
+            twin = named.get(tuple(part for part in bundle if part != operator))
             if twin is not None and twin != control:
-                found.append(_pair(TWIN, name, twin, operator))
-    sets = {frozenset(own): name for own, name in named.items()}
+                contrasts.append(_pair(TWIN, name, twin, operator))
+    sets = {frozenset(bundle): name for bundle, name in named.items()}
     factorials = complete_factorials(list(plain.values()))
     for base, varied in factorials:
         where = "+".join(sorted(base)) or "nothing"
-        found += _factorial(base, varied, sets, f" on top of {where}" if len(factorials) > 1 else "")
-    return tuple(found)
+        contrasts += _factorial(base, varied, sets, f" on top of {where}" if len(factorials) > 1 else "")
+    return tuple(contrasts)
 
 
 def _pair(kind: Kind, condition: str, baseline: str, operator: str) -> ConditionContrast:
     return ConditionContrast(kind, condition, baseline, operator, ((condition, 1.0), (baseline, -1.0)))
 
 
-def _added(own: Bundle, other: Bundle) -> str:
-    """The operator that ``own`` has and ``other`` lacks, where that is all the difference."""
-    more = [name for name in dict.fromkeys(own) if name not in other]
-    return more[0] if len(more) == 1 and tuple(n for n in own if n != more[0]) == other else ""
+def _added(bundle: Bundle, other: Bundle) -> str:
+    """The operator that ``bundle`` has and ``other`` lacks, where that is all the difference."""
+    added = [name for name in dict.fromkeys(bundle) if name not in other]
+    return added[0] if len(added) == 1 and tuple(n for n in bundle if n != added[0]) == other else ""
 
 
 def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str], tuple[str, ...]]]:
@@ -116,20 +116,20 @@ def complete_factorials(bundles: Sequence[Bundle]) -> list[tuple[frozenset[str],
     [(frozenset({'G'}), ('A', 'B'))]
     """
     order = list(dict.fromkeys(itertools.chain.from_iterable(bundles)))
-    sets = sorted({frozenset(own) for own in bundles}, key=len)
+    sets = sorted({frozenset(bundle) for bundle in bundles}, key=len)
     candidates = [
         (low, high)
         for low, high in itertools.product(sets, reversed(sets))
         # Two members are a pair of twins; an interaction takes four.
         if low < high and 4 <= 2 ** len(high - low) <= len(sets)
     ]
-    found: list[tuple[frozenset[str], frozenset[str]]] = []
+    factorials: list[tuple[frozenset[str], frozenset[str]]] = []
     for low, high in sorted(candidates, key=lambda pair: -len(pair[1] - pair[0])):
-        if any(base <= low and high <= top for base, top in found):
+        if any(base <= low and high <= top for base, top in factorials):
             continue
-        if sum(low <= own <= high for own in sets) == 2 ** len(high - low):
-            found.append((low, high))
-    return [(low, tuple(name for name in order if name in high - low)) for low, high in found]
+        if sum(low <= bundle <= high for bundle in sets) == 2 ** len(high - low):
+            factorials.append((low, high))
+    return [(low, tuple(name for name in order if name in high - low)) for low, high in factorials]
 
 
 def _factorial(
@@ -138,22 +138,23 @@ def _factorial(
     members = [
         frozenset(chosen) for k in range(len(varied) + 1) for chosen in itertools.combinations(varied, k)
     ]
-    found = []
+    contrasts = []
     # A main effect is a mean over half of the members less that over the other half; an interaction is the effect of
     # one operator with the other less that without it, each side of both a mean over a quarter.
     for name in varied:
         scale = 2 / len(members)
-        weights = [(named[base | own], scale if name in own else -scale) for own in members]
+        weights = [(named[base | member], scale if name in member else -scale) for member in members]
         words = (f"with {name}{context}", f"without {name}", name)
-        found.append(ConditionContrast("main effect", *words, tuple(weights), context))
+        contrasts.append(ConditionContrast("main effect", *words, tuple(weights), context))
     for first, second in itertools.combinations(varied, 2):
         scale = 4 / len(members)
         weights = [
-            (named[base | own], scale if (first in own) == (second in own) else -scale) for own in members
+            (named[base | member], scale if (first in member) == (second in member) else -scale)
+            for member in members
         ]
         words = (f"{first} with {second}{context}", f"{first} without {second}", f"{first} × {second}")
-        found.append(ConditionContrast("interaction", *words, tuple(weights), context))
-    return found
+        contrasts.append(ConditionContrast("interaction", *words, tuple(weights), context))
+    return contrasts
 
 
 def group_contrasts(
@@ -165,10 +166,10 @@ def group_contrasts(
     """
     control = scores.baseline(keys)
     bundles = {key.condition: scores.operators_in(key) for key in keys}
-    found = contrasts_of(bundles, control and control.condition)
-    known = {(contrast.condition, contrast.baseline) for contrast in found}
-    missing = [pair for pair in planned if pair not in known and bundles.keys() >= set(pair)]
-    return found + [
+    contrasts = contrasts_of(bundles, control and control.condition)
+    paired = {(contrast.condition, contrast.baseline) for contrast in contrasts}
+    missing = [pair for pair in planned if pair not in paired and bundles.keys() >= set(pair)]
+    return contrasts + [
         _pair(PLANNED, *pair, _added(*(tuple(bundles[name]) for name in pair))) for pair in missing
     ]
 
