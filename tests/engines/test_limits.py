@@ -180,7 +180,7 @@ def test_the_limit_never_falls_below_one():
     async def main():
         limiter = AdaptiveLimiter(3)
         for _ in range(5):
-            limiter.record_overload(None)
+            limiter.record_overload(None, limiter.cut_count)
         return limiter.limit
 
     assert asyncio.run(main()) == 1
@@ -249,7 +249,6 @@ def test_settling_replaces_the_worst_case_by_the_truth():
     ("settle", "spent"),
     [
         (lambda budget, held: budget.settle(held, generation(90, 20, cache_hit=True)), 0),
-        (lambda budget, held: budget.settle(held, None), 0),
         (lambda budget, held: budget.settle(held, generation(0, 0, usage_reported=False)), 150),
         (lambda budget, held: budget.settle_failure(held, EngineError("x", retryable=True, status=429)), 0),
         (lambda budget, held: budget.settle_failure(held, EngineError("x", status=400)), 0),

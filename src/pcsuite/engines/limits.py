@@ -12,23 +12,15 @@ from random import Random
 from typing import Any, TypeVar
 
 from pcsuite.config.prices import Price
+from pcsuite.config.profile import RetrySection
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often and how long."""
-
-    max_attempts: int = 6
-    base_s: float = 0.5
-    """Upper bound of the first wait; it doubles with every attempt."""
-    cap_s: float = 30.0
-    """Upper bound of any wait we choose ourselves."""
-    max_retry_after_s: float = 300.0
-    """A server that asks for more is not waited for: the error is final."""
+class RetryPolicy(RetrySection):
+    """How often a call is tried again, and after how long: the profile's ``limits.retry`` put to use."""
 
     def delay(self, attempt: int, error: EngineError, rng: Random) -> float | None:
         """Seconds before the next try after failed attempt number ``attempt`` (from 1); ``None`` for no more.
@@ -137,9 +129,7 @@ class AdaptiveLimiter:
             self.record_success()
             return result
         finally:
-            self.in_flight -= 1
-            if self._waiting:
-                self._wake()
+            self.release()
 
     async def acquire(self) -> int:
         """Wait for a permit, first come first served; :meth:`release` gives it back.
@@ -181,14 +171,14 @@ class AdaptiveLimiter:
             self.limit += 1
             self._wake()
 
-    def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
+    def record_overload(self, retry_after: float | None, cuts_before: int) -> None:
         """Halve the limit, unless it was halved since the call began; hold new calls for ``retry_after`` seconds.
 
-        ``cuts_before`` is what :meth:`acquire` returned; ``None`` always halves.
+        ``cuts_before`` is what :meth:`acquire` returned.
         """
         self._successes = 0
         # Calls that were under way at the last cut bring its echo, no news.
-        if cuts_before is None or cuts_before == self.cut_count:
+        if cuts_before == self.cut_count:
             self.cut_count += 1
             self.limit = max(1, self.limit // 2)
         self.pause(retry_after)
@@ -231,25 +221,25 @@ FILES_BESIDE_CALLS = 64
 """Files that a run has open besides its connections: log, caches, libraries, pipes to children."""
 
 
-def calls_that_fit(wanted: int) -> int:
-    """How many calls may be in flight at once: ``wanted``, or fewer where the system allows fewer open files.
+def calls_that_fit(requested: int) -> int:
+    """How many calls may be in flight at once: ``requested``, or fewer where the system allows fewer open files.
 
     A connection is an open file. Fewer calls are warned of; at least one is left.
     """
     if sys.platform == "win32":
-        return wanted
+        return requested
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY or wanted + FILES_BESIDE_CALLS <= limit:
-        return wanted
-    fitting = max(1, min(wanted, limit - FILES_BESIDE_CALLS))
-    if fitting < wanted:
+    if limit == resource.RLIM_INFINITY or requested + FILES_BESIDE_CALLS <= limit:
+        return requested
+    fitting = max(1, min(requested, limit - FILES_BESIDE_CALLS))
+    if fitting < requested:
         logging.getLogger("pcsuite").warning(
             "the system allows %d open files: %d calls in flight instead of %d (ulimit -n raises it)",
             limit,
             fitting,
-            wanted,
+            requested,
         )
     return fitting
 
@@ -330,57 +320,56 @@ class Budget:
         too little, raise :class:`BudgetExceededError`.
         """
         cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else 0.0
-        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price)
-        await self.acquire(wanted)
-        return wanted
+        reservation = Reservation(prompt_tokens + max_tokens, cost_usd, price)
+        await self.acquire(reservation)
+        return reservation
 
-    async def acquire(self, wanted: Reservation) -> None:
+    async def acquire(self, need: Reservation) -> None:
         """Wait for a reservation as :meth:`reserve` does.
 
         Raises :class:`BudgetExceededError` where what is spent leaves too little.
         """
-        while not self.fits(wanted):
+        while not self.fits(need):
             # Nothing is worth waiting for: no reservation that is settled would make enough room.
-            if self._outstanding == 0 or not self.fits(wanted, beside_others=False):
-                over = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
+            if self._outstanding == 0 or not self.fits(need, beside_others=False):
+                over = self.max_tokens is not None and self.spent_tokens + need.tokens > self.max_tokens
                 if over:
                     spent = f"{self.spent_tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
                 else:
                     spent = f"${self.spent_cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
-                need = f"{wanted.tokens} tokens" if over else f"${wanted.cost_usd:.4f}"
+                worst = f"{need.tokens} tokens" if over else f"${need.cost_usd:.4f}"
                 raise BudgetExceededError(
-                    f"the budget is used up: {spent} spent, the next call may take {need}",
+                    f"the budget is used up: {spent} spent, the next call may take {worst}",
                     hint="finished rows are kept; raise the limit and run again to go on",
                 )
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
-        self.add_reservation(wanted)
+        self.add_reservation(need)
 
-    def fits(self, wanted: Reservation, *, beside_others: bool = True) -> bool:
+    def fits(self, need: Reservation, *, beside_others: bool = True) -> bool:
         """Whether a reservation can be made: now, or once all others are settled (not ``beside_others``).
 
-        Spent, reserved and wanted together must stay within both limits, tokens and USD.
+        Spent, reserved and needed together must stay within both limits, tokens and USD.
         """
-        tokens = self.spent_tokens + wanted.tokens + (self._reserved_tokens if beside_others else 0)
-        cost_usd = self.spent_cost_usd + wanted.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
+        tokens = self.spent_tokens + need.tokens + (self._reserved_tokens if beside_others else 0)
+        cost_usd = self.spent_cost_usd + need.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
         within_tokens = self.max_tokens is None or tokens <= self.max_tokens
         return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
-    def add_reservation(self, wanted: Reservation) -> None:
+    def add_reservation(self, reservation: Reservation) -> None:
         """Reserve what is known to fit."""
         self._outstanding += 1
-        self._reserved_tokens += wanted.tokens
-        self._reserved_cost_usd += wanted.cost_usd
+        self._reserved_tokens += reservation.tokens
+        self._reserved_cost_usd += reservation.cost_usd
 
-    def settle(self, reservation: Reservation, generation: Generation | None) -> None:
-        """Replace a reservation by what the call used.
+    def settle(self, reservation: Reservation, generation: Generation) -> None:
+        """Replace a reservation by what the call used (:meth:`settle_failure` does so after an error).
 
-        That is nothing where there is no answer or it came from the cache, and the whole reservation where
-        the server reports no usage. After an error :meth:`settle_failure` knows better.
+        That is nothing for an answer from a cache, and the whole reservation where the server reports no usage.
         """
         tokens, cost_usd = reservation.tokens, reservation.cost_usd
-        if generation is None or generation.get("cache_hit", False):
+        if generation.get("cache_hit", False):
             tokens, cost_usd = 0, 0.0
         elif generation.get("usage_reported", True):
             tokens = generation["usage"]["total_tokens"]
