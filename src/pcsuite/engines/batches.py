@@ -30,7 +30,6 @@ from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, shorten
 from pcsuite.config.profile import BatchSection
 from pcsuite.engines.adapters._batch_wire import (
-    CHAT,
     COLLECTED,
     PLANNED,
     SENDING,
@@ -44,6 +43,7 @@ from pcsuite.engines.adapters._batch_wire import (
     result_lines,
 )
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
+from pcsuite.engines.adapters._openai_wire import CHAT
 from pcsuite.engines.adapters.base import Generation, ModelAdapter, Request
 from pcsuite.errors import ConfigError, EngineError, LogError
 

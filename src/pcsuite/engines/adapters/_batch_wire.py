@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pcsuite._util.http import HttpResponse, encode_body, send
 from pcsuite._util.text import read_json, shorten
-from pcsuite.engines.adapters._openai_wire import WireRequest, status_error
+from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, status_error
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ LARGEST_FILE = 1 << 30
 """Bytes of a results file that are read."""
 TRANSFER_S = 1800.0
 """Longest wait for a file to be sent or brought."""
-CHAT = "/chat/completions"
 MAX_CLOCK_SKEW = timedelta(minutes=10)
 """How far a server's clock may be behind ours where a batch is looked for by its time."""
 _PAGES = 50
