@@ -96,7 +96,6 @@ class AdaptiveLimiter:
         self.maximum = maximum
         self.limit = maximum
         self.in_flight = 0
-        self.peak_in_flight = 0
         self.cut_count = 0
         """How often the limit was halved."""
         self.gate: asyncio.Semaphore | None = None
@@ -139,7 +138,6 @@ class AdaptiveLimiter:
         # The common case, without a future and a turn of the loop.
         if not self._waiting and self.in_flight < self.limit and not self._paused_until:
             self.in_flight += 1
-            self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
             return self.cut_count
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
@@ -213,7 +211,6 @@ class AdaptiveLimiter:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 self.in_flight += 1
-                self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
                 waiter.set_result(None)
 
 
