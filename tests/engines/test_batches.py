@@ -77,7 +77,7 @@ def answered(tmp_path, server, *requests):
 
     async def main():
         adapter = OpenAIAdapter("m", OpenAIOptions(base_url=server.base_url))
-        client = BatchClient("m", adapter, adapter.batches(), tmp_path / "b", QUICK)
+        client = BatchClient("m", adapter.batches(), tmp_path / "b", QUICK)
         try:
             return await asyncio.gather(*(client.answer(one) for one in requests), return_exceptions=True)
         finally:

@@ -54,21 +54,16 @@ class GuidanceBackend(LocalHfBackend):
             finish_reason = "length"
             # Forced tokens come several at once, so the limit may have been passed.
             engine.completion_tokens = answer.decoding.max_tokens
-            token_ids = limit.token_ids[: len(answer.prompt_ids) + answer.decoding.max_tokens]
-            prompt_bytes = len(engine.tokenizer.decode(answer.prompt_ids))
-            text = bytearray(engine.tokenizer.decode(token_ids)[prompt_bytes:])
+            token_ids, decode = limit.token_ids, engine.tokenizer.decode
+            written = decode(token_ids[: len(answer.prompt_ids) + answer.decoding.max_tokens])
+            text = bytearray(written[len(decode(answer.prompt_ids)) :])
         except Exception as error:
             raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
         decoded = text.decode("utf-8", "replace")
-        tokens = engine.completion_tokens
-        if (
-            finish_reason == "stop"
-        ):  # tokens that the grammar forces at the end never pass the engine's counter
-            written = len(answer.adapter.loaded.tokenizer(decoded, add_special_tokens=False)["input_ids"])
-            tokens = max(tokens, written)
-        return answer.generation(
-            decoded, min(tokens, answer.decoding.max_tokens), finish_reason, self.label()
-        )
+        # Tokens that the grammar forces at the end never pass the engine's counter.
+        tokens = max(engine.completion_tokens, answer.adapter.count_tokens(decoded))
+        tokens = min(tokens, answer.decoding.max_tokens)
+        return answer.generation(decoded, tokens, finish_reason, self.label())
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:

@@ -191,13 +191,11 @@ def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: B
 
     A request that never ran is retryable. Texts are freed of the key, should a server echo it.
     """
-    try:
+    with adapter.clean_errors():
         if not result.ok:
             raise result.error()
         path = adapter.wire(request).path
         (generation, *_) = adapter.read_answer(request, path, result.body)
-    except EngineError as error:
-        raise adapter.clean(error) from None
     generation["text"] = redact(generation["text"], guess=False)
     generation["latency_ms"] = None
     generation["batch"] = batch_id
@@ -207,11 +205,9 @@ def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: B
 class BatchClient:
     """Answers the calls of one model through batches; for one event loop."""
 
-    def __init__(
-        self, model_id: str, adapter: HttpAdapter, service: BatchService, folder: Path, settings: BatchSection
-    ) -> None:
+    def __init__(self, model_id: str, service: BatchService, folder: Path, settings: BatchSection) -> None:
         self.model_id = model_id
-        self.adapter = adapter
+        self.adapter = service.adapter
         self.service = service
         self.settings = settings
         self._folder = folder
@@ -353,11 +349,9 @@ class BatchClient:
         if batch.event == PLANNED:
             file_id = await self._with_retries(lambda: service.upload(content, batch.token), SEND_ATTEMPTS)
             store.note(batch, UPLOADED, file_id=file_id)
+        doubtful = batch.event == SENDING
         if batch.event == UPLOADED:
             store.note(batch, SENDING)
-            doubtful = False
-        else:
-            doubtful = batch.event == SENDING
         attempt = 0
         while batch.event == SENDING:
             if doubtful and (batch_id := await self._find(batch)) is not None:

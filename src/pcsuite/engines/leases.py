@@ -137,7 +137,7 @@ class LeasedLimiter(AdaptiveLimiter):
     def record_overload(self, retry_after: float | None, cuts_before: int) -> None:
         """Slow down here at once, and report it.
 
-        The run's own limiter cuts once for all calls that were under way, whoever made them.
+        The run's own limiter cuts once for all calls that were under way, in any worker.
         """
         self._overloads.append((retry_after, cuts_before))
         if cuts_before == self.cut_count:

@@ -133,7 +133,7 @@ class AdaptiveLimiter:
     async def acquire(self) -> int:
         """Wait for a permit, first come first served; :meth:`release` gives it back.
 
-        Returns the number of cuts so far, which tells :meth:`record_overload` when the call began.
+        Returns the number of cuts so far, by which :meth:`record_overload` knows when the call began.
         """
         # The common case, without a future and a turn of the loop.
         if not self._waiting and self.in_flight < self.limit and not self._paused_until:
@@ -151,7 +151,7 @@ class AdaptiveLimiter:
         return self.cut_count
 
     def release(self) -> None:
-        """Give a permit back, to whoever waited longest."""
+        """Give a permit back, to the call that waited longest."""
         self.in_flight -= 1
         if self._waiting:
             self._wake()
@@ -184,7 +184,7 @@ class AdaptiveLimiter:
     def pause_left(self) -> float:
         """Seconds for which no call may begin; 0 where none is held.
 
-        Set by ``Retry-After``, and told to other workers of the same model.
+        Set by ``Retry-After``, and passed on to other workers of the same model.
         """
         if not self._paused_until:
             return 0.0
@@ -275,7 +275,7 @@ class Reservation:
 MIN_CALLS = 50
 """Calls from which on a share of failures is judged."""
 TRIED_AGAIN = "finished rows are kept; failed ones are tried again when you run the same command"
-"""What is said to whoever meets the end of a run whose calls failed."""
+"""The hint at the end of a run whose calls failed."""
 
 
 def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
@@ -311,7 +311,7 @@ class Budget:
     async def reserve(
         self, prompt_tokens: int, max_tokens: int, price: Price | None = None, *, batch: bool = False
     ) -> Reservation:
-        """Set the worst case of a call aside; a call without a price costs nothing that can be told.
+        """Set the worst case of a call aside; a call without a price counts as free.
 
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.

@@ -2,7 +2,7 @@
 
 One SQLite file, shared by runs and processes. The seed is part of the key, so replicates stay apart. A hit
 comes back with ``cache_hit`` set and with the usage of the original call, which efficiency statistics need;
-whoever bills must charge nothing for it (:class:`pcsuite.engines.limits.Budget` does so).
+nothing may be billed for it (:class:`pcsuite.engines.limits.Budget` does so).
 """
 
 from __future__ import annotations

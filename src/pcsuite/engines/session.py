@@ -178,7 +178,7 @@ class Session:
         settings = self.suite.profile.batch
         for model_id, client in self.clients.items():
             service = service_of(client.adapter, model_id)
-            client.batch_client = BatchClient(model_id, service.adapter, service, folder, settings)
+            client.batch_client = BatchClient(model_id, service, folder, settings)
             client.concurrency = settings.max_requests
 
     async def use_cache(self, use: Callable[[AnswerCache], Awaitable[ResultT]]) -> ResultT | None:
@@ -272,7 +272,7 @@ class ModelClient:
         """Most calls of this model at once."""
         self.identity = dict(adapter.identity())
         self.price = price_of(self.spec)
-        """What its calls cost; ``None`` where nobody has said."""
+        """What its calls cost; ``None`` where that is not known."""
         self.batch_client: BatchClient | None = None
         """Where its calls go where they go through batches."""
         self.limiter = limiter
@@ -317,7 +317,7 @@ class ModelClient:
         return generation
 
     async def ask_counted(self, request: Request) -> Generation:
-        """As :meth:`ask`, for whoever writes no rows, whose failures a :class:`RowSink` would count.
+        """As :meth:`ask`, for callers that write no rows, whose failures a :class:`RowSink` would count.
 
         Raises :class:`EngineError` for a call that failed, and :class:`ErrorRateError` instead once more calls of the
         session failed than the profile's ``stop_on_error_rate`` allows.

@@ -184,9 +184,7 @@ def verify_weights(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
 
     A file that is missing or differs is an ``EngineError`` that names it and the command that fetches it.
     """
-    path = weights_path(entry, cache_dir)
-    if not path.is_file():
-        raise missing_weights(entry)
+    path = pulled_path(entry, cache_dir)
     digest = sha256_file(path)
     if digest != entry.sha256:
         raise EngineError(
@@ -196,9 +194,12 @@ def verify_weights(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
     return path
 
 
-def missing_weights(entry: WeightsEntry) -> EngineError:
-    """The error for a model file that was not pulled yet."""
-    return EngineError(
+def pulled_path(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
+    """Where the entry's file is; raises ``EngineError``, with the command that fetches it, where it was not pulled."""
+    path = weights_path(entry, cache_dir)
+    if path.is_file():
+        return path
+    raise EngineError(
         f"model file {entry.file_name} is not on this computer", hint=f"pcsuite models pull {entry.id}"
     )
 

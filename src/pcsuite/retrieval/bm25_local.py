@@ -294,7 +294,7 @@ class Bm25Index:
     def search(self, query: str, k: int) -> list[Passage]:
         """The ``k`` best sentences that share a word with the query, best first.
 
-        Ties go by order in the corpus, so a search gives the same passages everywhere.
+        Ties are broken by order in the corpus, so a search gives the same passages everywhere.
         """
         if k < 1:
             return []

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.http import HttpResponse, encode_body, send
+from pcsuite._util.http import encode_body, send
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, status_error
 from pcsuite.errors import ConstraintUnavailableError, EngineError
@@ -21,11 +21,10 @@ from pcsuite.errors import ConstraintUnavailableError, EngineError
 if TYPE_CHECKING:
     from pcsuite.engines.adapters._http_adapter import HttpAdapter
 
-ReplyT = TypeVar("ReplyT")
 LARGEST_FILE = 1 << 30
 """Bytes of a results file that are read."""
 TRANSFER_S = 1800.0
-"""Longest wait for a file to be sent or brought."""
+"""Longest wait for a file to be sent or fetched."""
 MAX_CLOCK_SKEW = timedelta(minutes=10)
 """How far a server's clock may be behind ours where a batch is looked for by its time."""
 _PAGES = 50
@@ -142,7 +141,9 @@ class BatchService(ABC):
 
         Raises :class:`EngineError` for any failure, with the model named and secrets removed.
         """
-        return await self._asked(self.adapter.decoded, "GET", path)
+        adapter = self.adapter
+        with adapter.clean_errors():
+            return adapter.decoded(await send(adapter.session(), "GET", adapter.url(path)))
 
     async def listed(self, path: str, cursor: str) -> AsyncIterator[Any]:
         """Entries of one of the server's lists, page by page; ``cursor`` names the parameter that turns the page.
@@ -164,35 +165,23 @@ class BatchService(ABC):
 
         Uploads may take minutes (``TRANSFER_S``). Raises :class:`EngineError` for any failure.
         """
-        headers = {"Content-Type": content_type}
-        return await self._asked(
-            self.adapter.decoded, "POST", path, content, headers=headers, timeout_s=TRANSFER_S
-        )
+        adapter, headers = self.adapter, {"Content-Type": content_type}
+        with adapter.clean_errors():
+            reply = await send(
+                adapter.session(), "POST", adapter.url(path), content, headers=headers, timeout_s=TRANSFER_S
+            )
+            return adapter.decoded(reply)
 
     async def content(self, path: str) -> bytes:
         """A file of the server."""
-
-        def body(reply: HttpResponse) -> bytes:
+        adapter = self.adapter
+        url = adapter.url(path)
+        with adapter.clean_errors():
+            reply = await send(adapter.session(), "GET", url, max_bytes=LARGEST_FILE, timeout_s=TRANSFER_S)
             if reply.status != 200:
-                self.adapter.decoded(reply)  # raises
+                adapter.decoded(reply)  # raises
                 raise EngineError(f"HTTP {reply.status} for a file of results", status=reply.status)
             return reply.body
-
-        return await self._asked(body, "GET", path, max_bytes=LARGEST_FILE, timeout_s=TRANSFER_S)
-
-    async def _asked(
-        self,
-        read: Callable[[HttpResponse], ReplyT],
-        method: Literal["GET", "POST"],
-        path: str,
-        content: bytes | None = None,
-        **options: Any,
-    ) -> ReplyT:
-        adapter = self.adapter
-        try:
-            return read(await send(adapter.session(), method, adapter.url(path), content, **options))
-        except EngineError as error:
-            raise adapter.clean(error) from None
 
     async def batch(self, path: str, status: str) -> dict[str, Any]:
         """The server's own account of a batch, which must have the key ``status``."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from pcsuite._util.files import building_folder
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
+from pcsuite.engines.weights import cached_sha256, catalogue_entry, pulled_path
 from pcsuite.errors import EngineError, require
 
 CONVERTED = "safetensors-float32"
@@ -71,9 +71,7 @@ def converted_folder(weights_id: str, cache_dir: Path | None = None) -> Path:
     A file that was not pulled, or cannot be converted, is an ``EngineError`` with the remedy.
     """
     entry = catalogue_entry(weights_id)
-    source = weights_path(entry, cache_dir)
-    if not source.is_file():
-        raise missing_weights(entry)
+    source = pulled_path(entry, cache_dir)
     folder = source.parent / CONVERTED
     if (folder / STAMP).is_file():
         return folder

@@ -15,7 +15,8 @@ import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -271,14 +272,12 @@ class HttpAdapter(ModelAdapter):
         All have the latency of the whole exchange. Raises :class:`EngineError` with the model named and secrets
         removed.
         """
-        try:
+        with self.clean_errors():
             wire = self.wire(request, samples)
             started = time.perf_counter()
             answer = await self.exchange(session, wire.path, wire.body)
             elapsed_ms = (time.perf_counter() - started) * 1000
             generations = self.read_answer(request, wire.path, answer)
-        except EngineError as error:
-            raise self.clean(error) from None
         for generation in generations:
             generation["latency_ms"] = elapsed_ms
             # A server that echoes the key must not bring it into rows and caches.
@@ -312,9 +311,14 @@ class HttpAdapter(ModelAdapter):
             why = f"cannot be read ({len(reply.body)} bytes): {shorten(str(error), 80)}"
             raise EngineError(f"the server's answer {why}", retryable=True, status=reply.status) from None
 
-    def clean(self, error: EngineError) -> EngineError:
-        """The error with the model named and secrets removed.
+    @contextmanager
+    def clean_errors(self) -> Iterator[None]:
+        """Errors that are raised within name the model, and have secrets removed.
 
-        Its kind, status and remedy stay: the retry policy depends on them.
+        Their kind, status and remedy stay: the retry policy depends on them.
         """
-        return error.reworded(redact(f"model '{self.model_id}': {error.message}"), hint=error.hint)
+        try:
+            yield
+        except EngineError as error:
+            message = redact(f"model '{self.model_id}': {error.message}")
+            raise error.reworded(message, hint=error.hint) from None

@@ -128,9 +128,9 @@ class _Engine:
         if self._reuses and prompt != self._prompt_in_slot:
             self._prompt_in_slot = None
             reading = {name: value for name, value in body.items() if name != "grammar"}
-            read = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
-            if "error" in read:  # it does not fit
-                return read
+            prefill = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
+            if "error" in prefill:  # it does not fit
+                return prefill
             self._prompt_in_slot = prompt
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log

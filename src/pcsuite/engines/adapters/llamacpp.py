@@ -36,7 +36,7 @@ from pcsuite.engines.adapters.base import (
     token_usage,
 )
 from pcsuite.engines.grammar import is_gbnf, llguidance_grammar
-from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
+from pcsuite.engines.weights import cached_sha256, catalogue_entry, pulled_path
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
 CONSTRAINT_BACKEND = "native:llama.cpp"
@@ -91,9 +91,7 @@ class LlamaCppAdapter(ModelAdapter):
         self._chat = True if self.options.chat is None else self.options.chat
         if self.options.weights is not None:
             entry = catalogue_entry(self.options.weights)
-            self._path = weights_path(entry)
-            if not self._path.is_file():
-                raise missing_weights(entry)
+            self._path = pulled_path(entry)
             if self.options.chat is None:
                 self._chat = entry.chat
         else:

@@ -250,7 +250,7 @@ class LocalHfAdapter(ModelAdapter):
         self._thread.close()
 
     def _make_slots(self) -> tuple[Slots | None, str]:
-        """Continuous batches of recorded steps where possible and not switched off, and what the manifest calls them."""
+        """Continuous batches of recorded steps where possible and not switched off, and the manifest's word for it."""
         options, loaded = self.options, self.loaded
         if options.cuda_graphs is False:
             return None, "off"

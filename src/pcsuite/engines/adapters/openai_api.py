@@ -167,7 +167,7 @@ class OpenAIAdapter(HttpAdapter):
 
     @classmethod
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """What the configured kind of server is said to enforce; the canary proves it."""
+        """What the configured kind of server claims to enforce; the canary proves it."""
         assert isinstance(options, OpenAIOptions)
         return ENFORCED[options.structured]
 
@@ -194,10 +194,8 @@ class OpenAIAdapter(HttpAdapter):
         """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
         if self.options.tokenize == "none":
             return None
-        try:
+        with self.clean_errors():
             return self._count(text)
-        except EngineError as error:
-            raise self.clean(error) from None
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""

@@ -284,8 +284,8 @@ def propose_instruction(prompt: str, rng: Random, sentences: Mapping[str, str] |
     request = prompt.rstrip().rpartition("\n\n")[2]
     if "instruction" not in request.casefold():
         return NOTHING_TO_SAY
-    shown = prompt.rpartition(OPENING)[2]
-    held = {name for name, sentence in sentences.items() if sentence in shown}
+    instruction = prompt.rpartition(OPENING)[2]
+    held = {name for name, sentence in sentences.items() if sentence in instruction}
     if held:
         for name in rng.sample(list(sentences), 1 if rng.random() < 0.6 else 2):
             held ^= {name}
