@@ -246,7 +246,7 @@ def _plain_text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     parts = content if isinstance(content, list) else [None]
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    texts: list[Any] = [part.get("text") if isinstance(part, dict) else part for part in parts]
     if not all(isinstance(text, str) for text in texts):
         raise EngineError(f"the server's answer has a {type(content).__name__} for its text", retryable=True)
     return "".join(texts)
