@@ -43,12 +43,8 @@ def test_a_prompt_is_read_once_for_its_replicates_and_texts_stay(name, monkeypat
     pytest.importorskip(LIBRARY[name], reason=NEEDED)
     backend, model = CONSTRAINTS.get(name)(), tiny_chat_adapter()
     read = []
-    reading = _steering.prefill
-    monkeypatch.setattr(
-        _steering,
-        "prefill",
-        lambda owner, prompts, *a, **k: read.append(1) or reading(owner, prompts, *a, **k),
-    )
+    reading = _steering.EagerSteps
+    monkeypatch.setattr(_steering, "EagerSteps", lambda *arguments: read.append(1) or reading(*arguments))
     constraint = Constraint("regex", "[a-z]{3,9} (river|sea|lake)[a-z ]{0,8}", name)
     prompts = ("Name a water.", "Name a water, and say in a few words where it is.")
     rows = [(prompt, decoding, seed) for prompt in prompts for decoding, seed in ((D0, 0), (D1, 1), (D1, 2))]

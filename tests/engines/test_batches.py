@@ -6,16 +6,10 @@ import json
 import pytest
 
 from pcsuite.config.profile import BatchSection
+from pcsuite.engines.adapters._batch_wire import COLLECTED, SENT
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
-from pcsuite.engines.batches import (
-    COLLECTED,
-    SENT,
-    BatchClient,
-    BatchStore,
-    read_answer_file,
-    request_id,
-)
+from pcsuite.engines.batches import BatchClient, BatchStore, read_answer_file, request_id
 from pcsuite.errors import EngineError
 from support.batch_server import BatchServer
 
@@ -83,7 +77,7 @@ def answered(tmp_path, server, *requests):
 
     async def main():
         adapter = OpenAIAdapter("m", OpenAIOptions(base_url=server.base_url))
-        client = BatchClient("m", adapter, adapter.batches(), tmp_path / "b", QUICK)
+        client = BatchClient("m", adapter.batches(), tmp_path / "b", QUICK)
         try:
             return await asyncio.gather(*(client.answer(one) for one in requests), return_exceptions=True)
         finally:

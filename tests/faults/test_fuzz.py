@@ -15,12 +15,9 @@ from pcsuite.config.load import load_suite
 from pcsuite.config.yaml_source import load_yaml
 from pcsuite.data.init_task import read_table
 from pcsuite.data.items import load_items
-from pcsuite.engines.adapters._openai_wire import (
-    action_lines,
-    parse_answers,
-    retry_after_seconds,
-    status_error,
-)
+from pcsuite.engines.adapters._openai_wire import action_lines, retry_after_seconds, status_error
+from pcsuite.engines.adapters.base import Decoding, Request
+from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.errors import EngineError, PcsuiteError
 from pcsuite.evaluation.base import Answer
 from pcsuite.importers.base import FORMATS
@@ -401,8 +398,9 @@ def test_tool_calls(calls):
     path=st.sampled_from(["/chat/completions", "/api/chat"]),
 )
 def test_servers_answers(answer, path):
+    adapter = OpenAIAdapter("m", OpenAIOptions(base_url="http://127.0.0.1:9/v1"))
     try:
-        generations = parse_answers(answer, path)
+        generations = adapter.read_answer(Request("Hi", Decoding("D0", 0.0, 1.0, 5)), path, answer)
     except EngineError:
         return
     for generation in generations:

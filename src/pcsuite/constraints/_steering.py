@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from pcsuite.engines.adapters._hf_decoding import can_share_cache, prefill
+from pcsuite.engines.adapters._hf_decoding import EagerSteps, can_share_cache
 from pcsuite.engines.adapters._hf_loading import quiet_libraries
 from pcsuite.engines.adapters._hf_sampler import draw_key, sample_token
 from pcsuite.engines.adapters.base import (
@@ -158,28 +158,28 @@ class SteeredAnswer:
 class PrefixForward:
     """The model's logits after a growing sequence, with the work on its prefix kept.
 
-    A sequence that shares a prefix with the last one pays for the rest only. Each answer starts from its prompt, read
-    all but the last token in one pass: what another answer left behind would change rounding, and with it, rarely,
-    the text. The prompt read last is kept for the replicates that follow.
+    A sequence that shares a prefix with the last one pays for what follows it only. Each answer starts from its prompt,
+    read all but the last token in one pass: what another answer left behind would change rounding, and with it,
+    rarely, the text. The prompt read last is kept for the replicates that follow.
     """
 
     def __init__(self, adapter: LocalHfAdapter, prompt_ids: Sequence[int]) -> None:
         self._model = adapter.loaded.model
         self._cache: Any = None
-        self._seen: list[int] = []
+        self._read: list[int] = []
         self._logits: Any = None
         if adapter.options.prefix_reuse and can_share_cache(self._model) and len(prompt_ids) > 1:
             import torch
 
-            self._seen = list(prompt_ids[:-1])
-            # What the model keeps of a prompt but its last token; read anew unless it was the last one asked.
-            kept: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
+            self._read = list(prompt_ids[:-1])
+            # The cache of a prompt but its last token; read anew unless it was the last one asked.
+            caches: dict[tuple[int, ...], Any] = adapter.backend_state.setdefault("prompt", {})
             prompt = tuple(prompt_ids)
-            if prompt not in kept:
-                kept.clear()
+            if prompt not in caches:
+                caches.clear()
                 with torch.inference_mode():
-                    kept[prompt] = prefill(self._model, [prompt], adapter.loaded.pad_token, share=True).cache
-            self._cache = copy.deepcopy(kept[prompt])
+                    caches[prompt] = EagerSteps(self._model, [prompt], adapter.loaded.pad_token, True).cache
+            self._cache = copy.deepcopy(caches[prompt])
 
     def logits(self, token_ids: list[int]) -> Any:
         """Logits (float32 on the CPU, one a token of the vocabulary) of the token after ``token_ids``.
@@ -188,21 +188,21 @@ class PrefixForward:
         """
         import torch
 
-        pairs = zip(self._seen, token_ids, strict=False)
+        pairs = zip(self._read, token_ids, strict=False)
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        if self._logits is not None and shared == len(token_ids) == len(self._seen):
+        if self._logits is not None and shared == len(token_ids) == len(self._read):
             return self._logits
         shared = min(shared, len(token_ids) - 1)
-        if self._cache is not None and shared < len(self._seen):
+        if self._cache is not None and shared < len(self._read):
             if shared:
                 # transformers 5.20 and later: negative means "remove that many".
-                self._cache.crop(shared - len(self._seen))
+                self._cache.crop(shared - len(self._read))
             else:
                 self._cache = None
         fresh = torch.tensor([token_ids[shared:]], device=self._model.device)
         with torch.inference_mode():
             out = self._model(input_ids=fresh, past_key_values=self._cache, use_cache=True)
         self._cache = out.past_key_values
-        self._seen = list(token_ids)
+        self._read = list(token_ids)
         self._logits = out.logits[0, -1].float().cpu().numpy()
         return self._logits

@@ -54,17 +54,16 @@ class GuidanceBackend(LocalHfBackend):
             finish_reason = "length"
             # Forced tokens come several at once, so the limit may have been passed.
             engine.completion_tokens = answer.decoding.max_tokens
-            kept = limit.token_ids[: len(answer.prompt_ids) + answer.decoding.max_tokens]
-            text = bytearray(engine.tokenizer.decode(kept)[len(engine.tokenizer.decode(answer.prompt_ids)) :])
+            token_ids, decode = limit.token_ids, engine.tokenizer.decode
+            written = decode(token_ids[: len(answer.prompt_ids) + answer.decoding.max_tokens])
+            text = bytearray(written[len(decode(answer.prompt_ids)) :])
         except Exception as error:
             raise EngineError(f"guidance failed: {type(error).__name__}: {error}") from error
-        shown = text.decode("utf-8", "replace")
+        decoded = text.decode("utf-8", "replace")
         # Tokens that the grammar forces at the end never pass the engine's counter.
-        written = len(answer.adapter.loaded.tokenizer(shown, add_special_tokens=False)["input_ids"])
-        tokens = (
-            engine.completion_tokens if finish_reason == "length" else max(engine.completion_tokens, written)
-        )
-        return answer.generation(shown, min(tokens, answer.decoding.max_tokens), finish_reason, self.label())
+        tokens = max(engine.completion_tokens, answer.adapter.count_tokens(decoded))
+        tokens = min(tokens, answer.decoding.max_tokens)
+        return answer.generation(decoded, tokens, finish_reason, self.label())
 
 
 def _engine(adapter: LocalHfAdapter) -> Any:

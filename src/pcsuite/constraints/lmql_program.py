@@ -98,10 +98,10 @@ async def _execute(client: _TokenClient, code: str) -> str:
         **({} if greedy else {"temperature": answer.decoding.temperature}),
     )
     result = results[0] if isinstance(results, list) else results
-    whole = str(result.prompt)
-    if not whole.startswith(answer.prompt):
+    text = str(result.prompt)
+    if not text.startswith(answer.prompt):
         raise EngineError("the query changed the prompt")
-    return whole[len(answer.prompt) :]
+    return text[len(answer.prompt) :]
 
 
 @lru_cache(maxsize=256)
@@ -123,7 +123,8 @@ class _TokenClient:
         """The completion's tokens up to its limit, once it has gone beyond it."""
         self.hole_tokens: list[int] = []
         """The tokens of the hole that is being filled, or was last."""
-        self._wanted: str | None = None
+        self._clause: str | None = None
+        """The grammar that the next token has to follow."""
         self._begins = False
         self._matcher: Any = None
         self._written: list[int] | None = None
@@ -133,19 +134,19 @@ class _TokenClient:
 
         ``begins`` says that the hole looks empty.
         """
-        self._wanted, self._begins = grammar, begins
+        self._clause, self._begins = grammar, begins
 
     async def generate(
         self, prompt: list[int], *, max_tokens: int, logit_bias: Mapping[int, float] | None = None, **_: Any
     ) -> AsyncIterator[dict[str, Any]]:
         """Tokens after ``prompt``: one where a mask is given, else a few."""
         token_ids = [int(token) for token in prompt]
-        wanted = 1 if logit_bias or self._wanted else max(1, min(max_tokens, AHEAD))
-        for index in range(wanted):
+        count = 1 if logit_bias or self._clause else max(1, min(max_tokens, AHEAD))
+        for index in range(count):
             token = self._next_token(token_ids, logit_bias)
             token_ids.append(token)
             ended = token in self.answer.adapter.loaded.stop_tokens
-            finish = "stop" if ended else "length" if index == wanted - 1 else None
+            finish = "stop" if ended else "length" if index == count - 1 else None
             # LMQL orders alternatives by score; there is one, and its value is not used.
             yield {"token": token, "logprob": 0.0, "top_logprobs": {token: 0.0}, "finish_reason": finish}
             if ended:
@@ -184,7 +185,7 @@ class _TokenClient:
 
     def _conforming(self, token_ids: list[int], width: int) -> np.ndarray:
         """Which tokens may come next by the clause that was asked last; all where there is none."""
-        grammar, self._wanted = self._wanted, None
+        grammar, self._clause = self._clause, None
         if grammar is None:
             self._matcher = None
             return np.ones(width, dtype=bool)

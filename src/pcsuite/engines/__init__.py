@@ -35,6 +35,6 @@ def adapter_of(provider: str) -> type[ModelAdapter]:
     """
     preset = provider_presets().get(provider)
     if preset is None and provider not in ADAPTERS:
-        known = [*ADAPTERS, *provider_presets()]
-        raise ConfigError(f"unknown provider '{provider}'", hint=did_you_mean(provider, known))
+        hint = did_you_mean(provider, [*ADAPTERS, *provider_presets()])
+        raise ConfigError(f"unknown provider '{provider}'", hint=hint)
     return ADAPTERS.get(provider if preset is None else preset.wire)

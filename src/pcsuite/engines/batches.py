@@ -15,7 +15,6 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -31,22 +30,26 @@ from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, shorten
 from pcsuite.config.profile import BatchSection
 from pcsuite.engines.adapters._batch_wire import (
-    BatchLine,
+    COLLECTED,
+    PLANNED,
+    SENDING,
+    SENT,
+    UPLOADED,
+    Batch,
     BatchResult,
     BatchService,
-    SentBatch,
     openai_line,
     openai_result,
     result_lines,
 )
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
+from pcsuite.engines.adapters._openai_wire import CHAT
 from pcsuite.engines.adapters.base import Generation, ModelAdapter, Request
 from pcsuite.errors import ConfigError, EngineError, LogError
 
 _LOGGER = logging.getLogger("pcsuite")
 ReturnT = TypeVar("ReturnT")
 _JOURNAL = "journal.jsonl"
-PLANNED, UPLOADED, SENDING, SENT, COLLECTED = "planned", "uploaded", "sending", "sent", "collected"
 SEND_ATTEMPTS = 8
 """Tries to send a batch before its calls fail."""
 IMPORTED = "imported"
@@ -72,26 +75,6 @@ class _Note(msgspec.Struct, omit_defaults=True):
     batch_id: str = ""
 
 
-@dataclass(slots=True)
-class Batch:
-    """A batch as the journal has it."""
-
-    token: str
-    model: str
-    at: datetime
-    event: str = PLANNED
-    """The last thing that happened to it."""
-    file_id: str = ""
-    batch_id: str = ""
-    ids: frozenset[str] = frozenset()
-    """Ids of its requests, while it is not collected."""
-
-    @property
-    def open(self) -> bool:
-        """Whether it may still bring answers."""
-        return self.event != COLLECTED
-
-
 class BatchStore:
     """The folder of a run's batches: what was sent, under which ids, and what came back.
 
@@ -105,7 +88,7 @@ class BatchStore:
         """Model and request id to the batch's id and the line of its newest result."""
         try:
             for line in read_lines(folder / _JOURNAL):
-                # A torn line is the last of a process that died: what it said had not been relied on.
+                # A torn line is the last of a process that died: nothing had relied on it.
                 with suppress(msgspec.MsgspecError):
                     self._apply(msgspec.json.decode(line, type=_Note))
             for batch in self.batches.values():
@@ -131,8 +114,8 @@ class BatchStore:
             return
         for line in result_lines(self.path(batch, "results").read_bytes()):
             with suppress(msgspec.MsgspecError, KeyError):
-                found = str(msgspec.json.decode(line)["custom_id"])
-                self._results[batch.model, found] = (batch.batch_id, line)
+                key = str(msgspec.json.decode(line)["custom_id"])
+                self._results[batch.model, key] = (batch.batch_id, line)
 
     def path(self, batch: Batch, what: str) -> Path:
         """The file of a batch's ``requests`` or ``results``."""
@@ -182,15 +165,14 @@ class BatchStore:
         self.batches[batch.token] = batch
         self.collect(batch, content)
 
-    def result(self, model: str, found: str) -> tuple[str, bytes] | None:
-        """The batch and the newest result of a request, or ``None``."""
-        return self._results.get((model, found))
+    def result(self, model: str, key: str) -> tuple[str, bytes] | None:
+        """The batch and the newest result of a request, by the request's id, or ``None``."""
+        return self._results.get((model, key))
 
     def open_batches(self, model: str | None = None) -> list[Batch]:
         """Batches, of one model or all, that are not collected yet."""
-        return [
-            batch for batch in self.batches.values() if batch.open and (model is None or batch.model == model)
-        ]
+        batches = [batch for batch in self.batches.values() if batch.event != COLLECTED]
+        return [batch for batch in batches if model in (None, batch.model)]
 
 
 def service_of(adapter: ModelAdapter, model_id: str) -> BatchService:
@@ -204,24 +186,16 @@ def service_of(adapter: ModelAdapter, model_id: str) -> BatchService:
     return service
 
 
-def batch_line(adapter: HttpAdapter, request: Request) -> BatchLine:
-    """A request as a line of a batch."""
-    wire = adapter.wire(request)
-    return BatchLine(request_id(request), wire.path, wire.body)
-
-
 def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: BatchResult) -> Generation:
     """The answer that a batch brought for a request; raises :class:`EngineError` where it brought none.
 
     A request that never ran is retryable. Texts are freed of the key, should a server echo it.
     """
-    try:
+    with adapter.clean_errors():
         if not result.ok:
             raise result.error()
         path = adapter.wire(request).path
         (generation, *_) = adapter.read_answer(request, path, result.body)
-    except EngineError as error:
-        raise adapter.clean(error) from None
     generation["text"] = redact(generation["text"], guess=False)
     generation["latency_ms"] = None
     generation["batch"] = batch_id
@@ -231,11 +205,9 @@ def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: B
 class BatchClient:
     """Answers the calls of one model through batches; for one event loop."""
 
-    def __init__(
-        self, model_id: str, adapter: HttpAdapter, service: BatchService, folder: Path, settings: BatchSection
-    ) -> None:
+    def __init__(self, model_id: str, service: BatchService, folder: Path, settings: BatchSection) -> None:
         self.model_id = model_id
-        self.adapter = adapter
+        self.adapter = service.adapter
         self.service = service
         self.settings = settings
         self._folder = folder
@@ -252,18 +224,16 @@ class BatchClient:
 
         One that cannot be read is asked for again, and so is a request that failed.
         """
-        found = request_id(request)
-        if found in self._unreadable:
-            return None
-        stored = self._opened().result(self.model_id, found)
-        if stored is None:
+        key = request_id(request)
+        stored = self._opened().result(self.model_id, key)
+        if stored is None or key in self._unreadable:
             return None
         batch_id, line = stored
         try:
             result = self.service.read(line)
             return read_result(self.adapter, request, batch_id, result) if result.ok else None
         except (EngineError, ValueError):
-            self._unreadable.add(found)  # it is asked for again
+            self._unreadable.add(key)  # it is asked for again
             return None
 
     async def answer(self, request: Request) -> Generation:
@@ -272,18 +242,18 @@ class BatchClient:
         Raises :class:`EngineError` where the batch brought none, retryable where another batch may.
         """
         store = self._opened()
-        found = self.stored_answer(request)
-        if found is not None:
-            return found
+        stored = self.stored_answer(request)
+        if stored is not None:
+            return stored
         key = request_id(request)
         future = self._futures.get(key)
         if future is None:
             future = self._futures[key] = asyncio.get_running_loop().create_future()
             under_way = [batch for batch in store.open_batches(self.model_id) if key in batch.ids]
             for batch in under_way:
-                self._ensure_running(batch)  # goes on with one that was given up
+                self._ensure_running(batch)  # resumes one that had failed
             if not under_way:
-                self._queue[key] = self.service.encode(batch_line(self.adapter, request))
+                self._queue[key] = self.service.encode(key, self.adapter.wire(request))
                 if self._collecting is None or self._collecting.done():
                     self._collecting = self._start(self._send_when_quiet())
         batch_id, line = await future
@@ -350,26 +320,21 @@ class BatchClient:
             if error.status == 404:
                 error.hint = f"if the provider no longer has the batch, delete {self._folder} to send it anew"
             self._fail(batch.ids, error)
-            return
         except LogError as error:
             self._fail(batch.ids, EngineError(error.message, hint=error.hint))
-            return
         except Exception as error:  # whatever a server sent: nobody may wait for ever
             why = f"batch {batch.batch_id or batch.token}: {describe(error)}"
             _LOGGER.warning("%s", why)
             self._fail(batch.ids, EngineError(why))
-            return
-        store = self._opened()
-        missing = EngineError("the batch ended without an answer to this request", retryable=True)
-        for key in batch.ids:
-            stored = store.result(self.model_id, key)
-            future = self._futures.pop(key, None)
-            if future is None or future.done():
-                continue
-            if stored is None or stored[0] != batch.batch_id:
-                future.set_exception(missing)
-            else:
-                future.set_result(stored)
+        else:
+            for key in batch.ids:
+                stored = self._opened().result(self.model_id, key)
+                future = self._futures.get(key)
+                if stored is not None and stored[0] == batch.batch_id and future and not future.done():
+                    future.set_result(stored)
+                    del self._futures[key]
+            missing = EngineError("the batch ended without an answer to this request", retryable=True)
+            self._fail(batch.ids, missing)
 
     def _fail(self, keys: Iterable[str], error: EngineError) -> None:
         for key in keys:
@@ -384,18 +349,14 @@ class BatchClient:
         if batch.event == PLANNED:
             file_id = await self._with_retries(lambda: service.upload(content, batch.token), SEND_ATTEMPTS)
             store.note(batch, UPLOADED, file_id=file_id)
+        doubtful = batch.event == SENDING
         if batch.event == UPLOADED:
             store.note(batch, SENDING)
-            doubtful = False
-        else:
-            doubtful = batch.event == SENDING
         attempt = 0
         while batch.event == SENDING:
-            if doubtful:
-                found = await self._found(batch)
-                if found is not None:
-                    store.note(batch, SENT, batch_id=found)
-                    break
+            if doubtful and (batch_id := await self._find(batch)) is not None:
+                store.note(batch, SENT, batch_id=batch_id)
+                break
             try:
                 batch_id = await service.create(content, batch.file_id, batch.token)
             except EngineError as error:
@@ -413,24 +374,23 @@ class BatchClient:
             store.note(batch, SENT, batch_id=batch_id)
             _LOGGER.info("batch %s: %d requests to %s sent", batch_id, len(batch.ids), self.model_id)
 
-    async def _found(self, batch: Batch) -> str | None:
+    async def _find(self, batch: Batch) -> str | None:
         """The id of a batch that may have been created, looked for until a late request would have arrived."""
-        others = {one.batch_id for one in self._opened().batches.values() if one.batch_id}
-        sent = SentBatch(batch.token, len(batch.ids), batch.at, batch.file_id, others)
+        others = {other.batch_id for other in self._opened().batches.values() if other.batch_id}
         while True:
-            found = await self._with_retries(lambda: self.service.find(sent, frozenset(batch.ids)))
+            batch_id = await self._with_retries(lambda: self.service.find(batch, others))
             age = (datetime.now(timezone.utc) - batch.at).total_seconds()
-            if found is not None or age > self.settings.settle_s:
-                return found
+            if batch_id is not None or age > self.settings.settle_s:
+                return batch_id
             await asyncio.sleep(min(self.settings.poll_s, max(0.05, self.settings.settle_s - age)))
 
     async def _wait(self, batch: Batch) -> None:
-        store, service, told = self._opened(), self.service, (-1, -1)
+        store, service, reported = self._opened(), self.service, (-1, -1)
         while batch.event == SENT:
             state = await self._with_retries(partial(service.state, batch.batch_id))
             # Only what changed: a batch may run for a day.
-            if (state.done, state.failed) != told:
-                told = (state.done, state.failed)
+            if (state.done, state.failed) != reported:
+                reported = (state.done, state.failed)
                 failed = f", {state.failed} failed" if state.failed else ""
                 _LOGGER.info("batch %s: %d of %d done%s", batch.batch_id, state.done, len(batch.ids), failed)
             if state.ended:
@@ -454,8 +414,8 @@ class BatchClient:
                 return await ask()
             except EngineError as error:
                 attempt += 1
-                given_up = attempt >= attempts or (error.unreachable and attempts < math.inf)
-                if given_up or not error.retryable:
+                exhausted = attempt >= attempts or (error.unreachable and attempts < math.inf)
+                if exhausted or not error.retryable:
                     raise
                 # Not every time: a provider may be away for hours.
                 if attempt == 1 or attempt % 20 == 0:
@@ -517,10 +477,10 @@ def export_line(adapter: ModelAdapter, request: Request) -> bytes:
 
     Raises :class:`ConfigError` for a model whose wire is another.
     """
-    line = batch_line(adapter, request) if isinstance(adapter, HttpAdapter) else None
-    if line is None or line.path != "/chat/completions":
+    wire = adapter.wire(request) if isinstance(adapter, HttpAdapter) else None
+    if wire is None or wire.path != CHAT:
         raise ConfigError(
             f"the wire of '{adapter.model_id}' is not OpenAI's: its requests cannot be exported",
             hint="name the model by a server of that wire, for example vllm/NAME",
         )
-    return openai_line(line)
+    return openai_line(request_id(request), wire)

@@ -64,7 +64,7 @@ async def is_enforced(
 
 
 def canary_request(constraint: Constraint, max_tokens: int = 48) -> Request:
-    """The question under a constraint; a simulated model, which needs to be told, gives the forced answer.
+    """The question under a constraint; a simulated model gives the forced answer, from its context.
 
     A single token (``max_tokens``) is enough to learn whether a constraint is taken at all.
     """

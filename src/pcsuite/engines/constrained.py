@@ -109,17 +109,17 @@ class EngineBackend(ConstraintBackend):
         self, adapter: ModelAdapter, request: Request, constraint: Constraint
     ) -> Generation:
         """Ask the engine; what it leaves out of its answer (usage, latency) is counted or timed here."""
-        wanted = json.loads(constraint.value) if constraint.kind == "json_schema" else constraint.value
+        value = json.loads(constraint.value) if constraint.kind == "json_schema" else constraint.value
         started = time.perf_counter()
-        given = self._engine.generate_constrained(
-            adapter, request.prompt, request.decoding, wanted, request.seed
+        reply = self._engine.generate_constrained(
+            adapter, request.prompt, request.decoding, value, request.seed
         )
         elapsed = (time.perf_counter() - started) * 1000
-        answer: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"text": given}
+        answer: dict[str, Any] = dict(reply) if isinstance(reply, Mapping) else {"text": reply}
         if not isinstance(answer.get("text"), str):
-            raise EngineError(f"constraint engine '{self.name}' returned no text, but {type(given).__name__}")
+            raise EngineError(f"constraint engine '{self.name}' returned no text, but {type(reply).__name__}")
         counted = [adapter.count_tokens(text) for text in (request.prompt, answer["text"])]
-        found = Generation(
+        generation = Generation(
             text=answer["text"],
             finish_reason=str(answer.get("finish_reason", "stop")),
             latency_ms=float(answer.get("latency_ms", elapsed)),
@@ -128,8 +128,8 @@ class EngineBackend(ConstraintBackend):
             constraint_backend=self.label(),
         )
         if "usage" not in answer and None in counted:
-            found["usage_reported"] = False
-        return found
+            generation["usage_reported"] = False
+        return generation
 
 
 CONSTRAINTS: Registry[type[ConstraintBackend]] = Registry(
@@ -144,16 +144,15 @@ CONSTRAINTS: Registry[type[ConstraintBackend]] = Registry(
 )
 
 AUTO_ORDER = ("native", "outlines_json", "guidance_cfg", "lmql_program")
-"""Whom ``engine: auto`` asks first; backends of plug-ins come after these, by name."""
+"""The order in which ``engine: auto`` tries backends; those of plug-ins come after these, by name."""
 AUTO = "auto"
 
 
 def backend_named(name: str) -> ConstraintBackend:
     """A backend by name; an engine with the specification's one method becomes one."""
-    found: Any = CONSTRAINTS.get(name)
-    if isinstance(found, type) and issubclass(found, ConstraintBackend):
-        return found()
-    return EngineBackend(name, found() if isinstance(found, type) else found)
+    registered: Any = CONSTRAINTS.get(name)
+    engine = registered() if isinstance(registered, type) else registered
+    return engine if isinstance(engine, ConstraintBackend) else EngineBackend(name, engine)
 
 
 def choose_backend(

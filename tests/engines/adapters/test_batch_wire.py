@@ -5,13 +5,8 @@ import json
 
 import pytest
 
-from pcsuite.engines.adapters._batch_wire import (
-    AnthropicBatches,
-    BatchLine,
-    OpenAIBatches,
-    openai_line,
-    openai_result,
-)
+from pcsuite.engines.adapters._batch_wire import AnthropicBatches, OpenAIBatches, openai_line, openai_result
+from pcsuite.engines.adapters._openai_wire import WireRequest
 from pcsuite.engines.adapters.anthropic_api import AnthropicAdapter, AnthropicOptions
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.errors import ConstraintUnavailableError, EngineError
@@ -21,21 +16,21 @@ URL = "http://127.0.0.1:9/v1"
 
 
 def test_a_line_is_what_openai_and_vllms_run_batch_read():
-    line = BatchLine("a1", "/chat/completions", {"model": "m", "messages": []})
-    assert json.loads(openai_line(line)) == {
+    line = WireRequest("/chat/completions", {"model": "m", "messages": []})
+    assert json.loads(openai_line("a1", line)) == {
         "custom_id": "a1",
         "method": "POST",
         "url": "/v1/chat/completions",
         "body": {"model": "m", "messages": []},
     }
-    surrogate = BatchLine("a1", "/chat/completions", {"messages": ["\ud800"]})
-    assert json.loads(openai_line(surrogate))["body"] == {"messages": ["\ud800"]}
+    surrogate = WireRequest("/chat/completions", {"messages": ["\ud800"]})
+    assert json.loads(openai_line("a1", surrogate))["body"] == {"messages": ["\ud800"]}
 
 
 def test_a_request_of_another_path_is_refused():
     service = OpenAIBatches(OpenAIAdapter("m", OpenAIOptions(base_url=URL)))
     with pytest.raises(ConstraintUnavailableError, match="/api/chat"):
-        service.encode(BatchLine("a", "/api/chat", {}))
+        service.encode("a", WireRequest("/api/chat", {}))
 
 
 @pytest.mark.parametrize(

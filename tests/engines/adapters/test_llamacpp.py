@@ -115,12 +115,12 @@ def test_replicates_share_the_reading_of_their_prompt_and_keep_the_text_of_a_row
     unshared = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, prefix_reuse=False))
     try:
         alone = {row: adapter.generate(*row)["text"] for row in sorted(rows, key=lambda row: row[2])}
-        waiting = {row: adapter._submit(*row, None) for row in rows}
+        waiting = {row: adapter._submit(Request(*row)) for row in rows}
         replies = {row: future.result() for row, future in waiting.items()}
         assert {row: adapter._generation(reply, None)["text"] for row, reply in replies.items()} == alone
         assert {reply["result"]["timings"]["prompt_n"] for reply in replies.values()} == {1}
         usage = [reply["result"]["usage"]["prompt_tokens"] for reply in replies.values()]
-        plain = [unshared._submit(*row, None).result()["result"] for row in rows[:2]]
+        plain = [unshared._submit(Request(*row)).result()["result"] for row in rows[:2]]
         assert [answer["timings"]["prompt_n"] for answer in plain] == usage[:2]
         assert unshared.identity() != adapter.identity()
     finally:

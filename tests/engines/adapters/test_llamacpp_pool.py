@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from pcsuite.engines.adapters import _llamacpp_pool
-from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, WorkerSettings
+from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool
 
 
 class RecordingWorker:
@@ -35,7 +33,8 @@ class RecordingWorker:
 @pytest.fixture
 def pool(monkeypatch):
     monkeypatch.setattr(_llamacpp_pool, "Worker", RecordingWorker)
-    return LlamaCppPool(WorkerSettings(Path("model.gguf"), 512, 1, True), size=2, timeout_s=1.0)
+    settings = {"model": "model.gguf", "context_tokens": 512, "threads": 1, "prefix_reuse": True}
+    return LlamaCppPool(settings, size=2, timeout_s=1.0)
 
 
 def ask(pool, *names):

@@ -8,10 +8,13 @@ from pcsuite.engines.adapters._openai_wire import (
     retry_after_seconds,
     status_error,
 )
-from pcsuite.engines.adapters.base import Decoding
+from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.errors import EngineError
 from support.loopback import LoopbackServer
+
+ADAPTER = OpenAIAdapter("m", OpenAIOptions(base_url="http://127.0.0.1:9/v1"))
+GREEDY = Decoding("d0", 0.0, 1.0, 5)
 
 
 def call(name: object, arguments: object) -> dict:
@@ -65,7 +68,7 @@ def test_samples_of_one_request_split_its_usage_to_the_token():
 @pytest.mark.parametrize("answer", [[], {"choices": []}, {"choices": [{}]}, {"error": "busy"}])
 def test_an_answer_that_lacks_something_is_retryable(answer):
     with pytest.raises(EngineError) as caught:
-        parse_answers(answer, "/chat/completions")
+        ADAPTER.read_answer(Request("Hi", GREEDY), "/chat/completions", answer)
     assert caught.value.retryable
 
 

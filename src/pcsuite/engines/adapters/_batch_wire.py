@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.http import encode_body, send
 from pcsuite._util.text import read_json, shorten
-from pcsuite.engines.adapters._openai_wire import status_error
+from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, status_error
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
@@ -24,20 +24,10 @@ if TYPE_CHECKING:
 LARGEST_FILE = 1 << 30
 """Bytes of a results file that are read."""
 TRANSFER_S = 1800.0
-"""Longest wait for a file to be sent or brought."""
-CHAT = "/chat/completions"
+"""Longest wait for a file to be sent or fetched."""
 MAX_CLOCK_SKEW = timedelta(minutes=10)
 """How far a server's clock may be behind ours where a batch is looked for by its time."""
 _PAGES = 50
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLine:
-    """One request of a batch."""
-
-    id: str
-    path: str
-    body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +67,24 @@ class BatchState:
     """Whether it was refused for a limit that will pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentBatch:
-    """What is known of a batch that may have been sent."""
+PLANNED, UPLOADED, SENDING, SENT, COLLECTED = "planned", "uploaded", "sending", "sent", "collected"
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch as the journal has it."""
 
     token: str
     """Our name for it."""
-    count: int
+    model: str
     at: datetime
-    """When it was to be sent (UTC)."""
+    """When it was planned, then when it was to be sent (UTC)."""
+    event: str = PLANNED
+    """The last thing that happened to it."""
     file_id: str = ""
-    others: Collection[str] = field(default=())
-    """Ids of batches that are known to be others."""
+    batch_id: str = ""
+    ids: frozenset[str] = frozenset()
+    """Ids of its requests, while it is not collected."""
 
 
 class BatchService(ABC):
@@ -98,8 +94,8 @@ class BatchService(ABC):
         self.adapter = adapter
 
     @abstractmethod
-    def encode(self, line: BatchLine) -> bytes:
-        """A line of a file of requests, newline included."""
+    def encode(self, request_id: str, wire: WireRequest) -> bytes:
+        """A request as a line of a file, newline included."""
 
     async def upload(self, content: bytes, token: str) -> str:
         """Bring the requests to the server; returns the file's id, empty where they go with the batch itself.
@@ -118,10 +114,11 @@ class BatchService(ABC):
         """
 
     @abstractmethod
-    async def find(self, sent: SentBatch, ids: Collection[str]) -> str | None:
-        """The id of a batch that was sent before, or ``None`` where it never arrived.
+    async def find(self, batch: Batch, others: Collection[str]) -> str | None:
+        """The id of a batch that may have been sent before, or ``None`` where it never arrived.
 
-        ``ids`` are those of its requests. Raises a retryable :class:`EngineError` where that cannot be told yet.
+        ``others`` are ids of batches that are known to be others. Raises a retryable :class:`EngineError` where it
+        is too early to know.
         """
 
     @abstractmethod
@@ -145,10 +142,8 @@ class BatchService(ABC):
         Raises :class:`EngineError` for any failure, with the model named and secrets removed.
         """
         adapter = self.adapter
-        try:
+        with adapter.clean_errors():
             return adapter.decoded(await send(adapter.session(), "GET", adapter.url(path)))
-        except EngineError as error:
-            raise adapter.clean(error) from None
 
     async def listed(self, path: str, cursor: str) -> AsyncIterator[Any]:
         """Entries of one of the server's lists, page by page; ``cursor`` names the parameter that turns the page.
@@ -171,55 +166,53 @@ class BatchService(ABC):
         Uploads may take minutes (``TRANSFER_S``). Raises :class:`EngineError` for any failure.
         """
         adapter, headers = self.adapter, {"Content-Type": content_type}
-        try:
+        with adapter.clean_errors():
             reply = await send(
                 adapter.session(), "POST", adapter.url(path), content, headers=headers, timeout_s=TRANSFER_S
             )
             return adapter.decoded(reply)
-        except EngineError as error:
-            raise adapter.clean(error) from None
 
     async def content(self, path: str) -> bytes:
         """A file of the server."""
         adapter = self.adapter
-        try:
-            reply = await send(
-                adapter.session(),
-                "GET",
-                adapter.url(path),
-                max_bytes=LARGEST_FILE,
-                timeout_s=TRANSFER_S,
-            )
+        url = adapter.url(path)
+        with adapter.clean_errors():
+            reply = await send(adapter.session(), "GET", url, max_bytes=LARGEST_FILE, timeout_s=TRANSFER_S)
             if reply.status != 200:
                 adapter.decoded(reply)  # raises
                 raise EngineError(f"HTTP {reply.status} for a file of results", status=reply.status)
             return reply.body
-        except EngineError as error:
-            raise adapter.clean(error) from None
+
+    async def batch(self, path: str, status: str) -> dict[str, Any]:
+        """The server's own account of a batch, which must have the key ``status``."""
+        account = await self.get(path)
+        if not isinstance(account, dict) or status not in account:
+            raise EngineError("the server's answer about a batch has no status", retryable=True)
+        return account
 
 
 class OpenAIBatches(BatchService):
     """Files and batches as OpenAI has them."""
 
-    def encode(self, line: BatchLine) -> bytes:
+    def encode(self, request_id: str, wire: WireRequest) -> bytes:
         """The line that vLLM's ``run-batch`` reads too."""
-        if line.path != CHAT:
+        if wire.path != CHAT:
             raise ConstraintUnavailableError(
-                f"batches take {CHAT} only, and this request goes to {line.path}"
+                f"batches take {CHAT} only, and this request goes to {wire.path}"
             )
-        return openai_line(line)
+        return openai_line(request_id, wire)
 
     async def upload(self, content: bytes, token: str) -> str:
         """A file of purpose ``batch``, named after the token."""
         # The token is random, so nothing in the content can be taken for the boundary.
-        mark = f"pcsuite-{token}"
+        boundary = f"pcsuite-{token}"
         head = (
-            f'--{mark}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-            f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="{token}.jsonl"\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{token}.jsonl"\r\n'
             "Content-Type: application/jsonl\r\n\r\n"
         )
-        body = head.encode() + content + f"\r\n--{mark}--\r\n".encode()
-        return _id_of(await self.post("/files", body, f"multipart/form-data; boundary={mark}"))
+        body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+        return _id_of(await self.post("/files", body, f"multipart/form-data; boundary={boundary}"))
 
     async def create(self, content: bytes, file_id: str, token: str) -> str:
         """A batch of the file, with the token in its metadata."""
@@ -231,20 +224,17 @@ class OpenAIBatches(BatchService):
         }
         return _id_of(await self.post("/batches", json.dumps(body).encode()))
 
-    async def find(self, sent: SentBatch, ids: Collection[str]) -> str | None:
+    async def find(self, batch: Batch, others: Collection[str]) -> str | None:
         """By the token in the metadata or, where a server keeps none, by the file."""
         async for entry in self.listed("/batches", "after"):
-            metadata = entry.get("metadata") or {}
-            mine = metadata.get("pcsuite") == sent.token
-            if mine or (sent.file_id and entry.get("input_file_id") == sent.file_id):
+            same_token = (entry.get("metadata") or {}).get("pcsuite") == batch.token
+            if same_token or (batch.file_id and entry.get("input_file_id") == batch.file_id):
                 return _id_of(entry)
         return None
 
     async def state(self, batch_id: str) -> BatchState:
         """From ``validating`` to one of the four ends; results may be spread over two files."""
-        batch = await self.get(f"/batches/{batch_id}")
-        if not isinstance(batch, dict) or "status" not in batch:
-            raise EngineError("the server's answer about a batch has no status", retryable=True)
+        batch = await self.batch(f"/batches/{batch_id}", "status")
         counts = batch.get("request_counts") or {}
         files = [batch.get("output_file_id"), batch.get("error_file_id")]
         errors = (batch.get("errors") or {}).get("data") or []
@@ -270,25 +260,25 @@ class OpenAIBatches(BatchService):
 
 
 class AnthropicBatches(BatchService):
-    """Anthropic's message batches; their list tells nothing of what is in them before they have ended."""
+    """Anthropic's message batches; their list says nothing of what is in them before they have ended."""
 
-    def encode(self, line: BatchLine) -> bytes:
+    def encode(self, request_id: str, wire: WireRequest) -> bytes:
         """One entry of ``requests``."""
-        return json.dumps({"custom_id": line.id, "params": line.body}).encode() + b"\n"
+        return json.dumps({"custom_id": request_id, "params": wire.body}).encode() + b"\n"
 
     async def create(self, content: bytes, file_id: str, token: str) -> str:
         """The requests themselves make the batch."""
         body = b'{"requests": [' + b",".join(content.splitlines()) + b"]}"
         return _id_of(await self.post("/messages/batches", body))
 
-    async def find(self, sent: SentBatch, ids: Collection[str]) -> str | None:
-        """By time and size, then by the ids in the results: nothing else tells batches apart."""
+    async def find(self, batch: Batch, others: Collection[str]) -> str | None:
+        """By time and size, then by the ids in the results: nothing else distinguishes batches."""
         async for entry in self.listed("/messages/batches", "after_id"):
-            made = datetime.fromisoformat(str(entry["created_at"]).replace("Z", "+00:00"))
-            if made < sent.at - MAX_CLOCK_SKEW:
+            created = datetime.fromisoformat(str(entry["created_at"]).replace("Z", "+00:00"))
+            if created < batch.at - MAX_CLOCK_SKEW:
                 return None  # newest first: what follows is older still
             batch_id = _id_of(entry)
-            if batch_id in sent.others or sum(_counts(entry).values()) != sent.count:
+            if batch_id in others or sum(_counts(entry).values()) != len(batch.ids):
                 continue
             if entry.get("processing_status") != "ended":
                 raise EngineError(
@@ -297,15 +287,13 @@ class AnthropicBatches(BatchService):
                     retryable=True,
                 )
             lines = (await self.content(f"/messages/batches/{batch_id}/results")).splitlines()
-            if lines and self.read(lines[0]).id in ids:
+            if lines and self.read(lines[0]).id in batch.ids:
                 return batch_id
         return None
 
     async def state(self, batch_id: str) -> BatchState:
         """``in_progress``, ``canceling`` or ``ended``."""
-        batch = await self.get(f"/messages/batches/{batch_id}")
-        if not isinstance(batch, dict) or "processing_status" not in batch:
-            raise EngineError("the server's answer about a batch has no status", retryable=True)
+        batch = await self.batch(f"/messages/batches/{batch_id}", "processing_status")
         counts = _counts(batch)
         failed = sum(counts.get(name, 0) for name in ("errored", "expired", "canceled"))
         return BatchState(batch["processing_status"] == "ended", counts.get("succeeded", 0), failed)
@@ -317,26 +305,26 @@ class AnthropicBatches(BatchService):
     def read(self, line: bytes) -> BatchResult:
         """A line of results: succeeded, errored, canceled or expired."""
         entry = _result_entry(line)
-        found, result = entry["custom_id"], entry.get("result") or {}
+        request_id, result = entry["custom_id"], entry.get("result") or {}
         kind = result.get("type")
         if kind == "succeeded":
-            return BatchResult(found, 200, result.get("message"))
+            return BatchResult(request_id, 200, result.get("message"))
         if kind == "errored":
             error = (result.get("error") or {}).get("error") or result.get("error") or {}
-            # A result carries no HTTP status: what cannot succeed is told from what may by the kind of error.
+            # A result carries no HTTP status: the kind of error says whether another try can succeed.
             status = 400 if error.get("type") in ("invalid_request_error", "request_too_large") else 500
-            return BatchResult(found, status, None, json.dumps({"error": error}))
-        return BatchResult(found, 0, None, f"the batch ended with the request {kind}")
+            return BatchResult(request_id, status, None, json.dumps({"error": error}))
+        return BatchResult(request_id, 0, None, f"the batch ended with the request {kind}")
 
 
-def openai_line(line: BatchLine) -> bytes:
+def openai_line(request_id: str, wire: WireRequest) -> bytes:
     """A request as a line of OpenAI's batch format, newline included."""
-    entry = {"custom_id": line.id, "method": "POST", "url": f"/v1{line.path}", "body": line.body}
+    entry = {"custom_id": request_id, "method": "POST", "url": f"/v1{wire.path}", "body": wire.body}
     return encode_body(entry) + b"\n"
 
 
 def openai_result(line: bytes) -> BatchResult:
-    """What a line of OpenAI's batch format says became of a request; raises :class:`ValueError` for another line."""
+    """The result in a line of OpenAI's batch format; raises :class:`ValueError` for another line."""
     entry = _result_entry(line)
     response, error = entry.get("response"), entry.get("error")
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
@@ -360,10 +348,10 @@ def result_lines(content: bytes) -> Iterator[bytes]:
 
 
 def _id_of(entry: Any) -> str:
-    found = entry.get("id") if isinstance(entry, dict) else None
-    if not isinstance(found, str) or not found or not found.replace("-", "").replace("_", "").isalnum():
+    server_id = entry.get("id") if isinstance(entry, dict) else None
+    if not isinstance(server_id, str) or not server_id.replace("-", "").replace("_", "").isalnum():
         raise EngineError("the server's answer has no id that could be asked for again", retryable=True)
-    return found
+    return server_id
 
 
 def _count(counts: Mapping[str, Any], name: str) -> int:
@@ -372,5 +360,5 @@ def _count(counts: Mapping[str, Any], name: str) -> int:
 
 
 def _counts(batch: Mapping[str, Any]) -> dict[str, int]:
-    names: Sequence[str] = ("processing", "succeeded", "errored", "canceled", "expired")
+    names = ("processing", "succeeded", "errored", "canceled", "expired")
     return {name: _count(batch.get("request_counts") or {}, name) for name in names}

@@ -48,7 +48,7 @@ class RunningBatch(Generic[RequestT, AnswerT]):
         """Those it begins with."""
 
     def more(self, most: int) -> list[RequestT]:
-        """Up to so many requests that have come meanwhile; none once the thread is wanted for something else."""
+        """Up to so many requests that have come meanwhile; none once a job waits for the thread, or its end."""
         return self._begin(self._more(most))
 
     def done(self, request: RequestT, answer: AnswerT | Exception) -> None:
@@ -127,28 +127,32 @@ class BatchingThread(Generic[RequestT, AnswerT]):
         return entry.future
 
     def _work(self) -> None:
-        held: list[_Entry[RequestT] | None] = []
+        postponed: list[_Entry[RequestT] | None] = []
 
         def collect(most: int, deadline: float) -> list[_Entry[RequestT]]:
-            found: list[_Entry[RequestT]] = []
-            while not held and len(found) < most:
+            entries: list[_Entry[RequestT]] = []
+            while not postponed and len(entries) < most:
                 try:
                     entry = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
                     break
                 if entry is None or entry.job is not None:
-                    held.append(entry)  # the end, or a job of its own
+                    postponed.append(entry)  # the end, or a job of its own
                 else:
-                    found.append(entry)
-            return found
+                    entries.append(entry)
+            return entries
 
-        while (first := held.pop() if held else self._queue.get()) is not None:
+        while (first := postponed.pop() if postponed else self._queue.get()) is not None:
             if first.job is not None:
-                _run_job(first)
+                if first.future.set_running_or_notify_cancel():
+                    try:
+                        first.future.set_result(first.job())
+                    except Exception as error:
+                        first.future.set_exception(error)
                 continue
-            rest = collect(self._batch_size - 1, time.monotonic() + self._wait_s)
+            others = collect(self._batch_size - 1, time.monotonic() + self._wait_s)
             batch: RunningBatch[RequestT, AnswerT] = RunningBatch(
-                [first, *rest], lambda most: collect(most, 0.0)
+                [first, *others], lambda most: collect(most, 0.0)
             )
             if not batch.requests:
                 continue
@@ -162,33 +166,7 @@ class BatchingThread(Generic[RequestT, AnswerT]):
                 waiting.future.set_exception(EngineError("the model was closed"))
 
 
-def _run_job(entry: _Entry[Any]) -> None:
-    assert entry.job is not None
-    if entry.future.set_running_or_notify_cancel():
-        try:
-            entry.future.set_result(entry.job())
-        except Exception as error:
-            entry.future.set_exception(error)
-
-
 TokenIds = tuple[int, ...]
-
-
-@dataclass(slots=True)
-class PrefilledPrompts:
-    """What a model keeps of the prompts of a batch, without the last token of each."""
-
-    cache: Any
-    """The cache of the distinct prompts; none where no prompt has more than one token."""
-    indices: torch.Tensor
-    """For each row, its prompt's index in the cache."""
-    visible: torch.Tensor
-    """For each row, which columns of the cache are its own; the rest is padding on the left."""
-
-    @property
-    def width(self) -> int:
-        """Columns of the cache."""
-        return int(self.visible.shape[1])
 
 
 def can_share_cache(model: Any) -> bool:
@@ -208,41 +186,17 @@ def layer_kinds(model: Any) -> set[str]:
 def decode(rows: Sequence[BatchRow], steps: EagerSteps, stop_tokens: frozenset[int]) -> None:
     """Fill the rows to their ends: each step draws one token of every row that goes on.
 
-    A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the rest.
+    A row that meets a stop token or its limit leaves the batch, and ``steps`` goes on with the others.
     """
-    live = list(range(len(rows)))
+    live = list(rows)
     tokens = [row.prompt[-1] for row in rows]
     while live:
-        going = [rows[index] for index in live]
-        tokens = draw_next(steps.scores(tokens), going, stop_tokens)
-        still = [index for index, row in enumerate(going) if row.finish_reason is None]
-        if still and len(still) < len(live):
-            steps.select(still)
-        live = [live[index] for index in still]
-        tokens = [tokens[index] for index in still]
-
-
-def prefill(model: Any, prompts: Sequence[TokenIds], pad_token: int, share: bool) -> PrefilledPrompts:
-    """Read a batch of prompts (token ids) but their last tokens, each distinct one once where ``share`` is set.
-
-    Shorter ones are padded on the left with the token ``pad_token``, which nothing sees.
-    """
-    import torch
-
-    read = list(dict.fromkeys(prompts)) if share else list(prompts)
-    index_of = {prompt: index for index, prompt in enumerate(read)}
-    indices = [index_of[prompt] for prompt in prompts] if share else list(range(len(prompts)))
-    width = max(map(len, read)) - 1
-    padding = [width + 1 - len(prompt) for prompt in read]
-    token_ids = [[pad_token] * pad + list(prompt[:-1]) for pad, prompt in zip(padding, read, strict=True)]
-    columns = torch.tensor(
-        [[0] * pad + [1] * (width - pad) for pad in padding], dtype=torch.long, device=model.device
-    )
-    cache = None
-    if width:
-        cache = forward(model, torch.tensor(token_ids, device=model.device), columns, None).past_key_values
-    rows = torch.tensor(indices, device=model.device)
-    return PrefilledPrompts(cache, rows, columns[rows])
+        tokens = draw_next(steps.scores(tokens), live, stop_tokens)
+        unfinished = [index for index, row in enumerate(live) if row.finish_reason is None]
+        if unfinished and len(unfinished) < len(live):
+            steps.select(unfinished)
+        live = [live[index] for index in unfinished]
+        tokens = [tokens[index] for index in unfinished]
 
 
 def forward(model: Any, token_ids: Any, visible: Any, cache: Any) -> Any:
@@ -258,13 +212,13 @@ def forward(model: Any, token_ids: Any, visible: Any, cache: Any) -> Any:
     )
 
 
-def supported_arguments(model: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the wanted arguments that the model's forward pass knows.
+def supported_arguments(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the arguments that the model's forward pass accepts.
 
     Models differ in them: some count positions by themselves, some always score every position.
     """
-    known = _arguments(model.__class__)
-    return {name: value for name, value in wanted.items() if name in known}
+    accepted = _arguments(model.__class__)
+    return {name: value for name, value in arguments.items() if name in accepted}
 
 
 @lru_cache(maxsize=8)
@@ -273,15 +227,37 @@ def _arguments(kind: Any) -> frozenset[str]:
 
 
 class EagerSteps:
-    """A batch on its way through transformers' growing cache: any device, any kind of attention."""
+    """A batch on its way through transformers' growing cache: any device, any kind of attention.
 
-    def __init__(self, model: Any, read: PrefilledPrompts) -> None:
+    To begin with, the prompts (token ids) are read but for their last tokens, each distinct one once where ``share`` is
+    set. Shorter ones are padded on the left with the token ``pad_token``, which nothing sees.
+    """
+
+    def __init__(self, model: Any, prompts: Sequence[TokenIds], pad_token: int, share: bool) -> None:
+        import torch
+
+        distinct = list(dict.fromkeys(prompts)) if share else list(prompts)
+        index_of = {prompt: index for index, prompt in enumerate(distinct)}
+        indices = [index_of[prompt] for prompt in prompts] if share else list(range(len(prompts)))
+        width = max(map(len, distinct)) - 1
+        padding = [width + 1 - len(prompt) for prompt in distinct]
+        token_ids = [
+            [pad_token] * pad + list(prompt[:-1]) for pad, prompt in zip(padding, distinct, strict=True)
+        ]
+        columns = torch.tensor(
+            [[0] * pad + [1] * (width - pad) for pad in padding], dtype=torch.long, device=model.device
+        )
+        rows = torch.tensor(indices, device=model.device)
         self._model = model
-        self._cache = read.cache
-        self._visible = read.visible
-        # Only where prompts repeat: selecting copies the whole cache.
-        if read.cache is not None and len(read.indices) != len(set(read.indices.tolist())):
-            read.cache.batch_select_indices(read.indices)
+        self._visible = columns[rows]
+        self.cache: Any = None
+        """What the model keeps of the rows so far; ``None`` where no prompt has more than one token."""
+        if width:
+            output = forward(model, torch.tensor(token_ids, device=model.device), columns, None)
+            self.cache = output.past_key_values
+            # Only where prompts repeat: selecting copies the whole cache.
+            if len(distinct) < len(prompts):
+                self.cache.batch_select_indices(rows)
 
     def scores(self, tokens: Sequence[int]) -> torch.Tensor:
         """The scores of the next token (rows x vocabulary) after one more token of each row.
@@ -292,8 +268,8 @@ class EagerSteps:
 
         new = torch.tensor(tokens, device=self._model.device)[:, None]
         self._visible = torch.cat([self._visible, torch.ones_like(new)], dim=1)
-        out = forward(self._model, new, self._visible, self._cache)
-        self._cache = out.past_key_values
+        out = forward(self._model, new, self._visible, self.cache)
+        self.cache = out.past_key_values
         return out.logits[:, -1]
 
     def select(self, rows: Sequence[int]) -> None:
@@ -304,7 +280,7 @@ class EagerSteps:
         import torch
 
         chosen = torch.tensor(rows, device=self._model.device)
-        self._cache.batch_select_indices(chosen)
+        self.cache.batch_select_indices(chosen)
         self._visible = self._visible[chosen]
 
 
@@ -330,8 +306,8 @@ def generate_recurrent(
         return forced
 
     def ended(ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
-        over = all(row.finish_reason is not None for row in rows)
-        return torch.full((ids.shape[0],), over, dtype=torch.bool, device=ids.device)
+        finished = all(row.finish_reason is not None for row in rows)
+        return torch.full((ids.shape[0],), finished, dtype=torch.bool, device=ids.device)
 
     padded = [[pad_token] * pad + list(row.prompt) for pad, row in zip(padding, rows, strict=True)]
     visible = [[0] * pad + [1] * len(row.prompt) for pad, row in zip(padding, rows, strict=True)]

@@ -17,7 +17,7 @@ from typing import Any
 
 from pcsuite._util.files import building_folder
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
+from pcsuite.engines.weights import cached_sha256, catalogue_entry, pulled_path
 from pcsuite.errors import EngineError, require
 
 CONVERTED = "safetensors-float32"
@@ -71,9 +71,7 @@ def converted_folder(weights_id: str, cache_dir: Path | None = None) -> Path:
     A file that was not pulled, or cannot be converted, is an ``EngineError`` with the remedy.
     """
     entry = catalogue_entry(weights_id)
-    source = weights_path(entry, cache_dir)
-    if not source.is_file():
-        raise missing_weights(entry)
+    source = pulled_path(entry, cache_dir)
     folder = source.parent / CONVERTED
     if (folder / STAMP).is_file():
         return folder
@@ -116,7 +114,7 @@ def load_model(
     extra.
     """
     torch, transformers = require_stack()
-    wanted = getattr(torch, dtype) if dtype != "auto" else "auto"
+    precision = getattr(torch, dtype) if dtype != "auto" else "auto"
     placement: Any = dict(device_map) if isinstance(device_map, Mapping) else device_map
     # "auto" needs accelerate, which a CPU alone can do without.
     if device_map == "auto" and not torch.cuda.is_available():
@@ -128,7 +126,7 @@ def load_model(
         with quiet_libraries():
             tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **extra)
             model = transformers.AutoModelForCausalLM.from_pretrained(
-                source, dtype=wanted, device_map=placement, **extra
+                source, dtype=precision, device_map=placement, **extra
             )
     except (OSError, ValueError, KeyError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -170,26 +168,26 @@ def prepare_model(model: Any, tokenizer: Any, source: str) -> LoadedModel:
 
 
 def _stop_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    found: set[int] = set()
+    stops: set[int] = set()
     for owner in (model.generation_config, model.config, tokenizer):
         value = getattr(owner, "eos_token_id", None)
-        found.update([value] if isinstance(value, int) else value or [])
+        stops.update([value] if isinstance(value, int) else value or [])
     # Chat models end their turn with a token of its own, which some files do not name as the end of text.
     unknown = getattr(tokenizer, "unk_token_id", None)
     for name in ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"):
         token = tokenizer.convert_tokens_to_ids(name)
         if isinstance(token, int) and token != unknown and token >= 0:
-            found.add(token)
-    return frozenset(found)
+            stops.add(token)
+    return frozenset(stops)
 
 
 def _first_token(file: Path) -> int | None:
-    """The token that a GGUF file wants before every text, which the tokenizer made of it leaves out."""
+    """The token that a GGUF file puts before every text, which the tokenizer converted from it leaves out."""
     from gguf import GGUFReader
 
     fields = GGUFReader(file).fields
-    wanted, token = (fields.get(f"tokenizer.ggml.{name}") for name in ("add_bos_token", "bos_token_id"))
-    return int(token.contents()) if wanted and token and wanted.contents() else None
+    add, token = (fields.get(f"tokenizer.ggml.{name}") for name in ("add_bos_token", "bos_token_id"))
+    return int(token.contents()) if add and token and add.contents() else None
 
 
 def _read_stamp(source: str) -> dict[str, Any]:

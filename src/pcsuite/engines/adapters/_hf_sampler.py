@@ -142,11 +142,11 @@ def _masked(scores: torch.Tensor, rows: Sequence[BatchRow]) -> torch.Tensor:
         return scores
     words = torch.from_numpy(np.stack(list(allowed.values()))).to(scores.device)
     bits = torch.arange(32, dtype=words.dtype, device=words.device)
-    may = ((words[:, :, None] >> bits) & 1).flatten(1)[:, : scores.shape[1]].bool()
-    may = torch.nn.functional.pad(may, (0, scores.shape[1] - may.shape[1]), value=False)
+    possible = ((words[:, :, None] >> bits) & 1).flatten(1)[:, : scores.shape[1]].bool()
+    possible = torch.nn.functional.pad(possible, (0, scores.shape[1] - possible.shape[1]), value=False)
     chosen = torch.tensor(list(allowed), device=scores.device)
     logits = scores.clone()
-    logits[chosen] = scores[chosen].masked_fill(~may, -torch.inf)
+    logits[chosen] = scores[chosen].masked_fill(~possible, -torch.inf)
     return logits
 
 
@@ -166,26 +166,27 @@ def _draw_on_device(logits: torch.Tensor, rows: Sequence[BatchRow], live: Sequen
         return likeliest
     if len(sampled) < len(live):
         chosen = chosen[sampled]
-    going = [rows[live[n]] for n in sampled]
+    drawing = [rows[live[n]] for n in sampled]
     wide = {"dtype": torch.float64, "device": logits.device}
-    temperature = torch.tensor([[row.decoding.temperature] for row in going], **wide)
-    top_p = torch.tensor([[row.decoding.top_p] for row in going], **wide)
-    draw = torch.tensor([[uniform(row.key, len(row.tokens))] for row in going], **wide)
+    temperature = torch.tensor([[row.decoding.temperature] for row in drawing], **wide)
+    top_p = torch.tensor([[row.decoding.top_p] for row in drawing], **wide)
+    draw = torch.tensor([[uniform(row.key, len(row.tokens))] for row in drawing], **wide)
     scaled = chosen.double() / temperature
     total = scaled.logsumexp(dim=-1, keepdim=True)
     tokens = chosen.topk(min(SHORTLIST, chosen.shape[-1]), dim=-1).indices.sort(dim=-1).values
     likely = (scaled.gather(-1, tokens) - total).exp()
     drawn = tokens.gather(-1, _choose_on_device(likely, top_p, draw))[:, 0]
     beyond_last = likely > likely.min(dim=-1, keepdim=True).values  # see sample_token
-    whole = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
-    found = torch.stack([drawn, whole.long()], dim=1).tolist()
-    wholly = [number for number, (_, in_full) in enumerate(found) if in_full]
-    for start in range(0, len(wholly), WHOLE_AT_ONCE):
-        part = wholly[start : start + WHOLE_AT_ONCE]
+    insufficient = ((likely * beyond_last).sum(dim=-1) < top_p[:, 0]) | (top_p[:, 0] >= 1.0)
+    # In one tensor: each copy from the device waits for it.
+    choices = torch.stack([drawn, insufficient.long()], dim=1).tolist()
+    unranked = [number for number, (_, in_full) in enumerate(choices) if in_full]
+    for start in range(0, len(unranked), WHOLE_AT_ONCE):
+        part = unranked[start : start + WHOLE_AT_ONCE]
         choice = _choose_on_device((scaled[part] - total[part]).exp(), top_p[part], draw[part])
         for number, token in zip(part, choice[:, 0].tolist(), strict=True):
-            found[number][0] = token
-    for n, (token, _) in zip(sampled, found, strict=True):
+            choices[number][0] = token
+    for n, (token, _) in zip(sampled, choices, strict=True):
         likeliest[n] = token
     return likeliest
 

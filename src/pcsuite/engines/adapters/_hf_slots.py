@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -152,19 +152,17 @@ def shared_prefixes(prompts: Sequence[TokenIds]) -> list[tuple[int, list[int]]]:
             length, members = groups[-1]
             common = _common(prompts[members[-1]], prompt) // unit * unit
             common = min(common, (len(prompt) - 1) // unit * unit)
-            kept = common if len(members) == 1 else min(common, length)
-            if kept >= MIN_SHARED and (len(members) == 1 or kept >= length * 3 // 4):
-                groups[-1] = (min(kept, (len(prompts[members[0]]) - 1) // unit * unit), [*members, index])
+            shared = common if len(members) == 1 else min(common, length)
+            if shared >= MIN_SHARED and (len(members) == 1 or shared >= length * 3 // 4):
+                groups[-1] = (min(shared, (len(prompts[members[0]]) - 1) // unit * unit), [*members, index])
                 continue
         groups.append((0, [index]))
-    return [(length if len(members) > 1 else 0, members) for length, members in groups]
+    return groups
 
 
-def _common(one: TokenIds, other: TokenIds) -> int:
-    least = min(len(one), len(other))
-    if one[:least] == other[:least]:
-        return least
-    return next(index for index in range(least) if one[index] != other[index])
+def _common(first: TokenIds, second: TokenIds) -> int:
+    differing = (index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
+    return next(differing, min(len(first), len(second)))
 
 
 class _FixedCache:
@@ -213,7 +211,8 @@ class Slots:
         self._rows = rows
         self._columns = 0
         self._layers: LayerCache = []
-        self._slots: list[_Slot | None] = [None] * rows
+        self._busy: dict[int, _Slot] = {}
+        """The slots that are taken, by index."""
         self._recordings: OrderedDict[tuple[int, int], tuple[Any, Any]] = OrderedDict()
         self._prefixes: OrderedDict[TokenIds, LayerCache] = OrderedDict()
         self._pool: Any = None
@@ -224,7 +223,7 @@ class Slots:
         import torch
 
         self._grow(SHORTEST_CACHE)
-        self._slots[0] = _Slot(BatchRow(None, b""), 0, 0, 0.0)  # type: ignore[arg-type]
+        self._busy[0] = _Slot(BatchRow(None, b""), 0, 0, 0.0)  # type: ignore[arg-type]
         self._scores([0])
         torch.cuda.synchronize()
 
@@ -253,8 +252,8 @@ class Slots:
             except BaseException:
                 self._empty(self._most)
                 raise
-            # Not before the error is let go of, which holds on to the tensors of the step that failed.
-            waiting.extendleft(slot.row for slot in reversed(self._slots) if slot is not None)
+            # Outside the except clause: the error holds on to the tensors of the step that failed.
+            waiting.extendleft(self._busy[index].row for index in sorted(self._busy, reverse=True))
             self._empty(self._most // 2)
             _LOGGER.warning("the device is out of memory; going on with up to %d rows at a time", self._most)
 
@@ -266,26 +265,23 @@ class Slots:
         answer: Callable[[BatchRow, float], AnswerT | Exception],
     ) -> None:
         while True:
-            taken = [index for index, slot in enumerate(self._slots) if slot is not None]
-            free = self._rows - len(taken)
+            free = self._rows - len(self._busy)
             # Prompts are read an eighth of the slots at a time: reading them one by one would hold up the others'
             # steps.
-            if free >= max(1, self._rows // 8) or not taken:
+            if free >= max(1, self._rows // 8) or not self._busy:
                 if len(waiting) < self._most:
                     waiting.extend(batch.more(self._most - len(waiting)))
-                if waiting and self._fits(waiting, empty=not taken):
+                if waiting and self._fits(waiting):
                     self._admit(waiting)
-                    taken = [index for index, slot in enumerate(self._slots) if slot is not None]
-            if not taken:
+            if not self._busy:
                 return
-            slots = [self._slots[index] for index in taken]
-            rows = [slot.row for slot in slots if slot is not None]
-            tokens = draw_next(self._scores(taken), rows, stop_tokens)
-            for index, slot, token in zip(taken, slots, tokens, strict=True):
-                assert slot is not None
+            indices = sorted(self._busy)
+            slots = [self._busy[index] for index in indices]
+            tokens = draw_next(self._scores(indices), [slot.row for slot in slots], stop_tokens)
+            for index, slot, token in zip(indices, slots, tokens, strict=True):
                 slot.token, slot.position = token, slot.position + 1
                 if slot.row.finish_reason is not None:
-                    self._slots[index] = None
+                    del self._busy[index]
                     batch.done(slot.row, answer(slot.row, (time.perf_counter() - slot.since) * 1000))
 
     def _empty(self, rows: int) -> None:
@@ -293,41 +289,41 @@ class Slots:
         import torch
 
         self._most = self._rows = rows
-        self._slots = [None] * rows
+        self._busy.clear()
         self._columns, self._layers, self._pool, self._state = 0, [], None, None
         self._recordings.clear()
         self._prefixes.clear()
         if self._model.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def _fits(self, waiting: Sequence[BatchRow], *, empty: bool) -> bool:
+    def _fits(self, waiting: Sequence[BatchRow]) -> bool:
         """Whether waiting rows may take slots now: not while the cache must become longer, or could be far shorter.
 
         It can change only when all slots are empty, and then does.
         """
         longest = max(_columns_of(row) for row in waiting)
-        wanted = round_size(max(SHORTEST_CACHE, longest))
-        busy = [slot.row for slot in self._slots if slot is not None]
-        spare = self._rows < self._most and 2 * max(wanted, *map(_columns_of, busy), 0) <= self._columns
-        if wanted <= self._columns and not spare:
+        needed = round_size(max(SHORTEST_CACHE, longest))
+        used = [_columns_of(slot.row) for slot in self._busy.values()]
+        spare = self._rows < self._most and 2 * max(needed, *used, 0) <= self._columns
+        if needed <= self._columns and not spare:
             return True
-        if empty:
-            self._grow(wanted)
+        if not self._busy:
+            self._grow(needed)
             return True
         return not spare and _columns_of(waiting[0]) <= self._columns
 
     def _admit(self, waiting: deque[BatchRow]) -> None:
         """Give slots to waiting rows, in their order, up to one that needs a longer cache."""
-        admitted: list[BatchRow] = []
-        free = self._slots.count(None)
-        while waiting and len(admitted) < free and _columns_of(waiting[0]) <= self._columns:
-            admitted.append(waiting.popleft())
+        admitted: dict[int, BatchRow] = {}
         started = time.perf_counter()
-        slots = [index for index, slot in enumerate(self._slots) if slot is None][: len(admitted)]
-        for index, row in zip(slots, admitted, strict=True):
-            text = _text_of(row)
-            self._slots[index] = _Slot(row, len(text) - 1, text[-1], started)
-        self._read(admitted, slots)
+        for index in range(self._rows):
+            if not waiting or _columns_of(waiting[0]) > self._columns:
+                break
+            if index not in self._busy:
+                row = admitted[index] = waiting.popleft()
+                text = _text_of(row)
+                self._busy[index] = _Slot(row, len(text) - 1, text[-1], started)
+        self._read(admitted)
 
     def _grow(self, columns: int) -> None:
         """A cache of so many columns, in as many slots as fit; what was recorded for the old one is forgotten."""
@@ -339,14 +335,13 @@ class Slots:
         if device.type == "cuda":
             torch.cuda.empty_cache()
         self._rows = max(1, min(self._most, self._most * USUAL_CACHE // columns))
-        self._slots = [None] * self._rows
-        one = self._forward(torch.zeros((1, 1), dtype=torch.long, device=device), None)
+        single = self._forward(torch.zeros((1, 1), dtype=torch.long, device=device), None)
         self._layers = [
             tuple(
                 torch.zeros((self._rows, part.shape[1], columns, part.shape[3]), dtype=kind, device=device)
                 for part in layer
             )
-            for layer in one
+            for layer in single
         ]
         self._columns = columns
         self._state = torch.zeros((2, self._rows), dtype=torch.long, device=device)
@@ -368,18 +363,19 @@ class Slots:
         )
         return [(layer.keys, layer.values) for layer in cache.layers]
 
-    def _read(self, rows: Sequence[BatchRow], slots: Sequence[int]) -> None:
-        """Read the prompts but their last tokens into the slots: each distinct one, and each shared prefix, once."""
+    def _read(self, rows: Mapping[int, BatchRow]) -> None:
+        """Read the prompts but their last tokens into the rows' slots: each distinct one, and each shared prefix, once.
+
+        ``rows`` are by the index of their slot.
+        """
         import torch
 
-        device = self._model.device
-        slots_of: dict[TokenIds, list[int]] = {}
-        for number, (row, slot) in enumerate(zip(rows, slots, strict=True)):
-            read = _text_of(row)[:-1]
-            slots_of.setdefault(read if self._share else (*read, -1 - number), []).append(slot)
-        prompts = [prompt if self._share else prompt[:-1] for prompt in slots_of]
+        slots_of: dict[tuple[TokenIds, int], list[int]] = {}
+        for slot, row in rows.items():
+            slots_of.setdefault((_text_of(row)[:-1], 0 if self._share else slot), []).append(slot)
+        prompts = [prompt for prompt, _ in slots_of]
         targets = list(slots_of.values())
-        everyone = torch.tensor(list(slots), device=device)
+        everyone = torch.tensor(list(rows), device=self._model.device)
         for layer in self._layers:
             for part in layer:
                 part[everyone] = 0  # what an earlier row left could be infinite, which no mask hides
@@ -389,28 +385,29 @@ class Slots:
             for index in members:
                 prompt = prompts[index]
                 shared = prompt[:length]
-                if not length:  # the longest prefix that is known; without sharing none was ever kept
-                    known = (kept for kept in self._prefixes if len(kept) < len(prompt))
-                    shared = max((kept for kept in known if prompt[: len(kept)] == kept), key=len, default=())
+                if not length:  # the longest prefix in memory; without sharing there is none
+                    shorter = (prefix for prefix in self._prefixes if len(prefix) < len(prompt))
+                    matching = (prefix for prefix in shorter if prompt[: len(prefix)] == prefix)
+                    shared = max(matching, key=len, default=())
                 by_prefix.setdefault(shared, []).append(index)
         for shared, members in by_prefix.items():
             length = len(shared)
-            prefix = self._prefix(shared) if shared else None
-            for part in _chunks(members, [len(prompts[index]) - length for index in members]):
+            cache = self._prefix(shared) if shared else None
+            for chunk in _chunks(members, [len(prompts[index]) - length for index in members]):
                 self._fill(
-                    [prompts[index] for index in part], [targets[index] for index in part], length, prefix
+                    [prompts[index] for index in chunk], [targets[index] for index in chunk], length, cache
                 )
 
     def _prefix(self, tokens: TokenIds) -> LayerCache:
         import torch
 
-        known = self._prefixes.pop(tokens, None)
-        if known is None:
-            known = self._forward(torch.tensor([tokens], device=self._model.device), None)
+        cache = self._prefixes.pop(tokens, None)
+        if cache is None:
+            cache = self._forward(torch.tensor([tokens], device=self._model.device), None)
             while len(self._prefixes) >= PREFIXES_KEPT:
                 self._prefixes.popitem(last=False)
-        self._prefixes[tokens] = known
-        return known
+        self._prefixes[tokens] = cache
+        return cache
 
     def _fill(
         self,
@@ -423,39 +420,41 @@ class Slots:
 
         device = self._model.device
         width = max(len(prompt) for prompt in prompts) - shared
-        found = prefix
+        filled = prefix
         if width > 0:
             padded = [
                 [*prompt[shared:], *[self._pad_token] * (width + shared - len(prompt))] for prompt in prompts
             ]
-            found = self._forward(torch.tensor(padded, device=device), prefix)
-        if found is None:
+            filled = self._forward(torch.tensor(padded, device=device), prefix)
+        if filled is None:
             return  # prompts of a single token, which the first step reads
         # Padding on the right is never seen: a row's own tokens take its columns before they come into view.
         source = [index if width > 0 else 0 for index, slots in enumerate(targets) for _ in slots]
         target = torch.tensor([slot for slots in targets for slot in slots], device=device)
         chosen = torch.tensor(source, device=device)
-        for (keys, values), (new_keys, new_values) in zip(self._layers, found, strict=True):
+        for (keys, values), (new_keys, new_values) in zip(self._layers, filled, strict=True):
             end = min(new_keys.shape[2], self._columns)
             keys[target, :, :end] = new_keys[chosen, :, :end]
             values[target, :, :end] = new_values[chosen, :, :end]
 
-    def _scores(self, taken: Sequence[int]) -> torch.Tensor:
-        """The scores of the next token (rows x vocabulary) of the slots taken, after one step of them all."""
+    def _scores(self, indices: Sequence[int]) -> torch.Tensor:
+        """The scores of the next token (rows x vocabulary) of the busy slots, after one step of them all.
+
+        ``indices`` are theirs, in order.
+        """
         import torch
 
         state = torch.zeros((2, self._rows), dtype=torch.long)
-        slots = [self._slots[index] for index in taken]
-        state[0, taken] = torch.tensor([slot.token for slot in slots if slot is not None])
-        state[1, taken] = torch.tensor([slot.position for slot in slots if slot is not None])
+        slots = [self._busy[index] for index in indices]
+        state[:, indices] = torch.tensor([[slot.token, slot.position] for slot in slots]).T
         self._state.copy_(state)
         longest = 1 + int(state[1].max())
         rows = self._rows
-        while rows // 4 > taken[-1]:  # a step of few rows is quick anyhow: few sizes, few recordings
+        while rows // 4 > indices[-1]:  # a step of few rows is quick anyhow: few sizes, few recordings
             rows //= 4
         shape = (rows, min(self._columns, round_size(max(SHORTEST_CACHE, longest))))
         if self._model.device.type != "cuda":
-            return self._step(*shape)[taken]
+            return self._step(*shape)[indices]
         recording = self._recordings.pop(shape, None)
         if recording is None:
             while len(self._recordings) >= RECORDINGS_KEPT:
@@ -464,7 +463,7 @@ class Slots:
         self._recordings[shape] = recording
         graph, scores = recording
         graph.replay()
-        return scores[torch.tensor(taken, device=scores.device)] if len(taken) < shape[0] else scores
+        return scores[torch.tensor(indices, device=scores.device)] if len(indices) < shape[0] else scores
 
     def _record(self, rows: int, columns: int) -> tuple[Any, Any]:
         import torch
@@ -505,20 +504,17 @@ class Slots:
 
         config = self._model.config.get_text_config()
         column = torch.arange(columns, device=positions.device)[None, None, None, :]
-        here = positions[:, None, None, :]
+        position = positions[:, None, None, :]
 
-        def mask(seen: torch.Tensor) -> torch.Tensor:
-            hidden = torch.finfo(self._model.dtype).min
-            return torch.zeros(seen.shape, dtype=self._model.dtype, device=seen.device).masked_fill(
-                ~seen, hidden
-            )
+        def mask(visible: torch.Tensor) -> torch.Tensor:
+            scores = torch.zeros(visible.shape, dtype=self._model.dtype, device=visible.device)
+            return scores.masked_fill(~visible, torch.finfo(self._model.dtype).min)
 
-        kinds = layer_kinds(self._model)
-        whole = mask(column <= here)
-        if kinds == {"full_attention"}:
-            return whole
-        window = mask((column <= here) & (column > here - config.sliding_window))
-        return {"full_attention": whole, "sliding_attention": window}
+        full = mask(column <= position)
+        if layer_kinds(self._model) == {"full_attention"}:
+            return full
+        window = mask((column <= position) & (column > position - config.sliding_window))
+        return {"full_attention": full, "sliding_attention": window}
 
 
 def _text_of(row: BatchRow) -> TokenIds:

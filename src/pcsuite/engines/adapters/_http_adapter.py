@@ -15,7 +15,8 @@ import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -28,8 +29,8 @@ from pcsuite._util.secrets import looks_secret, masked, public_url, redact, reme
 from pcsuite._util.text import check_depth, read_json, shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._openai_wire import (
-    FINISH_NOT_GIVEN,
     WireRequest,
+    checked_answer,
     retry_after_seconds,
     status_error,
 )
@@ -40,8 +41,6 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
-    Usage,
-    token_usage,
 )
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
@@ -147,7 +146,7 @@ class HttpAdapter(ModelAdapter):
                     f"model '{model_id}': the key in {variable} has characters that no header can hold",
                     hint="look for a line break or a quotation mark that was copied along",
                 )
-        self._headers = {"Content-Type": "application/json", **self.own_headers(key)}
+        self._headers = {"Content-Type": "application/json", **self.key_headers(key)}
         self._extra_body = masked(self.options.extra_body)
         self._endpoint = public_url(self.options.base_url)
         # Connections belong to an event loop; one that is gone takes its entry along.
@@ -163,7 +162,7 @@ class HttpAdapter(ModelAdapter):
         """The model's name on the server."""
         return self.options.model or self.model_id
 
-    def own_headers(self, key: str) -> dict[str, str]:
+    def key_headers(self, key: str) -> dict[str, str]:
         """Headers of every request, the key among them; by default the bearer's, none without a key.
 
         ``key`` is the value of the variable that ``api_key_env`` names, empty where none is set.
@@ -186,37 +185,27 @@ class HttpAdapter(ModelAdapter):
         """
 
     @abstractmethod
+    def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
+        """The generations in an answer that reports no error, as :meth:`read_answer` returns them.
+
+        A ``KeyError``, ``IndexError``, ``TypeError`` or ``AttributeError`` says that the answer lacks something.
+        """
+
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
         """The generations in a server's decoded answer to a request that went to ``path``; without a latency.
 
         An answer that lacks something is an ``EngineError``, retryable unless the server's own code says otherwise.
         """
-
-    def generation(
-        self,
-        request: Request,
-        text: str,
-        finish_reason: str | None,
-        usage: Usage | None,
-        *,
-        seed_honoured: bool,
-    ) -> Generation:
-        """The generation of an answer that holds one, without a latency.
-
-        Where the server gives no counts (``usage`` is ``None``) they are 0, and said to be no measurement.
-        """
-        made: Generation = {
-            "text": text,
-            "finish_reason": finish_reason or FINISH_NOT_GIVEN,
-            "latency_ms": None,
-            "usage": usage or token_usage(0, 0),
-            "seed_honoured": seed_honoured,
-        }
-        if usage is None:
-            made["usage_reported"] = False
-        if request.constraint is not None:
-            made["constraint_backend"] = f"native:{getattr(self.options, 'structured', 'none')}"
-        return made
+        answer = checked_answer(answer)
+        try:
+            generations = self.parse(request, path, answer)
+        except (KeyError, IndexError, TypeError, AttributeError) as lack:
+            raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
+        for generation in generations:
+            generation["seed_honoured"] = getattr(self.options, "seed_supported", False)
+            if request.constraint is not None:
+                generation["constraint_backend"] = f"native:{getattr(self.options, 'structured', 'none')}"
+        return generations
 
     def generate(self, prompt: str, decoding: Decoding, seed: int) -> Generation:
         """Answer one prompt, over a connection of its own."""
@@ -283,16 +272,14 @@ class HttpAdapter(ModelAdapter):
         All have the latency of the whole exchange. Raises :class:`EngineError` with the model named and secrets
         removed.
         """
-        try:
+        with self.clean_errors():
             wire = self.wire(request, samples)
             started = time.perf_counter()
             answer = await self.exchange(session, wire.path, wire.body)
-            took = (time.perf_counter() - started) * 1000
+            elapsed_ms = (time.perf_counter() - started) * 1000
             generations = self.read_answer(request, wire.path, answer)
-        except EngineError as error:
-            raise self.clean(error) from None
         for generation in generations:
-            generation["latency_ms"] = took
+            generation["latency_ms"] = elapsed_ms
             # A server that echoes the key must not bring it into rows and caches.
             generation["text"] = redact(generation["text"], guess=False)
         return generations
@@ -324,9 +311,14 @@ class HttpAdapter(ModelAdapter):
             why = f"cannot be read ({len(reply.body)} bytes): {shorten(str(error), 80)}"
             raise EngineError(f"the server's answer {why}", retryable=True, status=reply.status) from None
 
-    def clean(self, error: EngineError) -> EngineError:
-        """The error with the model named and secrets removed.
+    @contextmanager
+    def clean_errors(self) -> Iterator[None]:
+        """Errors that are raised within name the model, and have secrets removed.
 
-        Its kind, status and remedy stay: the retry policy goes by them.
+        Their kind, status and remedy stay: the retry policy depends on them.
         """
-        return error.reworded(redact(f"model '{self.model_id}': {error.message}"), hint=error.hint)
+        try:
+            yield
+        except EngineError as error:
+            message = redact(f"model '{self.model_id}': {error.message}")
+            raise error.reworded(message, hint=error.hint) from None

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,10 @@ MAX_DEATHS_IN_A_ROW = 3
 CLOSE_WAIT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What a worker needs to start."""
-
-    model: Path
-    context_tokens: int
-    threads: int
-    prefix_reuse: bool
-
-
 class Worker:
     """One process and the requests it owes an answer to."""
 
-    def __init__(self, settings: WorkerSettings, on_free: Callable[[Worker], None]) -> None:
+    def __init__(self, settings: Mapping[str, Any], on_free: Callable[[Worker], None]) -> None:
         self._on_free = on_free
         self._lock = threading.Lock()
         self._owed: dict[int, Future[Any]] = {}
@@ -61,13 +51,13 @@ class Worker:
             stderr=self._log,
             env=child_environment(
                 ("PYTHONPATH", "PYTHONHOME", "CUDA_", "GGML_", "GOMP_"),
-                {"GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings.threads)},
+                {"GOMP_SPINCOUNT": "1000", "OMP_NUM_THREADS": str(settings["threads"])},
             ),
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self._write({**asdict(settings), "model": str(settings.model)})
+        self._write(settings)
         self._reader = threading.Thread(target=self._read_replies, name="llamacpp-worker", daemon=True)
         self._reader.start()
 
@@ -108,7 +98,7 @@ class Worker:
             self._process.wait()
         self._reader.join(CLOSE_WAIT_S)
 
-    def _write(self, message: dict[str, Any]) -> None:
+    def _write(self, message: Mapping[str, Any]) -> None:
         # A dead worker's pipe is broken or closed; the reader thread settles what it owes.
         with suppress(OSError, ValueError), self._lock:
             self._stdin.write(json.dumps(message).encode() + b"\n")
@@ -173,10 +163,11 @@ class _Job:
 class LlamaCppPool:
     """Up to ``size`` workers, started when there is work for them.
 
-    Replicates of a prompt go to the worker that has read it, if they wait when it is free.
+    ``settings`` is the first line that a worker reads (see ``_llamacpp_worker``). Replicates of a prompt go to the
+    worker that has read it, if they wait when it is free.
     """
 
-    def __init__(self, settings: WorkerSettings, size: int, timeout_s: float) -> None:
+    def __init__(self, settings: Mapping[str, Any], size: int, timeout_s: float) -> None:
         self._settings = settings
         self._size = size
         self._timeout_s = timeout_s
@@ -249,8 +240,8 @@ class LlamaCppPool:
                 self._pending.popleft()
                 continue
             if self._idle:
-                asked = self._pending[0].prompt
-                worker = next((idle for idle in self._idle if idle.prompt == asked), self._idle[-1])
+                prompt = self._pending[0].prompt
+                worker = next((idle for idle in self._idle if idle.prompt == prompt), self._idle[-1])
                 self._idle.remove(worker)
             elif len(self._workers) < self._size:
                 worker = self._spawn()

@@ -51,7 +51,7 @@ class _EngineLog:
         self._offset = size
 
     def grammar_error(self) -> str | None:
-        """What the engine said about the grammar since the mark.
+        """The engine's error about the grammar since the mark, or ``None``.
 
         The log is written in order by a thread of its own: once the lines that begin and end the request
         are there, an error line, which comes before them, is there too.
@@ -61,10 +61,10 @@ class _EngineLog:
             size = os.fstat(LOG_DESCRIPTOR).st_size
             text = os.pread(LOG_DESCRIPTOR, size - self._offset, self._offset).decode("utf-8", "replace")
             if GRAMMAR_ERROR in text:
-                first, *rest = text.split(GRAMMAR_ERROR, 1)[1].splitlines()
+                first, *following = text.split(GRAMMAR_ERROR, 1)[1].splitlines()
                 # A reason goes on over lines that are indented or begin a word of their own; log lines do neither.
-                more = takewhile(lambda line: line.startswith((" ", "error:", "note:")), rest)
-                return " ".join(" ".join([first, *more]).split())
+                further = takewhile(lambda line: line.startswith((" ", "error:", "note:")), following)
+                return " ".join(" ".join([first, *further]).split())
             begin = text.find(REQUEST_BEGIN)
             if begin >= 0 and text.find(REQUEST_END, begin) >= 0:
                 return None
@@ -128,9 +128,9 @@ class _Engine:
         if self._reuses and prompt != self._prompt_in_slot:
             self._prompt_in_slot = None
             reading = {name: value for name, value in body.items() if name != "grammar"}
-            read = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
-            if "error" in read:  # it does not fit
-                return read
+            prefill = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
+            if "error" in prefill:  # it does not fit
+                return prefill
             self._prompt_in_slot = prompt
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log

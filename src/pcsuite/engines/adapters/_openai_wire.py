@@ -7,20 +7,24 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal, TypeGuard
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from pcsuite._util.http import is_retryable
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
-    Decoding,
     Generation,
-    Tool,
+    Request,
     Usage,
+    chat_messages,
     token_usage,
 )
 from pcsuite.errors import ConstraintUnavailableError, EngineError
+
+if TYPE_CHECKING:
+    from pcsuite.engines.adapters.openai_api import OpenAIOptions
 
 Structured = Literal["response_format", "structured_outputs", "guided", "ollama_format", "sglang", "none"]
 
@@ -34,8 +38,8 @@ ENFORCED: Mapping[Structured, frozenset[ConstraintKind]] = {
 }
 """Which constraints a server's dialect can express. Whether the server obeys is for the canary to say."""
 
-FINISH_NOT_GIVEN = "not_given"
-_USUAL_FINISHES = frozenset({"stop", "length", "tool_calls", "content_filter"})
+CHAT, OLLAMA_CHAT = "/chat/completions", "/api/chat"
+_FINISH_REASONS = {name: name for name in ("stop", "length", "tool_calls", "content_filter")}
 _MOST_TOKENS = 10**9
 _MOST_LOGPROB = 1e-3
 """A little above 0 is rounding, more is no logarithm of a probability."""
@@ -49,50 +53,37 @@ class WireRequest:
     body: dict[str, Any]
 
 
-def build_request(
-    *,
-    remote_model: str,
-    messages: list[dict[str, str]],
-    decoding: Decoding,
-    seed: int | None,
-    constraint: Constraint | None,
-    structured: Structured,
-    max_tokens_field: str,
-    extra_body: Mapping[str, Any],
-    tools: Sequence[Tool] = (),
-    samples: int = 1,
-    logprobs: bool = False,
-    omit: Sequence[str] = (),
-) -> WireRequest:
-    """The request for a prompt, in the server's dialect (``structured``) where it has a constraint.
+def build_request(options: OpenAIOptions, remote_model: str, request: Request, samples: int) -> WireRequest:
+    """The request as a server with these options takes it, in its dialect (``structured``) where it has a constraint.
 
-    ``seed`` ``None`` sends none, ``samples`` above 1 asks for several answers at once, ``omit`` names fields that are
-    left out, and ``extra_body`` has the last word on every key. A constraint that the dialect cannot express is a
-    ``ConstraintUnavailableError``.
+    ``samples`` above 1 asks for several answers at once; the options' ``extra_body`` has the last word on every key.
+    A constraint that the dialect cannot express is a ``ConstraintUnavailableError``.
     """
+    decoding, constraint, structured = request.decoding, request.constraint, options.structured
     if constraint is not None and constraint.kind not in ENFORCED[structured]:
         raise ConstraintUnavailableError(
             f"a server with structured: {structured} cannot be given a {constraint.kind} constraint"
         )
+    messages = chat_messages(options.system_prompt, request.prompt)
     body: dict[str, Any] = {"model": remote_model, "messages": messages}
     sampling: dict[str, Any] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
-    if seed is not None:
-        sampling["seed"] = seed
+    if options.seed_supported:
+        sampling["seed"] = request.seed
     if constraint is not None and structured == "ollama_format":
-        options = {**sampling, "num_predict": decoding.max_tokens}
-        options = {name: value for name, value in options.items() if name not in omit}
-        body |= {"stream": False, "options": options, "format": json.loads(constraint.value)}
-        return WireRequest("/api/chat", {**body, **extra_body})
-    body |= {**sampling, max_tokens_field: decoding.max_tokens}
+        sampling["num_predict"] = decoding.max_tokens
+        sampling = {name: value for name, value in sampling.items() if name not in options.omit}
+        body |= {"stream": False, "options": sampling, "format": json.loads(constraint.value)}
+        return WireRequest(OLLAMA_CHAT, {**body, **options.extra_body})
+    body |= {**sampling, options.max_tokens_field: decoding.max_tokens}
     if samples > 1:
         body["n"] = samples
-    if logprobs:
+    if options.logprobs:
         body["logprobs"] = True
-    for name in omit:
+    for name in options.omit:
         body.pop(name, None)
     if constraint is not None:
         body |= _constraint_fields(constraint, structured)
-    if tools:
+    if options.tools and request.tools:
         body["tools"] = [
             {
                 "type": "function",
@@ -108,9 +99,9 @@ def build_request(
                     },
                 },
             }
-            for tool in tools
+            for tool in request.tools
         ]
-    return WireRequest("/chat/completions", {**body, **extra_body})
+    return WireRequest(CHAT, {**body, **options.extra_body})
 
 
 def action_lines(calls: Any) -> str:
@@ -124,9 +115,9 @@ def action_lines(calls: Any) -> str:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             continue
-        given = function.get("arguments")
+        sent = function.get("arguments")
         try:
-            arguments = read_json(given) if isinstance(given, str) else given
+            arguments = read_json(sent) if isinstance(sent, str) else sent
         except ValueError:
             arguments = None
         values = list(arguments.values()) if isinstance(arguments, dict) else []
@@ -134,7 +125,7 @@ def action_lines(calls: Any) -> str:
             argument = " ".join(values[0].replace('"', "'").split())
             lines.append(f'Action: {function.get("name")}["{argument}"]')
         else:
-            lines.append(f"Action: {function.get('name')} {' '.join(str(given).split())}")
+            lines.append(f"Action: {function.get('name')} {' '.join(str(sent).split())}")
     return "\n".join(lines)
 
 
@@ -152,56 +143,54 @@ def _constraint_fields(constraint: Constraint, structured: Structured) -> dict[s
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def parse_answers(answer: Any, path: str) -> list[Generation]:
+def parse_answers(answer: Mapping[str, Any], path: str) -> list[Generation]:
     """The generations inside a server's decoded answer, one a sample; they split the usage and have no latency.
 
-    ``path`` is the request's. An error in the body, and an answer that lacks something, is an ``EngineError`` that
-    names it, retryable unless the server's own code says otherwise.
+    ``path`` is the request's. What the answer lacks is a ``KeyError``, ``IndexError``, ``TypeError`` or
+    ``AttributeError``.
     """
-    answer = checked_answer(answer)
-    generations: list[Generation] = []
-    try:
-        if path == "/api/chat":
-            text = _plain_text(answer["message"]["content"])
-            generations.append(_generation(text, answer.get("done_reason")))
-            usage = read_usage(answer, "prompt_eval_count", "eval_count")
-        else:
-            choices = answer["choices"]
-            choices[0]  # an empty list is an error here
-            for choice in choices:
-                made = _generation(_text_of(choice["message"]), choice.get("finish_reason"))
-                sent = choice.get("logprobs")
-                if isinstance(sent, dict) and (
-                    tokens := token_logprobs(sent.get("content"), "token", "logprob")
-                ):
-                    made["logprobs"] = tokens
-                generations.append(made)
-            counts = answer.get("usage") or {}
-            details = counts.get("prompt_tokens_details")
-            cached = details.get("cached_tokens") if isinstance(details, dict) else None
-            # DeepSeek's name for it.
-            cached = counts.get("prompt_cache_hit_tokens") if cached is None else cached
-            usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
-    except (KeyError, IndexError, TypeError, AttributeError) as lack:
-        raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
-    if usage is None:
-        for generation in generations:
-            generation["usage_reported"] = False
-    elif len(generations) == 1:
-        generations[0]["usage"] = usage
-    else:
-        for generation, share in zip(generations, _shares(usage, generations), strict=True):
-            generation["usage"] = share
+    if path == OLLAMA_CHAT:
+        text, finish = _plain_text(answer["message"]["content"]), answer.get("done_reason")
+        return [generation_of(text, finish, read_usage(answer, "prompt_eval_count", "eval_count"))]
+    choices = answer["choices"]
+    choices[0]  # an empty list is an error here
+    texts = [_text_of(choice["message"]) for choice in choices]
+    counts = answer.get("usage") or {}
+    details = counts.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    # DeepSeek's name for it.
+    cached = counts.get("prompt_cache_hit_tokens") if cached is None else cached
+    usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
+    shares = _shares(usage, texts) if usage is not None and len(texts) > 1 else [usage] * len(texts)
+    generations = []
+    for choice, text, share in zip(choices, texts, shares, strict=True):
+        generation = generation_of(text, choice.get("finish_reason"), share)
+        logprobs = choice.get("logprobs")
+        if isinstance(logprobs, dict) and (
+            tokens := token_logprobs(logprobs.get("content"), "token", "logprob")
+        ):
+            generation["logprobs"] = tokens
+        generations.append(generation)
     return generations
 
 
-def _generation(text: str, finish: Any) -> Generation:
-    """One sample, with no usage until its share is known."""
-    if not isinstance(finish, str):
-        finish = FINISH_NOT_GIVEN
-    elif finish not in _USUAL_FINISHES:
-        finish = shorten(finish, 80)
-    return {"text": text, "finish_reason": finish, "latency_ms": None, "usage": token_usage(0, 0)}
+def generation_of(
+    text: str, finish: Any, usage: Usage | None, names: Mapping[str, str] = _FINISH_REASONS
+) -> Generation:
+    """An answer without a latency; ``names`` has the suite's words for a server's finish reasons.
+
+    Where the server gives no counts (``usage`` is ``None``) they are 0, and marked as no measurement.
+    """
+    reason = (names.get(finish) or shorten(finish, 80)) if isinstance(finish, str) else "not_given"
+    generation: Generation = {
+        "text": text,
+        "finish_reason": reason,
+        "latency_ms": None,
+        "usage": usage or token_usage(0, 0),
+    }
+    if usage is None:
+        generation["usage_reported"] = False
+    return generation
 
 
 def checked_answer(answer: Any) -> dict[str, Any]:
@@ -231,15 +220,15 @@ def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, fl
     """
     if not isinstance(entries, list) or not entries:
         return None
-    found = []
+    tokens = []
     for entry in entries:
         text, value = (entry.get(token), entry.get(logprob)) if isinstance(entry, dict) else (None, None)
         if not isinstance(text, str) or isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
         if not value <= _MOST_LOGPROB:  # NaN too
             return None
-        found.append((text, min(0.0, float(value))))
-    return found
+        tokens.append((text, min(0.0, float(value))))
+    return tokens
 
 
 def _text_of(message: dict[str, Any]) -> str:
@@ -257,23 +246,22 @@ def _plain_text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     parts = content if isinstance(content, list) else [None]
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    read = [text for text in texts if isinstance(text, str)]
-    if len(read) < len(texts):
+    texts: list[Any] = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    if not all(isinstance(text, str) for text in texts):
         raise EngineError(f"the server's answer has a {type(content).__name__} for its text", retryable=True)
-    return "".join(read)
+    return "".join(texts)
 
 
-def _shares(usage: Usage, samples: Sequence[Generation]) -> list[Usage]:
+def _shares(usage: Usage, texts: Sequence[str]) -> list[Usage]:
     """A request's usage over its samples, so that rows add up to what was billed.
 
     The prompt was read once and is split evenly; the completion by the length of the texts, since servers
     count all samples together.
     """
-    evenly = [1] * len(samples)
+    evenly = [1] * len(texts)
     prompts = _split(usage["prompt_tokens"], evenly)
     cached = _split(usage.get("cached_tokens", 0), evenly)
-    completions = _split(usage["completion_tokens"], [len(sample["text"]) + 1 for sample in samples])
+    completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
     shares = [token_usage(*counts) for counts in zip(prompts, completions, cached, strict=True)]
     if "cached_tokens" not in usage:
         for share in shares:
@@ -283,13 +271,9 @@ def _shares(usage: Usage, samples: Sequence[Generation]) -> list[Usage]:
 
 def _split(total: int, weights: Sequence[int]) -> list[int]:
     """Whole numbers in proportion to the weights that add up to ``total``, by cumulative rounding."""
-    whole, reached, given, parts = sum(weights), 0, 0, []
-    for weight in weights:
-        reached += weight
-        upto = total * reached // whole
-        parts.append(upto - given)
-        given = upto
-    return parts
+    weight = sum(weights)
+    bounds = [total * reached // weight for reached in accumulate(weights, initial=0)]
+    return [end - start for start, end in pairwise(bounds)]
 
 
 def read_usage(
@@ -328,16 +312,17 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
     except ValueError:
         body = text
     error = body.get("error", body) if isinstance(body, dict) else body
-    said = error if isinstance(error, dict) else {}
-    message = shorten(str(said.get("message", error)))
+    fields = error if isinstance(error, dict) else {}
+    message = shorten(str(fields.get("message", error)))
     # OpenAI answers 429 also where an account is empty, and waiting fills none.
-    retryable = is_retryable(status) and said.get("code") != "insufficient_quota"
+    retryable = is_retryable(status) and fields.get("code") != "insufficient_quota"
     hint = None
     if status in (401, 403):
-        wanted = (
-            "this server wants a key: name the variable that holds it (--model-option api_key_env=VARIABLE)"
+        hint = (
+            f"check the key in ${key_env}"
+            if key_env
+            else "this server wants a key: name the variable that holds it (--model-option api_key_env=VARIABLE)"
         )
-        hint = f"check the key in ${key_env}" if key_env else wanted
     elif status == 404:
         hint = "check base_url and model"
     elif 300 <= status < 400:
@@ -358,11 +343,11 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     present unless given.
     """
     # OpenAI's own header, finer than the standard one.
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = finite_number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("Retry-After")
-    seconds = _number(value)
+    seconds = finite_number(value)
     if seconds is not None or value is None:
         return seconds
     try:
@@ -372,7 +357,8 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     return max(0.0, moment - (time.time() if now is None else now))
 
 
-def _number(value: str | None) -> float | None:
+def finite_number(value: str | None) -> float | None:
+    """A number that is not negative nor infinite, read from a text; ``None`` where it is none."""
     try:
         number = float(value) if value is not None else None
     except ValueError:

@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
-from pcsuite._util.text import shorten
 from pcsuite.engines.adapters._batch_wire import AnthropicBatches, BatchService
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
-from pcsuite.engines.adapters._openai_wire import WireRequest, checked_answer, read_usage
+from pcsuite.engines.adapters._openai_wire import WireRequest, generation_of, read_usage
 from pcsuite.engines.adapters.base import (
     JSON_ITEM_SEPARATOR,
     JSON_KEY_SEPARATOR,
@@ -27,8 +26,8 @@ from pcsuite.errors import ConstraintUnavailableError, EngineError
 VERSION = "2023-06-01"
 MESSAGES = "/messages"
 _ANSWER_TOOL = "answer"
-_FINISHED = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length"}
-"""Anthropic's words for an answer's end, as the rest of the suite has them."""
+_FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length"}
+"""Anthropic's words for an answer's end, and the suite's."""
 
 
 class AnthropicOptions(HttpOptions):
@@ -48,7 +47,7 @@ class AnthropicAdapter(HttpAdapter):
     Options: ClassVar[type[BaseModel]] = AnthropicOptions
     options: AnthropicOptions
 
-    def own_headers(self, key: str) -> dict[str, str]:
+    def key_headers(self, key: str) -> dict[str, str]:
         """The key's own header, and the version of the wire."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
@@ -78,8 +77,8 @@ class AnthropicAdapter(HttpAdapter):
             body["system"] = self._cached_block(system) if self.options.cache_prefix else system
         cut = self._cut(request)
         if cut:
-            rest = {"type": "text", "text": request.prompt[cut:]}
-            blocks = [*self._cached_block(request.prompt[:cut]), rest]
+            uncached = {"type": "text", "text": request.prompt[cut:]}
+            blocks = [*self._cached_block(request.prompt[:cut]), uncached]
             body["messages"] = [{"role": "user", "content": blocks}]
         body = {name: value for name, value in body.items() if name not in self.options.omit}
         if request.constraint is not None:
@@ -106,23 +105,17 @@ class AnthropicAdapter(HttpAdapter):
     def _cached_block(text: str) -> list[dict[str, Any]]:
         return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
 
-    def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
+    def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""
-        answer = checked_answer(answer)
-        try:
-            texts = [_block_text(block) for block in answer["content"]]
-            counts = dict(answer.get("usage") or {})
-        except (KeyError, TypeError, AttributeError) as lack:
-            raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
-        finish = answer.get("stop_reason")
+        text = "".join(_block_text(block) for block in answer["content"])
+        counts = dict(answer.get("usage") or {})
         # The server counts what it had cached, and what it cached now, apart from the rest of the prompt.
         cached, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         prompt = counts.get("input_tokens")
         parts = [part for part in (prompt, cached, written) if isinstance(part, int)]
         counts["prompt_tokens"] = sum(parts) if isinstance(prompt, int) else None
         usage = read_usage(counts, "prompt_tokens", "output_tokens", cached)
-        ended = _FINISHED.get(finish, shorten(finish, 80)) if isinstance(finish, str) else None
-        generation = self.generation(request, "".join(texts), ended, usage, seed_honoured=False)
+        generation = generation_of(text, answer.get("stop_reason") or None, usage, _FINISH_REASONS)
         if cut := self._cut(request):
             generation["prompt_cut"] = cut
         return [generation]

@@ -311,10 +311,10 @@ class ModelAdapter(ABC):
         By default ``generate`` or, under a constraint, ``generate_constrained`` runs in a thread; adapters with
         connections or batches of their own override this.
         """
-        asked = (request.prompt, request.decoding, request.seed)
+        arguments = (request.prompt, request.decoding, request.seed)
         if request.constraint is None:
-            return await asyncio.to_thread(self.generate, *asked)
-        return await asyncio.to_thread(self.generate_constrained, *asked, request.constraint)
+            return await asyncio.to_thread(self.generate, *arguments)
+        return await asyncio.to_thread(self.generate_constrained, *arguments, request.constraint)
 
     def count_tokens(self, text: str) -> int | None:
         """Tokens of ``text`` under the model's own tokenizer, or ``None`` where it cannot be asked.

@@ -11,22 +11,19 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from pcsuite._util.http import HttpResponse
-from pcsuite._util.text import read_json, shorten
+from pcsuite._util.text import read_json
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     WireRequest,
-    checked_answer,
+    finite_number,
+    generation_of,
     read_usage,
     token_logprobs,
 )
-from pcsuite.engines.adapters.base import (
-    Generation,
-    Request,
-    chat_messages,
-)
+from pcsuite.engines.adapters.base import Generation, Request, chat_messages
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
-_FINISHED = {"STOP": "stop", "MAX_TOKENS": "length"}
+_FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
 _OPENAPI_KEYS = frozenset(
     {
         "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems", "properties", "required",
@@ -58,7 +55,7 @@ class GeminiAdapter(HttpAdapter):
     Options: ClassVar[type[BaseModel]] = GeminiOptions
     options: GeminiOptions
 
-    def own_headers(self, key: str) -> dict[str, str]:
+    def key_headers(self, key: str) -> dict[str, str]:
         """The key goes into a header of its own, never into the address."""
         return {"x-goog-api-key": key} if key else {}
 
@@ -124,28 +121,23 @@ class GeminiAdapter(HttpAdapter):
             error.retry_after = error.retry_after or _retry_delay(reply.body)
             raise
 
-    def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
+    def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one candidate: its parts joined without thoughts. A prompt that was blocked has an empty answer."""
-        answer = checked_answer(answer)
         blocked = (answer.get("promptFeedback") or {}).get("blockReason")
-        try:
-            candidate = {} if blocked and not answer.get("candidates") else answer["candidates"][0]
-            parts = (candidate.get("content") or {}).get("parts") or []
-            text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
-            counts = dict(answer.get("usageMetadata") or {})
-        except (KeyError, IndexError, TypeError, AttributeError) as lack:
-            raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
+        candidate = {} if blocked and not answer.get("candidates") else answer["candidates"][0]
+        parts = (candidate.get("content") or {}).get("parts") or []
+        text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
+        counts = dict(answer.get("usageMetadata") or {})
         finish = candidate.get("finishReason") or (f"blocked: {blocked}" if blocked else None)
         # Thoughts are billed as output; a candidate without any text has no count.
         answered, thoughts = counts.get("candidatesTokenCount", 0), counts.get("thoughtsTokenCount", 0)
-        whole = isinstance(answered, int) and isinstance(thoughts, int)
-        counts["completion"] = answered + thoughts if whole else None
+        counted = isinstance(answered, int) and isinstance(thoughts, int)
+        counts["completion"] = answered + thoughts if counted else None
         usage = read_usage(counts, "promptTokenCount", "completion", counts.get("cachedContentTokenCount"))
-        ended = _FINISHED.get(finish, shorten(finish, 80).casefold()) if isinstance(finish, str) else None
-        seeded = self.options.seed_supported
-        generation = self.generation(request, text, ended, usage, seed_honoured=seeded)
-        said = candidate.get("logprobsResult") or {}
-        tokens = token_logprobs(said.get("chosenCandidates"), "token", "logProbability")
+        generation = generation_of(text, finish, usage, _FINISH_REASONS)
+        generation["finish_reason"] = generation["finish_reason"].casefold()
+        logprobs = candidate.get("logprobsResult") or {}
+        tokens = token_logprobs(logprobs.get("chosenCandidates"), "token", "logProbability")
         if tokens:
             generation["logprobs"] = tokens
         return [generation]
@@ -156,26 +148,26 @@ def openapi_schema(schema: Any) -> Any:
 
     ``additionalProperties: false`` and ``$schema`` are left out: an OpenAPI object has the listed properties only.
     """
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "$schema" or (key == "additionalProperties" and value is False):
             continue
         if key == "const" and isinstance(value, str):
-            found["enum"] = [value]
+            converted["enum"] = [value]
         elif key == "properties":
-            found[key] = {name: openapi_schema(entry) for name, entry in value.items()}
+            converted[key] = {name: openapi_schema(entry) for name, entry in value.items()}
         elif key == "items" and isinstance(value, dict):
-            found[key] = openapi_schema(value)
+            converted[key] = openapi_schema(value)
         elif key == "anyOf":
-            found[key] = [openapi_schema(entry) for entry in value]
+            converted[key] = [openapi_schema(entry) for entry in value]
         elif key not in _OPENAPI_KEYS or (key == "type" and isinstance(value, list)):
             raise ConstraintUnavailableError(
                 f"responseSchema cannot say '{key}'",
                 hint="structured: response_json_schema can, on newer models",
             )
         else:
-            found[key] = value
-    return found
+            converted[key] = value
+    return converted
 
 
 def _retry_delay(body: bytes) -> float | None:
@@ -183,7 +175,6 @@ def _retry_delay(body: bytes) -> float | None:
     try:
         details = read_json(body)["error"]["details"]
         delays = [entry["retryDelay"] for entry in details if "retryDelay" in entry]
-        seconds = float(str(delays[0]).removesuffix("s"))
+        return finite_number(str(delays[0]).removesuffix("s"))
     except (ValueError, KeyError, IndexError, TypeError):
         return None
-    return seconds if 0 <= seconds < float("inf") else None

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
-from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, WorkerSettings
+from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
     Constraint,
@@ -33,9 +33,10 @@ from pcsuite.engines.adapters.base import (
     Replica,
     Request,
     chat_messages,
+    token_usage,
 )
 from pcsuite.engines.grammar import is_gbnf, llguidance_grammar
-from pcsuite.engines.weights import cached_sha256, catalogue_entry, missing_weights, weights_path
+from pcsuite.engines.weights import cached_sha256, catalogue_entry, pulled_path
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError, require
 
 CONSTRAINT_BACKEND = "native:llama.cpp"
@@ -90,9 +91,7 @@ class LlamaCppAdapter(ModelAdapter):
         self._chat = True if self.options.chat is None else self.options.chat
         if self.options.weights is not None:
             entry = catalogue_entry(self.options.weights)
-            self._path = weights_path(entry)
-            if not self._path.is_file():
-                raise missing_weights(entry)
+            self._path = pulled_path(entry)
             if self.options.chat is None:
                 self._chat = entry.chat
         else:
@@ -101,9 +100,10 @@ class LlamaCppAdapter(ModelAdapter):
             if not self._path.is_file():
                 raise EngineError(f"model '{model_id}': there is no file {self._path}")
         self._version = str(require("xllamacpp._version", "local").get_versions()["version"])
-        settings = WorkerSettings(
-            self._path.resolve(), self.options.context_tokens, self.options.threads, self.options.prefix_reuse
-        )
+        settings = {
+            "model": str(self._path.resolve()),
+            **self.options.model_dump(include={"context_tokens", "threads", "prefix_reuse"}),
+        }
         self._pool = LlamaCppPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, LlamaCppPool.close, self._pool)
         # Around the pool, not around a method of ours: the cache must not keep the adapter.
@@ -124,7 +124,7 @@ class LlamaCppAdapter(ModelAdapter):
         The same prompt, decoding and seed give the same text. A worker that dies or takes longer than ``timeout_s`` is
         a retryable ``EngineError``, a prompt that is too long one with the remedy.
         """
-        return self._generation(self._submit(prompt, decoding, seed, None).result(), None)
+        return self._generation(self._submit(Request(prompt, decoding, seed)).result(), None)
 
     def generate_constrained(
         self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint
@@ -133,12 +133,12 @@ class LlamaCppAdapter(ModelAdapter):
 
         One that llguidance cannot compile is a ``ConstraintUnavailableError`` with its reason.
         """
-        return self._generation(self._submit(prompt, decoding, seed, constraint).result(), constraint)
+        request = Request(prompt, decoding, seed, constraint)
+        return self._generation(self._submit(request).result(), constraint)
 
     async def agenerate(self, request: Request) -> Generation:
         """Answer one prompt; works in any event loop, several at once included."""
-        submitted = self._submit(request.prompt, request.decoding, request.seed, request.constraint)
-        return self._generation(await asyncio.wrap_future(submitted), request.constraint)
+        return self._generation(await asyncio.wrap_future(self._submit(request)), request.constraint)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` itself; the chat template's own tokens (``usage`` has them) are not counted."""
@@ -165,9 +165,8 @@ class LlamaCppAdapter(ModelAdapter):
         """
         self._finalizer()
 
-    def _submit(
-        self, prompt: str, decoding: Decoding, seed: int, constraint: Constraint | None
-    ) -> Future[Any]:
+    def _submit(self, request: Request) -> Future[Any]:
+        decoding, constraint = request.decoding, request.constraint
         body: dict[str, Any] = {
             "max_tokens": decoding.max_tokens,
             "temperature": decoding.temperature,
@@ -176,50 +175,46 @@ class LlamaCppAdapter(ModelAdapter):
             "min_p": 0.0,
             "repeat_penalty": 1.0,
             "samplers": ["top_k", "temperature", "top_p"],
-            "seed": seed % RANDOM_SEED,
+            "seed": request.seed % RANDOM_SEED,
         }
         if constraint is not None:
             gbnf = constraint.kind == "cfg" and is_gbnf(constraint.value)
             body["grammar"] = constraint.value if gbnf else llguidance_grammar(constraint)
             # A grammar may allow an end in many places; schemas and patterns are bounded by those who write them.
             body["prefer_end"] = constraint.kind == "cfg"
-        messages = chat_messages(self.options.system_prompt, prompt)
+        messages = chat_messages(self.options.system_prompt, request.prompt)
         if self._chat:
             body["messages"] = messages
         else:
             body["prompt"] = "\n\n".join(message["content"] for message in messages)
-        return self._pool.generate(body, self._chat, prompt)
+        return self._pool.generate(body, self._chat, request.prompt)
 
     def _generation(self, reply: Mapping[str, Any], constraint: Constraint | None) -> Generation:
         if "error" in reply:
             error = reply["error"]
-            where, said, code = f"model '{self.model_id}'", error.get("message", error), error.get("code")
-            # A GBNF grammar that cannot be read is told by the server, any other by the worker.
-            refused = error.get("type") == "grammar" or "parse grammar" in str(said)
+            where, reason, code = f"model '{self.model_id}'", error.get("message", error), error.get("code")
+            # The server reports a GBNF grammar that cannot be read, the worker any other.
+            refused = error.get("type") == "grammar" or "parse grammar" in str(reason)
             if refused and constraint is not None:
                 raise ConstraintUnavailableError(
-                    f"{where}: llama.cpp cannot enforce this {constraint.kind}: {said}"
+                    f"{where}: llama.cpp cannot enforce this {constraint.kind}: {reason}"
                 )
             if error.get("type") == "exceed_context_size_error":
                 hint = f"raise context_tokens of {where} or shorten the prompt"
-                raise EngineError(f"{where}: {said}", hint=hint)
+                raise EngineError(f"{where}: {reason}", hint=hint)
             status = code if isinstance(code, int) else None
             raise EngineError(
-                f"{where}: {said}", status=status, retryable=status is not None and status >= 500
+                f"{where}: {reason}", status=status, retryable=status is not None and status >= 500
             )
         answer = reply["result"]
         try:
-            choice = answer["choices"][0]
+            choice, counts = answer["choices"][0], answer["usage"]
             text = choice["message"]["content"] if self._chat else choice["text"]
             generation: Generation = {
                 "text": text or "",
                 "finish_reason": str(choice["finish_reason"]),
                 "latency_ms": float(reply["latency_ms"]),
-                "usage": {
-                    "prompt_tokens": int(answer["usage"]["prompt_tokens"]),
-                    "completion_tokens": int(answer["usage"]["completion_tokens"]),
-                    "total_tokens": int(answer["usage"]["total_tokens"]),
-                },
+                "usage": token_usage(int(counts["prompt_tokens"]), int(counts["completion_tokens"])),
                 "seed_honoured": True,
             }
         except (KeyError, IndexError, TypeError) as error:

@@ -28,7 +28,6 @@ from pcsuite.engines.adapters._hf_decoding import (
     can_share_cache,
     decode,
     generate_recurrent,
-    prefill,
 )
 from pcsuite.engines.adapters._hf_loading import LoadedModel, converted_folder, load_model, require_stack
 from pcsuite.engines.adapters._hf_sampler import BatchRow, RowMask, draw_key
@@ -251,20 +250,15 @@ class LocalHfAdapter(ModelAdapter):
         self._thread.close()
 
     def _make_slots(self) -> tuple[Slots | None, str]:
-        """Continuous batches of recorded steps where possible and wanted, and what the manifest says of them."""
-        if self.options.cuda_graphs is False:
+        """Continuous batches of recorded steps where possible and not switched off, and the manifest's word for it."""
+        options, loaded = self.options, self.loaded
+        if options.cuda_graphs is False:
             return None, "off"
-        reason = why_not_recordable(self.loaded.model)
+        reason = why_not_recordable(loaded.model)
         if reason is None:
-            keys = self.options
-            slots = Slots(
-                self.loaded.model,
-                rows=keys.batch_size,
-                pad_token=self.loaded.pad_token,
-                share=keys.prefix_reuse,
-            )
-            return slots, "on"
-        if self.options.cuda_graphs:
+            share = options.prefix_reuse
+            return Slots(loaded.model, rows=options.batch_size, pad_token=loaded.pad_token, share=share), "on"
+        if options.cuda_graphs:
             raise ConfigError(
                 f"model '{self.model_id}': cuda_graphs is not possible: {reason}",
                 hint="leave cuda_graphs out",
@@ -295,8 +289,8 @@ class LocalHfAdapter(ModelAdapter):
         loaded, rows = self.loaded, batch.requests
         if can_share_cache(loaded.model):
             prompts = [row.prompt for row in rows]
-            read = prefill(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
-            decode(rows, EagerSteps(loaded.model, read), loaded.stop_tokens)
+            steps = EagerSteps(loaded.model, prompts, loaded.pad_token, self.options.prefix_reuse)
+            decode(rows, steps, loaded.stop_tokens)
         else:
             generate_recurrent(loaded.model, rows, loaded.pad_token, loaded.stop_tokens)
         elapsed = time.perf_counter() - started

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -21,90 +21,37 @@ from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
+    OLLAMA_CHAT,
     Structured,
     WireRequest,
     build_request,
     parse_answers,
     retry_after_seconds,
 )
-from pcsuite.engines.adapters.base import ConstraintKind, Generation, Request, chat_messages
+from pcsuite.engines.adapters.base import ConstraintKind, Generation, Request
 from pcsuite.errors import EngineError
 
 TokenizeDialect = Literal["vllm", "llama_server", "none"]
 
 
-class TokenEndpoint:
-    """``/tokenize`` of vLLM or of llama.cpp's server. Blocking; callers keep the counts."""
-
-    def __init__(
-        self,
-        dialect: TokenizeDialect,
-        base_url: str,
-        remote_model: str,
-        headers: Mapping[str, str],
-        timeout_s: float,
-    ) -> None:
-        self._dialect = dialect
-        self._url = base_url.removesuffix("/v1") + "/tokenize"
-        self._remote_model = remote_model
-        self._headers = dict(headers)
-        self._timeout_s = timeout_s
-
-    def __call__(self, text: str) -> int:
-        """Tokens of the text itself, without special tokens or chat template.
-
-        Raises :class:`EngineError`, retryable as for any other request.
-        """
-        body: dict[str, Any]
-        if self._dialect == "vllm":
-            body = {"model": self._remote_model, "prompt": text, "add_special_tokens": False}
-        else:
-            body = {"content": text, "add_special": False, "parse_special": False}
-        where, hint = f"{public_url(self._url)} does not count tokens", "check 'tokenize' of the model"
-        data = json.dumps(body).encode()
-        try:
-            reply = post_blocking(self._url, data, headers=self._headers, timeout_s=self._timeout_s)
-        except EngineError as error:
-            raise error.reworded(f"{where}: {error.message}", hint=hint) from None
-        if reply.status != 200:
-            raise EngineError(
-                f"{where}: HTTP {reply.status}",
-                hint=hint,
-                status=reply.status,
-                retryable=is_retryable(reply.status),
-                retry_after=retry_after_seconds(reply.headers),
-            )
-        try:
-            answer = read_json(reply.body)
-            count = answer["count"] if self._dialect == "vllm" else len(answer["tokens"])
-            # A boolean is an int too, hence the exact type.
-            if type(count) is not int or not 0 <= count <= _MAX_TOKENS_PER_BYTE * len(data):
-                raise ValueError("no plausible count")
-        except (ValueError, KeyError, TypeError) as error:
-            raise EngineError(f"{where}: {describe(error)}", hint=hint) from None
-        return count
-
-
-QuestionT = TypeVar("QuestionT", bound=Hashable)
-AnswerT = TypeVar("AnswerT")
 WAIT_S = 0.005
 """How long a request waits for further replicates; they are started together, so a moment is enough."""
 
 
-class SharedRequests(Generic[QuestionT, AnswerT]):
+class SharedRequests:
     """Puts calls that ask the same question at the same time into one request of several samples.
 
-    ``send(question, samples)`` answers with at most so many samples. Where it gives fewer, the rest is asked
-    for again; where it fails, every call of the request fails with that error and may be tried again.
+    ``send(question, samples)`` answers with at most so many samples. Where it gives fewer, those that are missing are
+    asked for again; where it fails, every call of the request fails with that error and may be tried again.
     """
 
-    def __init__(self, send: Callable[[QuestionT, int], Awaitable[list[AnswerT]]], most: int) -> None:
+    def __init__(self, send: Callable[[Request, int], Awaitable[list[Generation]]], most: int) -> None:
         self._send = send
         self._most = most
-        self._open: dict[tuple[asyncio.AbstractEventLoop, QuestionT], list[asyncio.Future[AnswerT]]] = {}
+        self._open: dict[tuple[asyncio.AbstractEventLoop, Request], list[asyncio.Future[Generation]]] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def ask(self, question: QuestionT) -> AnswerT:
+    async def ask(self, question: Request) -> Generation:
         """One answer, from a request of its own or one shared with calls of the same event loop.
 
         An error of the request is raised in every call that shares it.
@@ -116,27 +63,27 @@ class SharedRequests(Generic[QuestionT, AnswerT]):
             task = loop.create_task(self._collect(loop, question, waiting))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
-        future: asyncio.Future[AnswerT] = loop.create_future()
+        future: asyncio.Future[Generation] = loop.create_future()
         waiting.append(future)
         return await future
 
     async def _collect(
-        self, loop: asyncio.AbstractEventLoop, question: QuestionT, waiting: list[asyncio.Future[AnswerT]]
+        self, loop: asyncio.AbstractEventLoop, question: Request, waiting: list[asyncio.Future[Generation]]
     ) -> None:
         await asyncio.sleep(WAIT_S)
         if self._open.get((loop, question)) is waiting:
             del self._open[(loop, question)]
-        while left := [future for future in waiting if not future.done()]:
+        while unanswered := [future for future in waiting if not future.done()]:
             try:
-                answers = await self._send(question, len(left))
+                answers = await self._send(question, len(unanswered))
             except BaseException as error:
-                for future in left:
+                for future in unanswered:
                     if not future.done():
                         future.set_exception(error)
                 if not isinstance(error, Exception):
                     raise
                 return
-            for future, answer in zip(left, answers, strict=False):
+            for future, answer in zip(unanswered, answers, strict=False):
                 if not future.done():
                     future.set_result(answer)
 
@@ -178,6 +125,40 @@ class OpenAIOptions(HttpOptions):
         return self
 
 
+def count_by_server(options: OpenAIOptions, model: str, headers: Mapping[str, str], text: str) -> int:
+    """Tokens of the text itself, without special tokens or chat template, by ``/tokenize`` of vLLM or llama.cpp.
+
+    Blocks. Raises :class:`EngineError`, retryable as for any other request.
+    """
+    body: dict[str, Any] = {"content": text, "add_special": False, "parse_special": False}
+    if options.tokenize == "vllm":
+        body = {"model": model, "prompt": text, "add_special_tokens": False}
+    url = options.base_url.removesuffix("/v1") + "/tokenize"
+    where, hint = f"{public_url(url)} does not count tokens", "check 'tokenize' of the model"
+    data = json.dumps(body).encode()
+    try:
+        reply = post_blocking(url, data, headers=headers, timeout_s=options.connect_timeout_s)
+    except EngineError as error:
+        raise error.reworded(f"{where}: {error.message}", hint=hint) from None
+    if reply.status != 200:
+        raise EngineError(
+            f"{where}: HTTP {reply.status}",
+            hint=hint,
+            status=reply.status,
+            retryable=is_retryable(reply.status),
+            retry_after=retry_after_seconds(reply.headers),
+        )
+    try:
+        answer = read_json(reply.body)
+        count = answer["count"] if options.tokenize == "vllm" else len(answer["tokens"])
+        # A boolean is an int too, hence the exact type.
+        if type(count) is not int or not 0 <= count <= _MAX_TOKENS_PER_BYTE * len(data):
+            raise ValueError("no plausible count")
+    except (ValueError, KeyError, TypeError) as error:
+        raise EngineError(f"{where}: {describe(error)}", hint=hint) from None
+    return count
+
+
 class OpenAIAdapter(HttpAdapter):
     """A model behind an OpenAI-compatible endpoint."""
 
@@ -186,22 +167,17 @@ class OpenAIAdapter(HttpAdapter):
 
     @classmethod
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
-        """What the configured kind of server is said to enforce; the canary proves it."""
+        """What the configured kind of server claims to enforce; the canary proves it."""
         assert isinstance(options, OpenAIOptions)
         return ENFORCED[options.structured]
 
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
         super().__init__(model_id, options)
         self.counts_remotely = self.options.tokenize != "none"
-        endpoint = TokenEndpoint(
-            self.options.tokenize,
-            self.options.base_url,
-            self.remote_model,
-            self._headers,
-            self.options.connect_timeout_s,
-        )
-        self._count = lru_cache(TOKEN_COUNTS_KEPT)(endpoint)
-        self._shared: SharedRequests[Request, Generation] = SharedRequests(
+        # A partial of values, not a method: the cache must not keep the adapter.
+        count = partial(count_by_server, self.options, self.remote_model, self._headers)
+        self._count = lru_cache(TOKEN_COUNTS_KEPT)(count)
+        self._shared = SharedRequests(
             lambda request, samples: self.ask(self.session(), request, samples),
             self.options.samples_per_request,
         )
@@ -218,10 +194,8 @@ class OpenAIAdapter(HttpAdapter):
         """Tokens of ``text`` by the server's tokenizer, or ``None`` where ``tokenize`` is not set."""
         if self.options.tokenize == "none":
             return None
-        try:
+        with self.clean_errors():
             return self._count(text)
-        except EngineError as error:
-            raise self.clean(error) from None
 
     def identity(self) -> Mapping[str, str]:
         """Endpoint, remote name, and the options that change answers."""
@@ -242,30 +216,12 @@ class OpenAIAdapter(HttpAdapter):
     def url(self, path: str) -> str:
         """The address of a path; Ollama's own wire lies beside the compatible one."""
         root = self.options.base_url
-        return f"{root.removesuffix('/v1')}{path}" if path == "/api/chat" else f"{root}{path}"
+        return f"{root.removesuffix('/v1')}{path}" if path == OLLAMA_CHAT else f"{root}{path}"
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request in the server's dialect."""
-        return build_request(
-            remote_model=self.remote_model,
-            messages=chat_messages(self.options.system_prompt, request.prompt),
-            decoding=request.decoding,
-            seed=request.seed if self.options.seed_supported else None,
-            constraint=request.constraint,
-            structured=self.options.structured,
-            max_tokens_field=self.options.max_tokens_field,
-            extra_body=self.options.extra_body,
-            tools=request.tools if self.options.tools else (),
-            samples=samples,
-            logprobs=self.options.logprobs,
-            omit=self.options.omit,
-        )
+        return build_request(self.options, self.remote_model, request, samples)
 
-    def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
+    def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The generations, one a sample."""
-        generations = parse_answers(answer, path)
-        for generation in generations:
-            generation["seed_honoured"] = self.options.seed_supported
-            if request.constraint is not None:
-                generation["constraint_backend"] = f"native:{self.options.structured}"
-        return generations
+        return parse_answers(answer, path)

@@ -38,6 +38,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
+    token_usage,
 )
 from pcsuite.engines.canary import CANARY_TASK
 from pcsuite.errors import EngineError
@@ -178,18 +179,13 @@ class SimulatedAdapter(ModelAdapter):
         malformed = request.constraint is None and valid >= self._json_chance(context.operators)
         if malformed and text.lstrip().startswith(("{", "[")):  # beyond repair: no brace is left
             text = "The answer is: " + text.translate(_UNBRACED)
-        prompt_tokens = self.count_tokens(prompt)
         drawn = round(options.mean_completion_tokens * (0.5 + length))
         completion_tokens = max(1, min(drawn, request.decoding.max_tokens))
         generation: Generation = {
             "text": text,
             "finish_reason": "stop",
             "latency_ms": options.latency_ms,
-            "usage": {
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": completion_tokens,
-                "total_tokens": prompt_tokens + completion_tokens,
-            },
+            "usage": token_usage(self.count_tokens(prompt), completion_tokens),
             "seed_honoured": True,
         }
         if request.constraint is not None:
@@ -240,10 +236,10 @@ def simulated_verdict(
     ``drawn`` are three numbers between 0 and 1: for the bias to the first, for being right, for being readable.
     """
 
-    def rate(given: float | dict[str, float]) -> float:
-        return (
-            given.get(context.condition_id, given.get("default", 0.9)) if isinstance(given, dict) else given
-        )
+    def rate(setting: float | dict[str, float]) -> float:
+        if isinstance(setting, dict):
+            return setting.get(context.condition_id, setting.get("default", 0.9))
+        return setting
 
     bias, right, readable = drawn
     if readable < rate(judging.unreadable):
@@ -288,8 +284,8 @@ def propose_instruction(prompt: str, rng: Random, sentences: Mapping[str, str] |
     request = prompt.rstrip().rpartition("\n\n")[2]
     if "instruction" not in request.casefold():
         return NOTHING_TO_SAY
-    shown = prompt.rpartition(OPENING)[2]
-    held = {name for name, sentence in sentences.items() if sentence in shown}
+    instruction = prompt.rpartition(OPENING)[2]
+    held = {name for name, sentence in sentences.items() if sentence in instruction}
     if held:
         for name in rng.sample(list(sentences), 1 if rng.random() < 0.6 else 2):
             held ^= {name}
@@ -301,8 +297,9 @@ def propose_instruction(prompt: str, rng: Random, sentences: Mapping[str, str] |
 @lru_cache(maxsize=1)
 def bundled_sentences() -> dict[str, str]:
     """One sentence for each bundled operator that words alone can do; each shows exactly its operator's cue."""
-    found = {name: spec.simulated and spec.simulated.sentence for name, spec in bundled_operators().items()}
-    return {name: sentence for name, sentence in found.items() if sentence}
+    operators = bundled_operators().items()
+    sentences = {name: spec.simulated.sentence for name, spec in operators if spec.simulated}
+    return {name: sentence for name, sentence in sentences.items() if sentence}
 
 
 def _drawn(*names: str) -> tuple[bytes, list[float]]:
