@@ -33,7 +33,6 @@ def configure_log(parser: argparse.ArgumentParser) -> None:
     flags = [
         options.switch("--repair", "write what is sound into a new log"),
         options.CONFIG.but(about, default=None),
-        options.SET,
         options.OUTPUT_DIR.but("folder of runs that are named (default: outputs)", *options.OUTPUT_DIR.keys),
     ]
     options.add_flags(checking, options.Group("", flags))

@@ -54,6 +54,9 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         flags = [options.JSON]
         if name != "providers":
             flags.append(flag("--models-file", "models file (default: models_v1.yaml)", **FILE))
+        if name == "pull":
+            about = "auto (the publisher's file, then the packages), url or packages (of the Python index)"
+            flags.append(flag("--source", about, choices=("auto", "url", "packages"), default="auto"))
         if name == "check":
             flags.append(options.BASE_URL.but("address of an OpenAI-compatible server, with openai/NAME"))
             about = "override a key of the models' entries, e.g. api_key_env=VARIABLE with --base-url"
@@ -92,7 +95,7 @@ def execute_models(args: argparse.Namespace) -> int:
                     print(f"{weights.id}: already here")
                 continue
             with _progress_bar(weights.file_name) as progress:
-                file = weight_files.pull_weights(weights, progress=progress)
+                file = weight_files.pull_weights(weights, progress=progress, source=args.source)
             records.append(entry | {"state": "pulled"})
             if not args.json:
                 print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")

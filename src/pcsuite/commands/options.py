@@ -167,18 +167,19 @@ UNTIL = flag("--until", "look after every batch of items and stop arms that are 
              " --margin also equivalent) or 'no-worse' (also not worse by more than --margin)", KEYS["until"],
              read=lambda rule: rule.replace("-", "_"), choices=("decided", "no-worse"))
 MARGIN = flag("--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D")
-LOOK_EVERY = flag("--look-every", "items between two looks (default 10)", KEYS["batch"], type=int, metavar="N")
 # fmt: on
 
 PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
 """What changes a profile whatever runs of it: the same for ``run``, what ``run --all`` does after it, and readers."""
 SELECTION = Group("", [CONFIG, TASKS, MODELS, CONDITIONS, REGIMES, LIMIT])
 """The profile, and what of it runs."""
-STOPPING = Group("stop early", [UNTIL, MARGIN, LOOK_EVERY])
+STOPPING = Group("stop early", [UNTIL, MARGIN])
 CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
 """Of commands that call models."""
-EXECUTOR = Group("who makes the calls", [
-    flag("--executor", "local (this process, the default) or ray (a cluster)", default="local", metavar="NAME"),
+EXECUTOR = flag("--executor", "who makes the calls: local (this process, the default) or ray (a cluster: the one that"
+                " RAY_ADDRESS names, else one is started)", default="local", metavar="NAME")  # fmt: skip
+CLUSTER = Group("who makes the calls", [
+    EXECUTOR,
     flag("--address",
          "with --executor ray: an existing cluster (auto: the one on this machine); without it one is started",
          metavar="HOST:PORT"),
@@ -270,10 +271,9 @@ def key_values(entries: Iterable[str], name: str, example: str) -> dict[str, Any
 
 
 def check_stopping(args: argparse.Namespace) -> None:
-    """Refuse a margin or number of items without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
-    if args.until is None and (args.margin is not None or args.look_every is not None):
-        name = "--margin" if args.margin is not None else "--look-every"
-        raise ConfigError(f"{name} goes with --until", hint="pcsuite run --until decided --margin 0.02")
+    """Refuse a margin without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
+    if args.until is None and args.margin is not None:
+        raise ConfigError("--margin goes with --until", hint="pcsuite run --until decided --margin 0.02")
 
 
 def table_from(args: argparse.Namespace) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class Calls(TypedDict):
 
 
 def calls_from(args: argparse.Namespace) -> Calls:
-    """What the flags of :data:`CALLS` and, where the command takes them, :data:`EXECUTOR` say.
+    """What the flags of :data:`CALLS` and, where the command takes them, :data:`CLUSTER` say.
 
     Raises ``ConfigError`` as :func:`executor_from` does.
     """
@@ -370,21 +370,22 @@ def _plain(value: Any) -> Any:
 
 
 def executor_from(args: argparse.Namespace) -> ExecutorChoice:
-    """The executor that the flags of :data:`EXECUTOR` ask for.
+    """The executor that ``--executor`` asks for, where the command takes them with the flags of :data:`CLUSTER`.
 
     Raises ``ConfigError`` for an unknown executor, fewer than one worker, or a cluster's flags without a cluster.
     """
     from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
 
-    if args.executor == "local" and (args.address or args.workers):
+    address, workers = getattr(args, "address", None), getattr(args, "workers", None)
+    if args.executor == "local" and (address or workers):
         hint = "in this process, repro.max_inflight says how many calls run at once"
         raise ConfigError("--address and --workers are for a cluster: add --executor ray", hint=hint)
-    if args.workers is not None and args.workers < 1:
-        raise ConfigError(f"--workers {args.workers}: at least 1 is needed")
+    if workers is not None and workers < 1:
+        raise ConfigError(f"--workers {workers}: at least 1 is needed")
     if args.executor not in EXECUTORS:
         hint = did_you_mean(args.executor, EXECUTORS)
         raise ConfigError(f"--executor: unknown '{args.executor}'", hint=hint)
-    return ExecutorChoice(args.executor, args.address, args.workers)
+    return ExecutorChoice(args.executor, address, workers)
 
 
 def output_console() -> Console:

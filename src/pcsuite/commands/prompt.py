@@ -50,8 +50,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
         options.one("model", "model of a compiled prompt (default: the profile's first)"),
         options.CONFIG,
     ]
-    profile = Group("the profile", [options.OUTPUT_DIR, options.SET])
-    options.add_flags(parser, Group("", flags), profile)
+    options.add_flags(parser, Group("", [*flags, options.SET]))
 
 
 def execute_prompt(args: argparse.Namespace) -> int:

@@ -48,7 +48,7 @@ RUN = (
              **FILE),
         flag("--batch-import", "make rows of the answers that an offline engine wrote for exported requests", **FILE),
     ], one_of=True),
-    options.EXECUTOR,
+    options.CLUSTER,
 )  # fmt: skip
 
 
@@ -89,7 +89,8 @@ def execute_run(args: argparse.Namespace) -> int:
     if args.all:
         selected = {name: suite.models[name] for name in suite.profile.selection.models}
         pull_missing(selected, lambda line: print(line, flush=True))
-    status = _run_and_print(args, suite, calls, deviation=args.deviation, batch=args.batch)
+    settings = {"as_json": args.json, "deviation": args.deviation, "batch": args.batch}
+    status = _run_and_print(args, suite, calls, **settings)
     return max(status, _run_the_rest(args, suite, calls)) if args.all else status
 
 
@@ -98,10 +99,11 @@ def _run_and_print(
     suite: Suite,
     calls: options.Calls,
     *,
-    deviation: str | None = None,
-    batch: bool = False,
+    as_json: bool = False,
+    **settings: Any,
 ) -> int:
-    summary = runs.run(suite, deviation=deviation, batch=batch, **calls).summary
+    """Run, and print what came of it; ``settings`` are further ones of :func:`pcsuite.api.runs.run`."""
+    summary = runs.run(suite, **settings, **calls).summary
     run = suite.profile.run
     assert summary is not None, "a run that was made has a summary"
     from pcsuite.reporting.results import results_at_end
@@ -113,7 +115,7 @@ def _run_and_print(
         result, unsaid = None, str(error)
     if unsaid:
         print(f"pcsuite: no result table: {unsaid}", file=sys.stderr)
-    if args.json:
+    if as_json:
         options.print_json(_document(summary, run.name, result))
         return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
     return print_summary(args, summary, run.name, result)
@@ -266,19 +268,18 @@ def print_summary(
 RUN_TASK = (
     Group("", [
         options.one("task", "the task, where it does not stand first", options.KEYS["tasks"]),
-        *(entry for entry in options.SELECTION.flags if entry is not options.TASKS),
-        options.OVERWRITE,
-        options.JSON,
+        *(entry for entry in options.SELECTION.flags if entry not in (options.TASKS, options.REGIMES)),
     ]),
     options.PROFILE,
-    options.CALLS,
+    Group("calls", [options.NO_CACHE, options.QUIET]),
 )  # fmt: skip
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite run-task``: ``run`` with the task as an argument, and the flags of every day.
 
-    What else run takes (early stops, batches, a cluster), it takes for one task too: pcsuite run --tasks TASK …
+    What else run takes (--json, --overwrite, early stops, batches, a cluster), it takes for one task too:
+    pcsuite run --tasks TASK …
 
     examples:
       pcsuite run-task gsm8k --config quickstart --limit 5 --conditions C0,C4
