@@ -44,7 +44,17 @@ def test_helm_tells_a_single_instance_without_limits(tmp_path, capsys):
 def test_promptbench_flags_change_its_block_and_next_names_the_run(tmp_path, capsys):
     pytest.importorskip("duckdb")
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=3)
-    flags = ["--tasks", "agnews_json", "--conditions", "C3", "--attacks", "reorder", "--quiet", "--limit", "2"]
+    flags = [
+        "--tasks",
+        "agnews_json",
+        "--conditions",
+        "C3",
+        "--attacks",
+        "reorder",
+        "--quiet",
+        "--limit",
+        "2",
+    ]
     repeated = ["--name", "shaken", "--set", "integrations.promptbench.variants=1"]
     arguments = ["promptbench", "--config", str(path), *repeated, *flags]
     assert main([*arguments, "--no-tables"]) == 0

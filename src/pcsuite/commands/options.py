@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
@@ -337,18 +338,33 @@ def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = Fals
             print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
 
 
-def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
-    """``next: pcsuite COMMAND …`` for the run that was just made, ready to be pasted into a shell.
+def run_words(args: argparse.Namespace, command: str, *arguments: str) -> str:
+    """``pcsuite COMMAND …`` about the run that was just made, ready to be pasted into a shell.
 
     The profile, the run's name, its folder and every ``--set`` are repeated as they were given; without them the
-    next command would look at another run.
+    next command would look at another run. ``command`` may have an action: ``judge check``.
     """
-    words = ["pcsuite", command, "--config", str(args.config)]
+    words = ["pcsuite", *command.split(), "--config", str(args.config)]
     for entry in (*PROFILE.flags, *((MODEL_OPTION,) if command == "run" else ())):
         value = getattr(args, entry.dest, None)
         for word in value if isinstance(value, list) else [value] if value else []:
             words += [entry.names[0], str(word)]
-    return f"next: {shlex.join([*words, *more])}"
+    return shlex.join([*words, *arguments])
+
+
+def view_words(log: Path, config: str | None = None) -> str:
+    """``pcsuite view RUN …`` for a run's log, ready to be pasted; with a profile its items are shown."""
+    # What view lists: the runs of an output folder, and ablations below it.
+    folder = log.parent.parent
+    root = folder.parent.parent if folder.parent.name == "ablations" else folder
+    words = ["pcsuite", "view", log.stem]
+    words += [] if root == Path("outputs") else ["--output-dir", str(root)]
+    return shlex.join([*words, *(["--config", config] if config else [])])
+
+
+def next_line(args: argparse.Namespace, command: str, *arguments: str) -> str:
+    """``next: pcsuite COMMAND …``, as :func:`run_words` gives it."""
+    return f"next: {run_words(args, command, *arguments)}"
 
 
 def print_json(document: Mapping[str, Any]) -> None:

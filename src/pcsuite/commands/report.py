@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +89,7 @@ def write_report(
     """
     from pcsuite._util.text import counted
     from pcsuite.api.runs import Run, report
-    from pcsuite.commands.options import output_console, print_json
+    from pcsuite.commands.options import output_console, print_json, view_words
     from pcsuite.logging.log import RunPaths
     from pcsuite.reporting.results import Result, print_result
 
@@ -100,7 +99,6 @@ def write_report(
     if not logs:
         hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
         raise ConfigError("nothing to report on", hint=hint)
-    folder = logs[0].parent
     files = report([Run(log, suite) for log in logs], **settings)
     result = Result.read(files.result)
     if as_json:
@@ -118,12 +116,8 @@ def write_report(
         print(f"plots   {files.plots[0].parent} ({counted(len(files.plots), 'file')})")
     print(f"report  {files.index}")
     print(f"runs    {files.runs}")
-    if len(logs) == 1 and folder.name == "runs":
-        # What view lists: the runs of an output folder, and ablations below it.
-        root = folder.parent.parent.parent if folder.parent.parent.name == "ablations" else folder.parent
-        elsewhere = [] if root == Path("outputs") else ["--output-dir", str(root)]
-        with_items = ["--config", config] if config else []
-        print(f"next: {shlex.join(['pcsuite', 'view', logs[0].stem, *elsewhere, *with_items])}")
+    if len(logs) == 1 and logs[0].parent.name == "runs":
+        print(f"next: {view_words(logs[0], config)}")
     return 0
 
 
