@@ -126,13 +126,13 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     elif args.data is None:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
     optional = ("margin", "design", "model")
-    given = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
+    requested = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,
         args,
         prompt=prompt,
-        **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | given,
+        **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
         effects=effects,
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),

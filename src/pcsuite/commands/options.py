@@ -202,8 +202,8 @@ TABLE = Group("the table; what is left out is concluded and said", [
 
 def table_group(title: str = TABLE.title, *more: Flag, **about: str) -> Group:
     """:data:`TABLE` under another title, with ``more`` flags, and what a command says of some of them instead."""
-    said = [replace(one, about=about.get(one.names[0][2:], one.about)) for one in TABLE.flags]
-    return Group(title, [*said, *more])
+    flags = [replace(entry, about=about.get(entry.names[0][2:], entry.about)) for entry in TABLE.flags]
+    return Group(title, [*flags, *more])
 
 
 def suite_from(
@@ -315,9 +315,9 @@ def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -
 
     ``more`` gives the fields that have no such flag, or another value than it.
     """
-    given = vars(args)
-    names = [field.name for field in fields(cast(Any, settings)) if field.name in given]
-    return settings(**{name: given[name] for name in names} | more)
+    values = vars(args)
+    names = [field.name for field in fields(cast(Any, settings)) if field.name in values]
+    return settings(**{name: values[name] for name in names} | more)
 
 
 def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = False, example: str = "") -> str:
@@ -330,10 +330,10 @@ def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = Fals
         hint = f"{flag}, one of: {', '.join(choices)}" if choices else f"{flag} {example}"
         raise DataError(f"the {what} is not given", hint=hint)
     while True:
-        given = input(f"{what} ({', '.join(choices)}): " if choices else f"{what}: ").strip()
-        wrong = [part for part in listed(given) if choices and part not in choices]
-        if (given or empty) and not wrong:
-            return given
+        answer = input(f"{what} ({', '.join(choices)}): " if choices else f"{what}: ").strip()
+        wrong = [part for part in listed(answer) if choices and part not in choices]
+        if (answer or empty) and not wrong:
+            return answer
         if wrong:
             print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
 

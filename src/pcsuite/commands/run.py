@@ -162,44 +162,44 @@ def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
     """Write requests to a file, or make rows of a file of answers; 4 where rows failed."""
     plan, exporting = build_plan(suite), args.batch_export is not None
     if exporting:
-        made = export_requests(plan, args.batch_export)
+        exchanged = export_requests(plan, args.batch_export)
     else:
-        made = import_answers(plan, args.batch_import, quiet=args.quiet)
-    tally = made.tally
+        exchanged = import_answers(plan, args.batch_import, quiet=args.quiet)
+    tally = exchanged.tally
     status = Exit.FAILED_ROWS if tally.failed else Exit.DONE
     if args.json:
         options.print_json(
             {
                 "run": suite.profile.run.name,
-                "file": made.path,
-                "requests" if exporting else "answers": made.requests,
-                "log": made.log,
+                "file": exchanged.path,
+                "requests" if exporting else "answers": exchanged.requests,
+                "log": exchanged.log,
                 "rows": tally.done,
                 "failed": tally.failed,
                 "tokens": tally.tokens,
-                "waiting": made.waiting,
-                "unused": made.unused,
-                "not_applicable": [options.not_applicable_entry(entry) for entry in made.not_applicable],
+                "waiting": exchanged.waiting,
+                "unused": exchanged.unused,
+                "not_applicable": [options.not_applicable_entry(entry) for entry in exchanged.not_applicable],
             }
         )
         return status
-    words = [f"{made.requests} requests written to {made.path}"]
+    words = [f"{exchanged.requests} requests written to {exchanged.path}"]
     if not exporting:
-        words = [f"{tally.done} rows of {made.requests} answers", f"{tally.tokens:,} tokens"]
+        words = [f"{tally.done} rows of {exchanged.requests} answers", f"{tally.tokens:,} tokens"]
         for count, about in (
-            (made.waiting, "rows ask on: export again"),
-            (made.unused, "answers belong to no missing row"),
+            (exchanged.waiting, "rows ask on: export again"),
+            (exchanged.unused, "answers belong to no missing row"),
             (tally.failed, "failed (export again to retry them)"),
         ):
             words += [f"{count} {about}"] if count else []
     print(f"{suite.profile.run.name}: " + ", ".join(words))
-    for line in options.not_applicable_lines(made.not_applicable):
+    for line in options.not_applicable_lines(exchanged.not_applicable):
         print(f"  not applicable: {line}")
     if exporting:
         again = ["--models", ",".join(suite.profile.selection.models), "--batch-import", "ANSWERS"]
         print(options.next_line(args, "run", *again))
     else:
-        print(f"log: {made.log}")
+        print(f"log: {exchanged.log}")
         print(options.next_line(args, "report"))
     return status
 

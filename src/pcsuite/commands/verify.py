@@ -192,19 +192,19 @@ def _summary(document: dict[str, Any]) -> str:
         lines += ["", *(f"{one['kind']}: {one['message']}" for one in shown)]
         if len(document["diagnoses"]) > len(shown):
             lines.append(f"… and {len(document['diagnoses']) - len(shown)} more diagnoses in the report")
-    found = document["discrepancies"]
-    if found:
+    discrepancies = document["discrepancies"]
+    if discrepancies:
         rows = [
             [
                 ERROR_TYPES[entry["error_type"]].heading,
                 entry["field_path"],
                 *("-" if entry[key] is None else _cut(entry[key], 40) for key in ("expected", "actual")),
             ]
-            for entry in found[:_SHOWN_DISCREPANCIES]
+            for entry in discrepancies[:_SHOWN_DISCREPANCIES]
         ]
         lines += ["", text_table(["error", "field", "expected", "actual"], rows)]
-        if len(found) > _SHOWN_DISCREPANCIES:
-            lines.append(f"… and {len(found) - _SHOWN_DISCREPANCIES} more in the report")
+        if len(discrepancies) > _SHOWN_DISCREPANCIES:
+            lines.append(f"… and {len(discrepancies) - _SHOWN_DISCREPANCIES} more in the report")
     return "\n".join(lines)
 
 
