@@ -178,22 +178,21 @@ def execute_init_task(args: argparse.Namespace) -> int:
     settings = options.table_from(args)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
     kind = settings["kind"] = kind or options.ask("kind of task", "--kind", list(RECIPES))
+
+    def ask_columns(key: str, what: str, name: str) -> None:
+        settings[key] = tuple(options.listed(options.ask(what, name, known)))
+
     if not settings["inputs"]:
-        settings["inputs"] = tuple(options.listed(options.ask("column of the input", "--input", known)))
+        ask_columns("inputs", "column of the input", "--input")
     if kind == "choice" and not settings["choices"]:
-        settings["choices"] = tuple(
-            options.listed(options.ask("list of the option columns", "--choices", known))
-        )
+        ask_columns("choices", "list of the option columns", "--choices")
     if kind == "extraction" and not settings["fields"] and args.answer is None:
-        settings["fields"] = tuple(
-            options.listed(options.ask("list of the record's columns", "--fields", known))
-        )
+        ask_columns("fields", "list of the record's columns", "--fields")
     elif kind not in ("extraction", "own") and args.answer is None and not settings["fields"]:
         settings["answer"] = options.ask("column of the right answer", "--answer", known)
     if kind == "classification" and not settings["labels"] and sys.stdin.isatty() and args.answer is None:
-        settings["labels"] = tuple(
-            options.listed(input("labels, parted by commas (empty: those that occur): "))
-        )
+        labels = input("labels, parted by commas (empty: those that occur): ")
+        settings["labels"] = tuple(options.listed(labels))
     result = init_task(
         options.settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **settings)
     )

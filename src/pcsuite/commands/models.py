@@ -88,17 +88,15 @@ def execute_models(args: argparse.Namespace) -> int:
     names = args.ids or [DEFAULT_MODEL]
     if args.action == "pull":
         for weights in [_weights_of(name, models) for name in names]:
-            entry = {"id": weights.id, "file": weight_files.weights_path(weights), "licence": weights.licence}
-            if weight_files.is_pulled(weights):
-                records.append(entry | {"state": "already here"})
-                if not args.json:
-                    print(f"{weights.id}: already here")
-                continue
-            with _progress_bar(weights.file_name) as progress:
-                file = weight_files.pull_weights(weights, progress=progress, source=args.source)
-            records.append(entry | {"state": "pulled"})
+            file, licence = weight_files.weights_path(weights), weights.licence
+            state = line = "already here"
+            if not weight_files.is_pulled(weights):
+                with _progress_bar(weights.file_name) as progress:
+                    weight_files.pull_weights(weights, progress=progress, source=args.source)
+                state, line = "pulled", f"{file} (sha256 checked, licence {licence})"
+            records.append({"id": weights.id, "file": file, "licence": licence, "state": state})
             if not args.json:
-                print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
+                print(f"{weights.id}: {line}")
         if args.json:
             options.print_json({"files": records})
         return 0

@@ -408,11 +408,7 @@ def output_console() -> Console:
     """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
     from rich.console import Console
 
-    return (
-        Console(markup=False)
-        if sys.stdout.isatty()
-        else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
-    )
+    return Console(markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def not_applicable_entry(entry: NotApplicable) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -144,18 +144,13 @@ def execute_verify(args: argparse.Namespace) -> int:
     if args.fail_under is not None and f1 < args.fail_under:
         problems.append(f"F1 {f1:.4f} is below {args.fail_under:g}")
     report = None
-    saves = not args.no_save
-    if not saves or args.junit or args.sarif:
-        document = results_document(scored, rules, eval_id, None, version)
-        checked = [CheckedEval(document, args.ground_truth, args.extracted, data)]
-    else:
-        checked = []
+    document = results_document(scored, rules, eval_id, None, version)
+    checked = [CheckedEval(document, args.ground_truth, args.extracted, data)]
     with _ci_files(args, checked, problems):
-        if saves:
+        if not args.no_save:
             saved = save_iteration(folder, scored, rules, eval_id, version)
             document, report = saved.document, saved.report
-    for note in (*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)):
-        print(f"pcsuite: note: {note}", file=sys.stderr)
+    _print_notes([*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)])
     print(json.dumps(document, indent=1) if args.json else _summary(document))
     if report is not None:
         print(f"report: {report}", file=sys.stderr if args.json else sys.stdout)
@@ -163,6 +158,16 @@ def execute_verify(args: argparse.Namespace) -> int:
             import webbrowser
 
             webbrowser.open(report.resolve().as_uri())
+    return _gate_status(problems)
+
+
+def _print_notes(notes: Iterable[str], kind: str = "note") -> None:
+    for note in notes:
+        print(f"pcsuite: {kind}: {note}", file=sys.stderr)
+
+
+def _gate_status(problems: Sequence[str]) -> int:
+    """Say which gates were missed; the exit status that follows."""
     for problem in problems:
         print(f"pcsuite: {problem}", file=sys.stderr)
     return Exit.BELOW_GATE if problems else Exit.DONE
@@ -282,11 +287,10 @@ def execute_verify_all(args: argparse.Namespace) -> int:
                 ]
                 html = render_overview(args.evals_dir, rows, pooled)
                 partial.write_text(html, encoding="utf-8", errors="backslashreplace")
-    for note in skipped_folders(args.evals_dir):
-        print(f"pcsuite: note: {note}", file=sys.stderr)
+    _print_notes(skipped_folders(args.evals_dir))
     for entry in scored:
-        for note in (*entry.scored.notes, *entry.rules.truth.warnings):
-            print(f"pcsuite: note: {entry.eval.eval_id}: {note}", file=sys.stderr)
+        notes = (*entry.scored.notes, *entry.rules.truth.warnings)
+        _print_notes(f"{entry.eval.eval_id}: {note}" for note in notes)
     if args.json:
         shared = {key: documents[0][key] for key in ("rules_hash", "mapping_version", "instructions_version")}
         print(json.dumps(_evals_document(scored, pooled, best, shared), indent=1))
@@ -294,9 +298,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
         print(_evals_table(scored, pooled, best))
         if not args.no_save:
             print(f"all evals: {overview}")
-    for problem in problems:
-        print(f"pcsuite: {problem}", file=sys.stderr)
-    return Exit.BELOW_GATE if problems else Exit.DONE
+    return _gate_status(problems)
 
 
 def _missed_gates(
@@ -390,8 +392,7 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
     from pcsuite.verifier.store import difference_between
 
     difference = difference_between(args.before, args.after, args.mapping)
-    for warning in difference.warnings:
-        print(f"pcsuite: warning: {warning}", file=sys.stderr)
+    _print_notes(difference.warnings, "warning")
     if args.json:
         print(json.dumps(asdict(difference), indent=1))
     else:
