@@ -179,7 +179,17 @@ def test_mistakes_are_one_line(outputs, capsys):
 
 def test_what_the_report_is_told_of_an_imported_model(outputs):
     about = ["--model-option", "family=llama", "--model-option", "size=7"]
-    run("import", "--from", "inspect", FIXTURES / "inspect_c0.eval", "--name", "a", "--metric", "match", *about)
+    run(
+        "import",
+        "--from",
+        "inspect",
+        FIXTURES / "inspect_c0.eval",
+        "--name",
+        "a",
+        "--metric",
+        "match",
+        *about,
+    )
     model = newest_rows(outputs / "runs" / "a.jsonl")[0].model
     assert (model.family, model.size) == ("llama", "7")
 

@@ -111,7 +111,7 @@ def configure_integrations(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", help="tools, and whether they are installed")
     adding = actions.add_parser("install", help="install a tool into a virtual environment of its own")
     adding.add_argument("name", metavar="NAME", help="a name of the list")
-    adding.add_argument("--force", action="store_true", help="make the environment anew")
+    options.add_flags(adding, Group("", [switch("--force", "make the environment anew")]))
 
 
 def execute_integrations(args: argparse.Namespace) -> int:

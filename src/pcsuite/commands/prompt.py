@@ -130,7 +130,7 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", help="profile file or bundled name")
     schema = actions.add_parser("schema", help="print or write JSON schemas")
     schema.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), help="which file's schema to print")
-    schema.add_argument("--out", **DIR, help="write all schemas into a folder")
+    options.add_flags(schema, Group("", [flag("--out", "write all schemas into a folder", **DIR)]))
 
 
 def execute_config(args: argparse.Namespace) -> int:
