@@ -8,11 +8,7 @@ from collections.abc import Mapping
 _OF_RUNS = ("--until", "--margin", "--deviation", "--batch", "--batch-export", "--batch-import")
 
 
-def _key(key: str, example: str) -> str:
-    """What is said of a flag that is a key of the profile now."""
-    return f"is now the profile's key {key}: --set {key}={example}"
-
-
+_key = "is now the profile's key {0}: --set {0}={1}".format
 _CLUSTER = {
     "--address": "is taken by run alone: here the variable RAY_ADDRESS names the cluster",
     "--workers": "is taken by run alone: here the cluster's room and the profile's repro.num_workers decide",
