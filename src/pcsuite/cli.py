@@ -150,8 +150,8 @@ class CommandParser(argparse.ArgumentParser):
                 message = self._unknown_flag(unknown.partition("=")[0])
         message = re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", message)
         message = re.sub(r"invalid float value: (.*)", r"\1 is not a number", message)
-        said = one_line(redact(message.removeprefix("argument ")))
-        print(f"pcsuite: {said} ({self.prog} --help)", file=sys.stderr)
+        line = one_line(redact(message.removeprefix("argument ")))
+        print(f"pcsuite: {line} ({self.prog} --help)", file=sys.stderr)
         raise SystemExit(Exit.BAD_INPUT)
 
     def _unknown_flag(self, unknown: str) -> str:
@@ -167,12 +167,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def _flags(self) -> list[str]:
         """Flags of this parser and of its actions."""
-        found = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 for sub in dict.fromkeys(action.choices.values()):
-                    found += sub._flags()
-        return found
+                    flags += sub._flags()
+        return flags
 
 
 _MOST_IN_USAGE = 8
@@ -185,8 +185,8 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        told = "once that is mended, the same command goes on; finished work is kept"
-        return f"{where}{error.strerror} ({told})", Exit.BAD_INPUT
+        remedy = "once that is mended, the same command goes on; finished work is kept"
+        return f"{where}{error.strerror} ({remedy})", Exit.BAD_INPUT
     if type(error).__name__ in _DISK_ERRORS:  # of the databases, which are not imported for a name
         return (
             f"{shorten(str(error))} (see to space and permissions, then run the same command)",

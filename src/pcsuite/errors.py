@@ -65,8 +65,8 @@ class PcsuiteError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = message
         self.hint = hint
-        said = f"{message} ({hint})" if hint else message
-        super().__init__("\n".join(map(_bounded, said.split("\n"))))
+        text = f"{message} ({hint})" if hint else message
+        super().__init__("\n".join(map(_bounded, text.split("\n"))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content, so that an error crosses processes whatever its constructor takes."""

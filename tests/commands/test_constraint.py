@@ -7,8 +7,6 @@ import json
 import pytest
 
 from pcsuite.cli import main
-from pcsuite.commands.constraint import read_constraint
-from pcsuite.errors import ConfigError
 
 SCHEMA = {
     "type": "object",
@@ -16,21 +14,6 @@ SCHEMA = {
     "required": ["size"],
     "additionalProperties": False,
 }
-
-
-def test_what_is_given_is_told_by_its_file_or_its_look(tmp_path):
-    for name, text, kind in (
-        ("a.json", '{"type": "null"}', "json_schema"),
-        ("a.lark", 'start: "a"', "cfg"),
-        ("a.gbnf", 'root ::= "a"', "cfg"),
-        ("a.txt", "[a-z]+\n", "regex"),
-    ):
-        (tmp_path / name).write_text(text)
-        assert read_constraint(str(tmp_path / name)) == (kind, text.strip("\n") if kind == "regex" else text)
-    assert read_constraint("[a-z]+") == ("regex", "[a-z]+")
-    assert read_constraint('{"type": "null"}') == ("json_schema", '{"type": "null"}')
-    assert read_constraint("x" * 5000)[0] == "regex"
-    assert read_constraint("true", "json_schema") == ("json_schema", "true")
 
 
 @pytest.mark.parametrize(
@@ -47,12 +30,6 @@ def test_what_is_none_of_them_is_one_line(given, problem, capsys):
     said = capsys.readouterr().err
     assert problem in said
     assert said.count("\n") == 1
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path):
-    (tmp_path / "a.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="line 1: byte 0xff is not UTF-8"):
-        read_constraint(str(tmp_path / "a.json"))
 
 
 @pytest.mark.model

@@ -11,6 +11,7 @@ import pytest
 
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
+from pcsuite.logging.log import newest_rows
 from support.import_logs import FIXTURES
 
 
@@ -172,6 +173,25 @@ def test_mistakes_are_one_line(outputs, capsys):
     both = ["--condition", "x", "--condition-from", "eval.task"]
     assert main(["import", "--from", "inspect", log, "--name", "a", *both]) == 2
     assert "exclude each other" in capsys.readouterr().err
+    assert main(["import", "--from", "inspect", log, "--name", "a", "--model-option", "famly=x"]) == 2
+    assert "did you mean 'family'?" in capsys.readouterr().err
+
+
+def test_what_the_report_is_told_of_an_imported_model(outputs):
+    about = ["--model-option", "family=llama", "--model-option", "size=7"]
+    run(
+        "import",
+        "--from",
+        "inspect",
+        FIXTURES / "inspect_c0.eval",
+        "--name",
+        "a",
+        "--metric",
+        "match",
+        *about,
+    )
+    model = newest_rows(outputs / "runs" / "a.jsonl")[0].model
+    assert (model.family, model.size) == ("llama", "7")
 
 
 def test_a_stopped_evaluation_says_what_is_missing(outputs, capsys):

@@ -10,9 +10,12 @@ from pcsuite.cli import main
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (["--patience", "0"], "--patience 0: it must be at least 1"),
-        (["--margin", "-0.1"], "--margin -0.1: it must be at least 0"),
-        (["--min-gain", "-1"], "--min-gain -1: it must be at least 0"),
+        (["--accept", "patience=0"], "--accept patience=0: it must be at least 1"),
+        (["--accept", "margin=-0.1"], "--accept margin=-0.1: it must be at least 0"),
+        (["--accept", "margins=1"], "--accept: unknown 'margins' (did you mean 'margin'?)"),
+        (["--accept", "patience=2.5"], "--accept patience=2.5: a whole number is wanted"),
+        (["--iterations", "0"], "--iterations 0: it must be at least 1"),
+        (["--accept", "min_gain=-1"], "--accept min_gain=-1: it must be at least 0"),
     ],
 )
 def test_numbers_below_their_least_are_refused_by_name(tmp_path, capsys, flags, why):

@@ -44,13 +44,24 @@ def test_helm_tells_a_single_instance_without_limits(tmp_path, capsys):
 def test_promptbench_flags_change_its_block_and_next_names_the_run(tmp_path, capsys):
     pytest.importorskip("duckdb")
     path = write_profile(tmp_path, conditions=("C0", "C3"), items=3)
-    flags = ["--tasks", "agnews_json", "--conditions", "C3", "--attacks", "reorder", "--variants", "1"]
-    arguments = ["promptbench", "--config", str(path), "--name", "shaken", "--quiet", "--limit", "2", *flags]
+    flags = [
+        "--tasks",
+        "agnews_json",
+        "--conditions",
+        "C3",
+        "--attacks",
+        "reorder",
+        "--quiet",
+        "--limit",
+        "2",
+    ]
+    repeated = ["--name", "shaken", "--set", "integrations.promptbench.variants=1"]
+    arguments = ["promptbench", "--config", str(path), *repeated, *flags]
     assert main([*arguments, "--no-tables"]) == 0
     shown = capsys.readouterr().out
     # two items, each clean and reordered, under the greedy regime
     assert "shaken: 4 rows in" in shown
-    assert pasted(shown) == ["report", "--config", str(path), "--name", "shaken"]
+    assert pasted(shown) == ["report", "--config", str(path), *repeated]
 
 
 def test_integrations_are_listed_and_unknown_ones_named(capsys):

@@ -84,8 +84,8 @@ def test_the_hint_for_a_missing_compiled_prompt_can_be_pasted(tmp_path, capsys):
         "C8",
         "--config",
         str(path),
-        "--output-dir",
-        str(tmp_path / "other results"),
+        "--set",
+        f"run.output_dir={tmp_path / 'other results'}",
     ]
     assert main(shown) == 2
     hint = capsys.readouterr().err.rpartition("(pcsuite ")[2].removesuffix(")\n")

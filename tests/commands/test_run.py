@@ -58,9 +58,9 @@ def test_next_is_short_where_nothing_was_overridden(tmp_path, capsys):
     [
         (["run"], ["--name", "trial", "--output-dir", "other results"]),
         (["run"], ["--set", "run.name=trial", "--set", "repro.seeds_per_task={default: 1}"]),
-        (["run-task", "agnews_json"], ["--name", "trial", "--overwrite"]),
+        (["run-task", "agnews_json"], ["--name", "trial"]),
     ],
-    ids=["name and folder", "set", "overwrite"],
+    ids=["name and folder", "set", "one task"],
 )
 def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, command, flags):
     pytest.importorskip("duckdb")

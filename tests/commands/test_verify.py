@@ -48,15 +48,15 @@ def test_verify_saves_beside_the_truth(evals, capsys):
 def test_verify_elsewhere_under_another_mapping(evals, tmp_path):
     folder, out = evals / "heron-cottage", tmp_path / "elsewhere"
     code = run(
-        "verify", folder / "ground_truth.csv", folder / "extracted_perfect.json", "--out", out, "--eval-id", "mine",
-        "--mapping", "schemas/field_mapping_classes.yaml", "--instructions-version", "p7",
+        "verify", folder / "ground_truth.csv", folder / "extracted_perfect.json", "--out", out,
+        "--mapping", "schemas/field_mapping_classes.yaml", "--instructions", "p7",
     )  # fmt: skip
     assert code == 0
     document = json.loads(
         (out / "results" / "iteration-001" / "eval-results.json").read_text(encoding="utf-8")
     )
     assert (document["eval_id"], document["instructions_version"], document["metrics"]["f1"]) == (
-        "mine",
+        "elsewhere",
         "p7",
         1.0,
     )
@@ -444,10 +444,8 @@ def test_versions_of_mapping_and_instructions_are_in_every_result(evals, capsys,
         for one in (saved, entry):
             assert one["mapping_version"] == "2.0"
             assert one["instructions_version"] == document["instructions_version"]
-    message = _refused(
-        evals, capsys, "verify-all", evals, "--instructions", prompt, "--instructions-version", "7"
-    )
-    assert "both name the prompt" in message
+    message = _refused(evals, capsys, "verify-all", evals, "--instructions", tmp_path / "prompt-8.txt")
+    assert "prompt-8.txt" in message
 
 
 @pytest.mark.slow

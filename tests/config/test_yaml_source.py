@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pcsuite.config.load import REFERENCED, load_suite
 from pcsuite.config.model_names import ProvidersFile
 from pcsuite.config.profile import Profile
-from pcsuite.config.yaml_source import WANTED, YamlSource
+from pcsuite.config.yaml_source import EXPECTED, YamlSource
 from pcsuite.engines import ADAPTERS
 from pcsuite.errors import ConfigError
 from pcsuite.evaluation import EVALUATORS
@@ -236,4 +236,4 @@ def test_no_field_of_ours_can_be_wrong_in_words_that_are_not_ours():
         walk(model.__pydantic_core_schema__)
     assert found <= set(RAISED) | WITHOUT
     assert {"int", "str", "gt", "min_length", "literal"} <= found
-    assert {kind for name in found & set(RAISED) for kind in RAISED[name]} <= set(WANTED)
+    assert {kind for name in found & set(RAISED) for kind in RAISED[name]} <= set(EXPECTED)

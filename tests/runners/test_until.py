@@ -145,7 +145,21 @@ def test_what_cannot_be_decided_is_refused(tmp_path):
 @pytest.mark.slow
 def test_the_command_stops_early_and_the_report_tells_the_looks(tmp_path, capsys):
     path = write_profile(tmp_path, STRONG, items=30, conditions=("C0", "C3"), regimes=("D0",))
-    assert main(["run", "--config", str(path), "--until", "decided", "--look-every", "5", "--quiet"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "--config",
+                str(path),
+                "--until",
+                "decided",
+                "--set",
+                "preregistration.stopping.batch=5",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     assert "C3 against C0 is better after" in capsys.readouterr().out
     # without the flag the plan is another one
     assert main(["run", "--config", str(path), "--quiet"]) == 2

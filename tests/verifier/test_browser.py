@@ -52,7 +52,7 @@ def page(tmp_path_factory):
     perfect = compared_record(parse_truth(RAW.encode(), load_mapping()).record, load_mapping())
     for record in (perfect, damaged()):
         (folder / "extracted.json").write_text(json.dumps(record))
-        main(["verify-all", str(folder.parent), "--instructions-version", "p2"])
+        main(["verify-all", str(folder.parent), "--instructions", "p2"])
     return folder / "results" / "iteration-002" / "eval-report.html"
 
 

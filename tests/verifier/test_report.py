@@ -145,7 +145,7 @@ def overview(tmp_path):
     (root / "two-gables" / "extracted.json").write_bytes(
         (SAMPLES / "two-gables" / "extracted_poor.json").read_bytes()
     )
-    assert main(["verify-all", str(root), "--instructions-version", "<b>p3"]) == 0
+    assert main(["verify-all", str(root), "--instructions", "<b>p3"]) == 0
     return (root / "verify-all.html").read_text(encoding="utf-8")
 
 

@@ -101,9 +101,9 @@ def building_folder(folder: Path, mark: str) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def next_free(name_of: Callable[[int], Path], taken: Callable[[Path], bool] = Path.exists) -> Path:
+def next_free(name_of: Callable[[int], Path], exists: Callable[[Path], bool] = Path.exists) -> Path:
     """The first of numbered names (from 1) that nothing has yet, for what is set aside."""
-    return next(path for number in count(1) if not taken(path := name_of(number)))
+    return next(path for number in count(1) if not exists(path := name_of(number)))
 
 
 def write_durably(path: Path, data: bytes) -> None:
@@ -143,9 +143,9 @@ def unreadable_text(path: Path, error: OSError | UnicodeError) -> str:
         return f"cannot be read ({error.strerror or error})"
     try:
         path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as found:
-        line = found.object.count(b"\n", 0, found.start) + 1
-        return f"line {line}: byte 0x{found.object[found.start]:02x} is not UTF-8 (save the file as UTF-8)"
+    except UnicodeDecodeError as bad:
+        line = bad.object.count(b"\n", 0, bad.start) + 1
+        return f"line {line}: byte 0x{bad.object[bad.start]:02x} is not UTF-8 (save the file as UTF-8)"
     except OSError as gone:
         return f"cannot be read ({gone.strerror or gone})"
     return "is not UTF-8 (save the file as UTF-8)"

@@ -113,23 +113,22 @@ async def send(
             method, _parsed(url), data=body, headers=headers, allow_redirects=False, **more
         ) as response:
             length = response.content_length
-            if length is not None and length <= max_bytes:
+            content: bytes | bytearray = bytearray()
+            if length is None:
+                async for block in response.content.iter_chunked(_BLOCK_BYTES):
+                    content += block
+                    if len(content) > max_bytes:
+                        break
+                length = len(content)
+            elif length <= max_bytes:
                 content = await response.read()
-            elif length is not None:
+            if length > max_bytes:
                 response.close()
                 raise _too_long(max_bytes)
-            else:
-                blocks = bytearray()
-                async for block in response.content.iter_chunked(_BLOCK_BYTES):
-                    blocks += block
-                    if len(blocks) > max_bytes:
-                        response.close()
-                        raise _too_long(max_bytes)
-                content = bytes(blocks)
             encoding = response.headers.get("Content-Encoding")
             if encoding:
-                content = _unpacked(content, encoding, max_bytes)
-            return HttpResponse(response.status, response.headers, content)
+                content = _unpacked(bytes(content), encoding, max_bytes)
+            return HttpResponse(response.status, response.headers, bytes(content))
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
         raise _engine_error(error, session) from None
 
@@ -213,14 +212,14 @@ def _engine_error(error: Exception, session: ClientSession) -> EngineError:
     hint = None
     if isinstance(error, OSError) and error.errno in _OUT_OF_FILES:
         hint = "too many files are open: raise the limit (ulimit -n) or lower repro.max_inflight"
-    said = describe(error)
+    reason = describe(error)
     # A connection that broke may come back; where none is had, or nobody knows the name, there is no server.
     down = hint is None and isinstance(error, aiohttp.ClientConnectorError)
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
-        reason = os.strerror(number) if number > 0 else error.os_error.strerror or describe(error.os_error)
-        said = f"no connection to {error.host}:{error.port} ({reason})"
-    return EngineError(f"cannot reach the server: {said}", hint=hint, retryable=True, unreachable=down)
+        why = os.strerror(number) if number > 0 else error.os_error.strerror or describe(error.os_error)
+        reason = f"no connection to {error.host}:{error.port} ({why})"
+    return EngineError(f"cannot reach the server: {reason}", hint=hint, retryable=True, unreachable=down)
 
 
 def _unpacked(content: bytes, encoding: str, max_bytes: int) -> bytes:

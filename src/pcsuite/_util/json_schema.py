@@ -6,6 +6,7 @@ engines that enforce it.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -48,22 +49,18 @@ def map_schema(schema: Any, change: Callable[[dict[str, Any], str], Any], where:
     """
     if not isinstance(schema, Mapping):
         return schema
-    found: dict[str, Any] = {}
+    copy: dict[str, Any] = dict(schema)
     for keyword, part in schema.items():
         inside = f"{where}/{keyword}"
         if keyword in SUBSCHEMAS and not isinstance(part, list):
-            found[keyword] = map_schema(part, change, inside)
+            copy[keyword] = map_schema(part, change, inside)
         elif (keyword in SCHEMA_LISTS or keyword == "items") and isinstance(part, list):
-            found[keyword] = [
-                map_schema(entry, change, f"{inside}/{index}") for index, entry in enumerate(part)
-            ]
+            entries = enumerate(part)
+            copy[keyword] = [map_schema(entry, change, f"{inside}/{index}") for index, entry in entries]
         elif keyword in NAMED_SCHEMAS and isinstance(part, Mapping):
-            found[keyword] = {
-                name: map_schema(entry, change, f"{inside}/{name}") for name, entry in part.items()
-            }
-        else:
-            found[keyword] = part
-    return change(found, where)
+            named = part.items()
+            copy[keyword] = {name: map_schema(entry, change, f"{inside}/{name}") for name, entry in named}
+    return change(copy, where)
 
 
 def with_patterns(schema: Any, write: Callable[[str], str]) -> Any:
@@ -123,14 +120,10 @@ def validator_class(schema: Any) -> Any:
 
     if isinstance(schema, Mapping) and "$schema" in schema:
         return validators.validator_for(schema, default=validators.Draft202012Validator)
-    try:
-        validators.Draft202012Validator.check_schema(schema)
-    except exceptions.SchemaError:
-        try:
-            validators.Draft7Validator.check_schema(schema)
-        except exceptions.SchemaError:
-            return validators.Draft202012Validator
-        return validators.Draft7Validator
+    for draft in (validators.Draft202012Validator, validators.Draft7Validator):
+        with contextlib.suppress(exceptions.SchemaError):
+            draft.check_schema(schema)
+            return draft
     return validators.Draft202012Validator
 
 
@@ -142,18 +135,19 @@ def misspelt_keywords(schema: Any) -> list[str]:
     >>> misspelt_keywords({"properties": {"name": {"type": "string", "maxLenght": 5}}})
     ["/properties/name: 'maxLenght' is no keyword (did you mean 'maxLength'?)"]
     """
-    found: list[str] = []
+    problems: list[str] = []
 
     def look(part: dict[str, Any], where: str) -> dict[str, Any]:
         for name in part:
             if name not in KEYWORDS and not name.startswith("x-"):
                 close = difflib.get_close_matches(name, KEYWORDS, n=1, cutoff=0.75)
-                folded = [
-                    keyword for keyword in KEYWORDS if keyword.casefold() == name.replace("_", "").casefold()
-                ]
-                for meant in (folded or close)[:1]:
-                    found.append(f"{where or 'the top'}: '{name}' is no keyword (did you mean '{meant}'?)")
+                folded = name.replace("_", "").casefold()
+                same = [keyword for keyword in KEYWORDS if keyword.casefold() == folded]
+                for nearest in (same or close)[:1]:
+                    problems.append(
+                        f"{where or 'the top'}: '{name}' is no keyword (did you mean '{nearest}'?)"
+                    )
         return part
 
     map_schema(schema, look)
-    return found
+    return problems

@@ -136,10 +136,9 @@ class _Reader:
         self.unenforceable = ""
         self.groups: list[str | None] = []
         self.dot_all = False
-        if dialect == "answer" and (found := re.match(r"\(\?([is]+)\)", text)):
-            self.flags = "(?i)" if "i" in found[1] else ""
-            self.dot_all = "s" in found[1]
-            self.at = found.end()
+        if dialect == "answer" and (flags := self.match(r"\(\?([is]+)\)")):
+            self.flags = "(?i)" if "i" in flags[1] else ""
+            self.dot_all = "s" in flags[1]
 
     def problem(self, what: str) -> PatternError:
         return PatternError(
@@ -150,12 +149,17 @@ class _Reader:
         self.engine.append(engine)
         self.python.append(engine if python is None else python)
 
-    def taken(self, start: str) -> bool:
+    def step(self, start: str) -> bool:
         """Step over ``start`` where the text goes on with it."""
-        if self.text.startswith(start, self.at):
-            self.at += len(start)
-            return True
-        return False
+        is_next = self.text.startswith(start, self.at)
+        self.at += len(start) if is_next else 0
+        return is_next
+
+    def match(self, expression: str) -> re.Match[str] | None:
+        """Step over what an expression matches here."""
+        match = re.compile(expression).match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match
 
     def alternatives(self) -> None:
         """Everything up to the end, or to the bracket that closes the group."""
@@ -167,8 +171,7 @@ class _Reader:
                     raise self.problem(f"nothing before {char!r} that could be repeated")
                 self.quantifier()
                 repeatable = False
-            elif char == "|":
-                self.at += 1
+            elif self.step("|"):
                 self.write("|")
                 repeatable = False
             elif char == "(":
@@ -177,43 +180,33 @@ class _Reader:
                 repeatable = self.atom(char)
 
     def quantifier(self) -> None:
-        found = _QUANTIFIER.match(self.text, self.at)
-        if found:
-            if found[3] and int(found[1]) > int(found[3]):
-                raise self.problem("the bounds of a repetition are in the wrong order")
-            self.at = found.end()
-            self.write(found[0])
-        else:
-            self.write(self.text[self.at])
-            self.at += 1
-        if self.taken("?"):
-            self.write("?")
+        bounds = _QUANTIFIER.match(self.text, self.at)
+        if bounds and bounds[3] and int(bounds[1]) > int(bounds[3]):
+            raise self.problem("the bounds of a repetition are in the wrong order")
+        sign = bounds[0] if bounds else self.text[self.at]
+        self.at += len(sign)
+        self.write(sign + "?" if self.step("?") else sign)
 
     def group(self) -> bool:
         """A group; ``False`` for a look-around, which cannot be repeated."""
-        around = next((start for start in ("(?=", "(?!", "(?<=", "(?<!") if self.taken(start)), None)
-        if around is not None:
-            self.unenforceable = f"look-around {around}…)"
-            self.write(around)
-        elif self.taken("(?:"):
-            self.write("(?:")
-        elif self.dialect == "answer" and self.taken("(?i:"):
-            self.write("(?i:")
-        elif named := re.compile(r"\(\?P?<([^\W\d]\w*)>").match(self.text, self.at):
-            self.at = named.end()
+        around = self.match(r"\(\?<?[=!]")
+        if around:
+            self.unenforceable = f"look-around {around[0]}…)"
+            self.write(around[0])
+        elif uncaptured := self.match(r"\(\?i?:" if self.dialect == "answer" else r"\(\?:"):
+            self.write(uncaptured[0])
+        elif named := self.match(r"\(\?P?<([^\W\d]\w*)>"):
             self.groups.append(named[1])
             self.write("(")
-        elif self.taken("(?"):
-            self.at -= 2
-            raise self.problem(
-                f"a group that begins with {self.text[self.at : self.at + 4]!r} is not of this dialect"
-            )
+        elif self.text.startswith("(?", self.at):
+            start = self.text[self.at : self.at + 4]
+            raise self.problem(f"a group that begins with {start!r} is not of this dialect")
         else:
             self.at += 1
             self.groups.append(None)
             self.write("(")
         self.alternatives()
-        if not self.taken(")"):
+        if not self.step(")"):
             raise self.problem("a group is not closed")
         self.write(")")
         return around is None
@@ -221,12 +214,9 @@ class _Reader:
     def atom(self, char: str) -> bool:
         """One character, class or anchor; ``False`` where it cannot be repeated."""
         self.at += 1
-        if char == "^":
-            self.write("^", r"\A")
-            return False
-        if char == "$":
+        if char in "^$":
             # Python's own $ also matches before a last line break, ECMAScript's does not.
-            self.write("$", r"\Z")
+            self.write(char, r"\A" if char == "^" else r"\Z")
             return False
         if char == ".":
             self.character_class(() if self.dot_all else _LINE_ENDS[self.dialect], negated=True)
@@ -240,40 +230,30 @@ class _Reader:
 
     def escape(self) -> bool:
         """What follows a backslash outside a class."""
-        start = self.at
-        char = self.text[start : start + 1]
-        if char in ("b", "B"):
-            self.at += 1
-            self.unenforceable = f"the word border \\{char}"
+        if border := self.match("[bB]"):
+            self.unenforceable = f"the word border \\{border[0]}"
             # ECMAScript's word border knows ASCII letters only.
-            self.write("\\" + char, f"(?a:\\{char})")
+            self.write(f"\\{border[0]}", f"(?a:\\{border[0]})")
             return False
-        if char and char in "AzZ" and self.dialect == "answer":
-            self.at += 1
-            self.write(*((r"\A", r"\A") if char == "A" else (r"\z", r"\Z")))
+        if self.dialect == "answer" and (end := self.match("[AzZ]")):
+            self.write(*((r"\A", r"\A") if end[0] == "A" else (r"\z", r"\Z")))
             return False
-        if char.isdigit() and char != "0":
-            number = re.compile(r"\d+").match(self.text, start)
-            assert number is not None
-            if int(number[0]) > len(self.groups):
-                raise self.problem(f"there is no group {number[0]}")
-            self.at = number.end()
-            self.unenforceable = f"the back reference \\{number[0]}"
+        start = self.at
+        if reference := self.match(r"(?!0)(\d+)|k<(\w+)>"):
+            number, name = reference.groups()
+            if name not in self.groups if number is None else int(number) > len(self.groups):
+                self.at = start
+                raise self.problem(f"there is no group {repr(name) if number is None else number}")
+            self.unenforceable = f"the back reference \\{reference[0]}"
+            group = number or self.groups.index(name) + 1
             # In a group of its own: a digit that follows must not become part of the number.
-            self.write("\\" + number[0], f"(?:\\{number[0]})")
-        elif named := re.compile(r"k<(\w+)>").match(self.text, start):
-            if named[1] not in self.groups:
-                raise self.problem(f"there is no group {named[1]!r}")
-            self.at = named.end()
-            number_of = self.groups.index(named[1]) + 1
-            self.unenforceable = f"the back reference \\k<{named[1]}>"
-            self.write(f"\\{number_of}", f"(?:\\{number_of})")
+            self.write(f"\\{group}", f"(?:\\{group})")
+            return True
+        member = self.escaped()
+        if isinstance(member, int):
+            self.literal(member)
         else:
-            found = self.escaped()
-            if isinstance(found, int):
-                self.literal(found)
-            else:
-                self.character_class(found)
+            self.character_class(member)
         return True
 
     def escaped(self) -> int | Ranges:
@@ -283,17 +263,17 @@ class _Reader:
         char = self.text[self.at]
         self.at += 1
         if char in "dDwWsS":
-            found = _shorthand(char.lower(), self.dialect)
-            return found if char.islower() else _complement(found)
+            members = _shorthand(char.lower(), self.dialect)
+            return members if char.islower() else _complement(members)
         if char in "pP":
-            name = re.compile(r"\{([^{}]*)\}").match(self.text, self.at)
-            single = self.text[self.at : self.at + 1]
-            if name is None and not (self.dialect == "answer" and single.isalpha()):
+            braced = self.match(r"\{([^{}]*)\}")
+            name = braced[1] if braced else self.text[self.at : self.at + 1]
+            if braced is None and not (self.dialect == "answer" and name.isalpha()):
                 raise self.problem(f"\\{char} needs a property in braces, as in \\{char}{{L}}")
-            self.at = name.end() if name else self.at + 1
-            inside = _property(name[1] if name else single)
+            self.at += braced is None
+            inside = _property(name)
             if inside is None:
-                raise self.problem(f"{name[1] if name else single!r} is no property of Unicode")
+                raise self.problem(f"{name!r} is no property of Unicode")
             return inside if char == "p" else _complement(inside)
         if char in _CONTROLS:
             return _CONTROLS[char]
@@ -301,68 +281,56 @@ class _Reader:
             return 0
         if char == "a" and self.dialect == "answer":
             return 7
-        if char == "c" and (letter := self.text[self.at : self.at + 1]).isascii() and letter.isalpha():
-            self.at += 1
-            return ord(letter) % 32
+        if char == "c" and (letter := self.match("[A-Za-z]")):
+            return ord(letter[0]) % 32
         if char in "xuU":
             return self.numbered(char)
         if char.isascii() and not char.isalnum() and char.isprintable():
             return ord(char)
         self.at -= 1
-        hint = {
-            "z": ": '$' is the end of the text",
-            "Z": ": '$' is the end of the text",
-            "A": ": '^' is its beginning",
-        }
+        hint = {"A": ": '^' is its beginning"} | dict.fromkeys("zZ", ": '$' is the end of the text")
         raise self.problem(f"the escape \\{char} is not of this dialect{hint.get(char, '')}")
 
     def numbered(self, char: str) -> int:
         r"""``\xHH``, ``\uHHHH`` (two of them for a character beyond the first plane), ``\u{H…}``; also ``\x{H…}``."""
-        found = re.compile(r"\{([0-9a-fA-F]{1,6})\}").match(self.text, self.at)
-        if found is None:
-            width = {"x": 2, "u": 4, "U": 8}[char]
-            found = re.compile(f"([0-9a-fA-F]{{{width}}})").match(self.text, self.at)
-        if found is None:
+        width = {"x": 2, "u": 4, "U": 8}[char]
+        digits = self.match(r"\{([0-9a-fA-F]{1,6})\}") or self.match(f"([0-9a-fA-F]{{{width}}})")
+        if digits is None:
             raise self.problem(f"\\{char} needs the character's number in hexadecimal digits")
-        self.at = found.end()
-        code = int(found[1], 16)
-        if 0xD800 <= code <= 0xDBFF:
-            second = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})").match(self.text, self.at)
-            if second:
-                self.at = second.end()
-                return 0x10000 + ((code - 0xD800) << 10) + int(second[1], 16) - 0xDC00
+        code = int(digits[1], 16)
+        if 0xD800 <= code <= 0xDBFF and (second := self.match(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")):
+            return 0x10000 + ((code - 0xD800) << 10) + int(second[1], 16) - 0xDC00
         if 0xD800 <= code <= 0xDFFF or code > MAX_CODE_POINT:
             raise self.problem(f"{code:#x} is no character")
         return code
 
     def bracket(self) -> None:
         """A class in brackets, of which the first has been read."""
-        negated = self.taken("^")
-        found: list[tuple[int, int]] = []
-        while not self.taken("]"):
+        negated = self.step("^")
+        ranges: list[tuple[int, int]] = []
+        while not self.step("]"):
             if self.at >= len(self.text):
                 raise self.problem("a class is not closed")
-            posix = re.compile(r"\[:(\^?)(\w+):\]").match(self.text, self.at)
-            if posix:
+            start = self.at
+            if posix := self.match(r"\[:(\^?)(\w+):\]"):
                 if posix[2] not in _POSIX:
+                    self.at = start
                     raise self.problem(f"[:{posix[2]}:] is no class of characters")
-                self.at = posix.end()
-                found += _complement(_POSIX[posix[2]]) if posix[1] else _POSIX[posix[2]]
+                ranges += _complement(_POSIX[posix[2]]) if posix[1] else _POSIX[posix[2]]
                 continue
             low = self.class_member()
             if isinstance(low, tuple):
-                found += low
-            elif self.text.startswith("-", self.at) and not self.text.startswith("-]", self.at):
-                self.at += 1
+                ranges += low
+            elif self.match(r"-(?!\])"):
                 high = self.class_member()
                 if isinstance(high, tuple):
                     raise self.problem("a range ends in a class of characters")
                 if high < low:
                     raise self.problem("a range of characters is in the wrong order")
-                found.append((low, high))
+                ranges.append((low, high))
             else:
-                found.append((low, low))
-        self.character_class(tuple(found), negated=negated)
+                ranges.append((low, low))
+        self.character_class(ranges, negated=negated)
 
     def class_member(self) -> int | Ranges:
         char = self.text[self.at : self.at + 1]
@@ -371,7 +339,7 @@ class _Reader:
             raise self.problem("a class is not closed")
         if char != "\\":
             return ord(char)
-        if self.taken("b"):
+        if self.step("b"):
             return 8
         return self.escaped()
 
@@ -390,15 +358,12 @@ class _Reader:
             merged, negated = (((0, MAX_CODE_POINT),), False) if negated else (merged, False)
         if not merged:
             raise self.problem("a class that no character belongs to")
-        inside = "".join(
-            _engine_character(low) if low == high else f"{_engine_character(low)}-{_engine_character(high)}"
-            for low, high in merged
-        )
-        plain = "".join(
-            _python_character(low) if low == high else f"{_python_character(low)}-{_python_character(high)}"
-            for low, high in merged
-        )
-        self.write(f"[{'^' * negated}{inside}]", f"[{'^' * negated}{plain}]")
+
+        def written(character: Callable[[int], str]) -> str:
+            ends = (dict.fromkeys((character(low), character(high))) for low, high in merged)
+            return f"[{'^' * negated}{''.join('-'.join(pair) for pair in ends)}]"
+
+        self.write(written(_engine_character), written(_python_character))
 
 
 def _engine_character(code: int) -> str:
@@ -414,24 +379,22 @@ def _python_character(code: int) -> str:
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
-            found.append((low, high))
-    return tuple(found)
+            merged.append((low, high))
+    return tuple(merged)
 
 
 def _complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    found, start = [], 0
-    for low, high in _merged(ranges):
+    gaps, start = [], 0
+    for low, high in (*_merged(ranges), (MAX_CODE_POINT + 1, MAX_CODE_POINT + 1)):
         if low > start:
-            found.append((start, low - 1))
+            gaps.append((start, low - 1))
         start = high + 1
-    if start <= MAX_CODE_POINT:
-        found.append((start, MAX_CODE_POINT))
-    return tuple(found)
+    return tuple(gaps)
 
 
 @lru_cache(maxsize=16)
@@ -486,7 +449,7 @@ _SINGLE = ((0, 0xD7FF), (0xE000, 0x3347F), (0xE0000, 0xE0FFF), (0xFFFFE, 0xFFFFF
 
 def _code_points(belongs: Callable[[str], bool]) -> Ranges:
     """The ranges of the characters for which ``belongs`` holds; surrogates are no characters."""
-    found = [(first, last) for first, last in _UNIFORM if belongs(chr(first))]
+    members = [(first, last) for first, last in _UNIFORM if belongs(chr(first))]
     for first, last in _SINGLE:
-        found += [(code, code) for code in range(first, last + 1) if belongs(chr(code))]
-    return _merged(found)
+        members += [(code, code) for code in range(first, last + 1) if belongs(chr(code))]
+    return _merged(members)

@@ -127,10 +127,10 @@ def describe(error: BaseException) -> str:
     "KeyError: 'a'"
     """
     try:
-        said = str(error)
+        message = str(error)
     except Exception:  # an error whose own words fail, as those of deeply nested values do
-        said = ""
-    return shorten(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+        message = ""
+    return shorten(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
 
 def visible(text: str) -> str:
@@ -142,9 +142,9 @@ def visible(text: str) -> str:
     a\x1b[2Jb\rc
     """
 
-    def written_out(found: re.Match[str]) -> str:
-        code = ord(found[0])
-        if found[0] == "\r":
+    def written_out(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        if match[0] == "\r":
             return "\\r"
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 

@@ -74,12 +74,11 @@ ABLATE = (
         options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
         options.NAME.but("name of the run (default: the prompt file's)"),
         options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
-        flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
         options.OVERWRITE.but(),
         options.NO_CACHE,
         options.QUIET,
+        options.EXECUTOR,
     ]),
-    options.EXECUTOR,
 )  # fmt: skip
 
 
@@ -127,13 +126,13 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     elif args.data is None:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
     optional = ("margin", "design", "model")
-    given = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
+    requested = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,
         args,
         prompt=prompt,
-        **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | given,
+        **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
         effects=effects,
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),

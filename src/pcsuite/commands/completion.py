@@ -150,14 +150,14 @@ def _of_parser(parser: argparse.ArgumentParser, words: list[str], line: list[str
     flags = parser._option_string_actions
     positionals = [action for action in parser._actions if not action.option_strings]
     waiting: argparse.Action | None = None
-    given: set[argparse.Action] = set()
+    earlier: set[argparse.Action] = set()
     for index, word in enumerate(before):
         if waiting is not None:
             waiting = None
             continue
         name, equals, _ = word.partition("=")
         if name in flags:
-            given.add(flags[name])
+            earlier.add(flags[name])
             waiting = flags[name] if flags[name].nargs != 0 and not equals else None
         elif positionals:
             action = positionals[0]
@@ -181,7 +181,7 @@ def _of_parser(parser: argparse.ArgumentParser, words: list[str], line: list[str
         open_flags = [
             Completion(flag, (action.help or "").partition(";")[0])
             for flag, action in flags.items()
-            if flag.startswith("--") and (action not in given or isinstance(action, repeatable))
+            if flag.startswith("--") and (action not in earlier or isinstance(action, repeatable))
         ]
         return _beginning(open_flags, current)
     return _values(positionals[0], current, line)
@@ -215,10 +215,10 @@ def _values(action: argparse.Action, current: str, line: list[str]) -> list[Comp
     if action.dest in RUNS:
         from pcsuite.logging.segments import run_names
 
-        found = _beginning(
+        runs = _beginning(
             [Completion(name) for name in run_names(_flag_value(line, "--output-dir") or "outputs")], current
         )
-        return found or [Completion(FILES)]
+        return runs or [Completion(FILES)]
     if action.dest in ("config", "file"):
         from pcsuite.config.bundled import bundled_profiles
 
@@ -272,7 +272,7 @@ def _ids(kind: str, line: list[str]) -> list[Completion]:
                 if spec.design
                 for member in expand_conditions([name], suite.conditions, suite.operators)
             ]
-        found = {"tasks": suite.tasks, "models": suite.models, "regimes": suite.regimes}[kind]
-        return [Completion(name, str(getattr(spec, "title", ""))) for name, spec in found.items()]
+        specs = {"tasks": suite.tasks, "models": suite.models, "regimes": suite.regimes}[kind]
+        return [Completion(name, str(getattr(spec, "title", ""))) for name, spec in specs.items()]
     except PcsuiteError:
         return []

@@ -15,9 +15,9 @@ from pcsuite.commands.options import Group, flag, several, switch
 from pcsuite.config.profile import check_run_name
 from pcsuite.config.spellings import dataset_name
 from pcsuite.data.task_recipes import KIND_OF_ANSWER, RECIPES
-from pcsuite.errors import ConfigError, Exit
+from pcsuite.errors import ConfigError, Exit, did_you_mean
 from pcsuite.retrieval.base import DEFAULT_K
-from pcsuite.retrieval.bm25_local import Bm25Index, assign_index, ensure_index, find_pages, index_root
+from pcsuite.retrieval.bm25_local import Bm25Index, assign_index, ensure_index, find_pages
 
 
 def configure_export_datasets(parser: argparse.ArgumentParser) -> None:
@@ -178,22 +178,21 @@ def execute_init_task(args: argparse.Namespace) -> int:
     settings = options.table_from(args)
     kind = args.kind or ("own" if args.scorer else KIND_OF_ANSWER.get(args.answer_as))
     kind = settings["kind"] = kind or options.ask("kind of task", "--kind", list(RECIPES))
+
+    def ask_columns(key: str, what: str, name: str) -> None:
+        settings[key] = tuple(options.listed(options.ask(what, name, known)))
+
     if not settings["inputs"]:
-        settings["inputs"] = tuple(options.listed(options.ask("column of the input", "--input", known)))
+        ask_columns("inputs", "column of the input", "--input")
     if kind == "choice" and not settings["choices"]:
-        settings["choices"] = tuple(
-            options.listed(options.ask("list of the option columns", "--choices", known))
-        )
+        ask_columns("choices", "list of the option columns", "--choices")
     if kind == "extraction" and not settings["fields"] and args.answer is None:
-        settings["fields"] = tuple(
-            options.listed(options.ask("list of the record's columns", "--fields", known))
-        )
+        ask_columns("fields", "list of the record's columns", "--fields")
     elif kind not in ("extraction", "own") and args.answer is None and not settings["fields"]:
         settings["answer"] = options.ask("column of the right answer", "--answer", known)
     if kind == "classification" and not settings["labels"] and sys.stdin.isatty() and args.answer is None:
-        settings["labels"] = tuple(
-            options.listed(input("labels, parted by commas (empty: those that occur): "))
-        )
+        labels = input("labels, parted by commas (empty: those that occur): ")
+        settings["labels"] = tuple(options.listed(labels))
     result = init_task(
         options.settings_from(TaskRequest, args, schema_file=args.schema, out_dir=args.out, **settings)
     )
@@ -221,14 +220,12 @@ def configure_index(parser: argparse.ArgumentParser) -> None:
     search = actions.add_parser("search", help="print the best sentences for a query")
     dataset = flag("--dataset", "whose pages (default: fever)", default="fever")
     cache = flag("--cache-dir", "the profile's run.cache_dir", **DIR, default=Path(".cache"))
-    about = "the profile's integrations.retrieval.wiki_index_path (default: wiki_bm25 in the cache folder)"
-    root = flag("--index-path", about, metavar="DIR")
     pages = flag("--pages", "a pages file instead of the dataset's", **FILE)
-    options.add_flags(build, Group("", [pages, dataset, cache, root]))
+    options.add_flags(build, Group("", [pages, dataset, cache]))
     search.add_argument("query", help="what to look for")
     most = flag("-k", f"how many (default: {DEFAULT_K})", type=int, default=DEFAULT_K)
     index = flag("--index", "an index folder, instead of the dataset's", **DIR)
-    options.add_flags(search, Group("", [most, index, dataset, cache, root]))
+    options.add_flags(search, Group("", [most, index, dataset, cache]))
 
 
 def execute_index(args: argparse.Namespace) -> int:
@@ -248,7 +245,7 @@ def execute_index(args: argparse.Namespace) -> int:
     if folder is None:
         dataset = dataset_name(args.dataset)
         pages = own_pages if own_pages is not None else find_pages(dataset, args.cache_dir).path
-        folder = ensure_index(pages, args.cache_dir, root=index_root(args.cache_dir, args.index_path))
+        folder = ensure_index(pages, args.cache_dir)
         if own_pages is not None:
             assign_index(dataset, folder)
     seconds = time.perf_counter() - started
@@ -300,8 +297,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
         flag("--match-by", match_by, choices=("id", "content"), default="id"),
         flag("--first-seed", "seed of the first repetition (default 1)", type=int, default=1, metavar="N"),
         options.one("model", "id of the model, instead of the log's"),
-        flag("--family", "family of the model, for the report", default="unknown"),
-        flag("--size", "size class of the model, for the report", default="unknown"),
+        options.MODEL_OPTION.but("what the report is told of the model: family=NAME or size=CLASS"),
     ]
     options.add_flags(parser, Group("", flags), Group("the rows", rows))
 
@@ -322,7 +318,17 @@ def execute_import(args: argparse.Namespace) -> int:
     except ValueError as error:
         raise ConfigError(f"--name {args.name}: {error}") from None
     paths = RunPaths.of(args.output_dir, args.name)
-    settings = options.settings_from(ImportOptions, args, by_content=args.match_by == "content")
+    about_model = options.key_values(args.model_option, "--model-option", "family=llama")
+    for key in about_model:
+        if key not in ("family", "size"):
+            hint = did_you_mean(key, ("family", "size"))
+            raise ConfigError(f"--model-option {key}: no key of an imported model", hint=hint)
+    settings = options.settings_from(
+        ImportOptions,
+        args,
+        by_content=args.match_by == "content",
+        **{key: str(value) for key, value in about_model.items()},
+    )
     for imported in import_logs(args.format, args.logs, paths, settings):
         about, header = imported.evaluation, imported.evaluation.header
         print(

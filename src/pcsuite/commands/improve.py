@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pcsuite._util.text import limits_text, signed, text_table
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Group, flag, several, switch
-from pcsuite.errors import DataError
+from pcsuite.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from pcsuite.verifier.improve.engine import ImproveOutcome
@@ -31,10 +31,10 @@ IMPROVE = (
         flag("--method", "who drafts a change: a catalogue of rules (default), or the model itself",
              choices=("rules", "model"), default="rules"),
         flag("--rules", "catalogue of rules (default: the bundled one)", **FILE),
-        flag("--patience", "rejected changes in a row (default 3)", type=int, default=3, metavar="N"),
-        flag("--margin", "how far the held-out interval may reach below no change (default 0.02)", type=float,
-             default=0.02, metavar="F1"),
-        flag("--min-gain", "training gain a change must exceed (default 0)", type=float, default=0.0, metavar="F1"),
+        flag("--accept",
+             "which changes are kept: margin=F1, how far the held-out interval may reach below no change (0.02);"
+             " min_gain=F1, the training gain a change must exceed (0); patience=N, rejected changes in a row before"
+             " the loop stops (3)", action="append", default=[], metavar="KEY=X"),
     ]),
     Group("the extraction", [
         options.one("task", "task (default buildingspec_json)", default="buildingspec_json"),
@@ -49,6 +49,10 @@ IMPROVE = (
     Group("the profile", [options.CONFIG, options.SET]),
     options.CALLS,
 )  # fmt: skip
+
+
+ACCEPT = {"margin": 0, "min_gain": 0, "patience": 1}
+"""What ``--accept`` states, and the least of each."""
 
 
 def configure_improve(parser: argparse.ArgumentParser) -> None:
@@ -77,10 +81,16 @@ def execute_improve(args: argparse.Namespace) -> int:
     from pcsuite.verifier.cells import read_text
     from pcsuite.verifier.improve.engine import SUMMARY, ImproveSettings, run_improvement
 
-    for name, least in (("iterations", 1), ("patience", 1), ("margin", 0), ("min_gain", 0)):
-        value = getattr(args, name)
-        if value < least:
-            raise DataError(f"--{name.replace('_', '-')} {value:g}: it must be at least {least:g}")
+    if args.iterations < 1:
+        raise DataError(f"--iterations {args.iterations}: it must be at least 1")
+    accepted = options.key_values(args.accept, "--accept", "margin=0.02")
+    for name, value in accepted.items():
+        if name not in ACCEPT:
+            raise DataError(f"--accept: unknown '{name}'", hint=did_you_mean(name, ACCEPT))
+        if not isinstance(value, int if name == "patience" else (int, float)):
+            raise DataError(f"--accept {name}={value}: a {'whole ' * (name == 'patience')}number is wanted")
+        if value < ACCEPT[name]:
+            raise DataError(f"--accept {name}={value:g}: it must be at least {ACCEPT[name]}")
     instruction = None
     if args.start is not None:
         instruction = read_text(args.start).strip()
@@ -92,6 +102,7 @@ def execute_improve(args: argparse.Namespace) -> int:
         folder=args.out,
         held_out=tuple(args.held_out or ()),
         instruction=instruction,
+        **accepted,
     )
     outcome = run_improvement(options.suite_from(args, check_selection=False), settings, quiet=args.quiet)
     if args.json:

@@ -55,8 +55,8 @@ def execute_init(args: argparse.Namespace) -> int:
         args.data = Path(options.ask("table", "--data", example="tickets.csv"))
     known = list(read_table(args.data)[0].values)
     if asking and args.prompt is None:
-        given = options.ask("prompt's file (empty: the bundled conditions)", "--prompt", empty=True)
-        args.prompt = Path(given) if given else None
+        file = options.ask("prompt's file (empty: the bundled conditions)", "--prompt", empty=True)
+        args.prompt = Path(file) if file else None
     if args.prompt is not None and not args.prompt.is_file():
         raise DataError(f"--prompt {args.prompt}: no such file")
     if asking and args.answer is None and args.fields is None:
@@ -64,16 +64,18 @@ def execute_init(args: argparse.Namespace) -> int:
     if asking and args.model is None:
         args.model = options.ask("model (empty: smollm2-135m)", "--model", empty=True) or None
     if asking and args.budget_usd is None and args.budget_tokens is None:
-        given = options.ask("budget in dollars (empty: none)", "--budget-usd", empty=True)
+        dollars = options.ask("budget in dollars (empty: none)", "--budget-usd", empty=True)
         try:
-            args.budget_usd = float(given.removeprefix("$")) if given else None
+            args.budget_usd = float(dollars.removeprefix("$")) if dollars else None
         except ValueError:
-            raise ConfigError(f"--budget-usd {given}: no number") from None
+            raise ConfigError(f"--budget-usd {dollars}: no number") from None
     args.model = args.model or "smollm2-135m"
-    made = scaffold(options.settings_from(ScaffoldRequest, args, **options.table_from(args)))
-    print(made.reading)
-    print(f"folder   {made.folder}")
-    print(f"profile  {made.profile}")
-    print(f"{made.rows:,} rows, about {made.max_tokens:,} tokens if every answer runs to its limit")
-    print(f"next: {shlex.join(['pcsuite', 'run', '--config', str(made.profile)])}")
+    scaffolded = scaffold(options.settings_from(ScaffoldRequest, args, **options.table_from(args)))
+    print(scaffolded.reading)
+    print(f"folder   {scaffolded.folder}")
+    print(f"profile  {scaffolded.profile}")
+    print(
+        f"{scaffolded.rows:,} rows, about {scaffolded.max_tokens:,} tokens if every answer runs to its limit"
+    )
+    print(f"next: {shlex.join(['pcsuite', 'run', '--config', str(scaffolded.profile)])}")
     return 0

@@ -111,7 +111,7 @@ def configure_integrations(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("list", help="tools, and whether they are installed")
     adding = actions.add_parser("install", help="install a tool into a virtual environment of its own")
     adding.add_argument("name", metavar="NAME", help="a name of the list")
-    adding.add_argument("--force", action="store_true", help="make the environment anew")
+    options.add_flags(adding, Group("", [switch("--force", "make the environment anew")]))
 
 
 def execute_integrations(args: argparse.Namespace) -> int:
@@ -146,13 +146,12 @@ PROMPTBENCH = (
         options.CONDITIONS.but("conditions, instead of the block's", f"{_BLOCK}.conditions_subset"),
         several("--attacks", "kinds of perturbation, instead of the block's", f"{_BLOCK}.attack_types"),
         options.LIMIT.but(None, options.KEYS["limit"], f"{_BLOCK}.max_items"),
-        flag("--variants", "at most N variants of each kind", f"{_BLOCK}.variants", type=int, metavar="N"),
         options.REGIMES.but("decoding regimes (default: the greedy ones)"),
         switch("--no-tables", "only run; write no tables and figures"),
+        options.EXECUTOR,
     ]),
     options.PROFILE,
     options.CALLS,
-    options.EXECUTOR,
 )  # fmt: skip
 """Its flags change the profile's perturbation block (``integrations.promptbench``), not its selection."""
 
@@ -162,7 +161,7 @@ def configure_promptbench(parser: argparse.ArgumentParser) -> None:
 
     examples:
       pcsuite promptbench --config configs/profile_A.yaml
-      pcsuite promptbench --config quickstart --tasks agnews_json --conditions C0,C4 --limit 5 --variants 1
+      pcsuite promptbench --config quickstart --tasks agnews_json --conditions C0,C4 --limit 5
       pcsuite promptbench --config quickstart --attacks reorder,paraphrase,promptbench:deepwordbug
 
     Clean prompts are run too, so that every perturbed row has its pair; rows that the log has are not repeated.

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite.commands import FILE, options
 from pcsuite.commands.options import Group, flag
-from pcsuite.errors import ConfigError, Exit, LogError
-from pcsuite.logging.labels import Labels, read_sample, sheet_csv, write_sample
+from pcsuite.errors import ConfigError, Exit
 from pcsuite.logging.log import RunPaths
-from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.segments import Beside
 
 
@@ -59,51 +55,24 @@ def execute_judge(args: argparse.Namespace) -> int:
 
 
 def _sample(args: argparse.Namespace) -> int:
-    from pcsuite.analysis.judging import draw_sample
-    from pcsuite.data.items import load_items
+    from pcsuite.runners.judge_sample import write_labelling_sheet
 
     if args.items < 1:
         raise ConfigError(f"--items {args.items}: at least one item is drawn")
     suite = options.suite_from(args, check_selection=False)  # the log is drawn from
-    log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
-    manifest = read_manifest(log)
-    if manifest is None:
-        raise LogError(f"{log}: no run to draw from", hint="pcsuite run --config PROFILE")
-    sample = draw_sample(
-        log,
-        manifest,
-        items=args.items,
-        tasks=args.tasks or (),
-        models=args.models or (),
-        conditions=args.conditions or (),
-    )
-    earlier = read_sample(log)
-    labels = Labels(log).read()
-    lost = 0
-    if earlier is not None:
-        kept = {unit.id for unit in sample.units}
-        lost = sum(unit.id in labels and unit.id not in kept for unit in earlier.units)
-    write_sample(log, sample)
-    inputs: dict[tuple[str, str], str] = {}
-    for task in sample.items:
-        spec = suite.tasks.get(task)
-        if spec is not None:
-            loaded = load_items(spec.dataset, spec.split, Path(suite.profile.run.cache_dir))
-            inputs |= {(task, item.item_id): item.input_text for item in loaded.items}
-    table = args.out or Beside.TO_LABEL.of(log)
-    with write_errors(LogError, table):
-        replace_atomically(table, sheet_csv(sample, inputs, labels).encode("utf-8"))
-    done = sum(unit.id in labels for unit in sample.units)
+    chosen = {key: getattr(args, key) or () for key in ("tasks", "models", "conditions")}
+    sheet = write_labelling_sheet(suite, items=args.items, table=args.out, **chosen)
+    sample = sheet.sample
     for task, items in sample.items.items():
         units = sum(unit.task == task for unit in sample.units)
         print(f"{task}: {len(items)} of {sample.frame[task]} items drawn, {units} different answers to label")
-    if done or lost:
-        print(
-            f"{done} of them are labelled already"
-            + (f"; {lost} earlier labels are outside this sample" if lost else "")
-        )
-    print(f"label   pcsuite view {log.stem}, page Label; or fill in the column 'label' of {table}")
-    print(f"then    pcsuite judge check --config {args.config} --labels {table}")
+    if sheet.labelled or sheet.outside:
+        outside = f"; {sheet.outside} earlier labels are outside this sample" if sheet.outside else ""
+        print(f"{sheet.labelled} of them are labelled already{outside}")
+    print(
+        f"label   {options.view_words(sheet.log)}, page Label; or fill in the column 'label' of {sheet.table}"
+    )
+    print(f"then    {options.run_words(args, 'judge check', '--labels', str(sheet.table))}")
     return Exit.DONE
 
 
@@ -114,24 +83,24 @@ def _check(args: argparse.Namespace) -> int:
     if args.again < 0:
         raise ConfigError(f"--again {args.again}: a number of verdicts is not negative")
     suite = options.suite_from(args)
-    found = check_judge(
+    result = check_judge(
         suite, labels=args.labels, again=args.again, use_cache=args.use_cache, quiet=args.quiet
     )
-    for record in found.check.records:
+    for record in result.check.records:
         print(_line(record))
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
     print(f"labels  {Beside.LABELS.of(log)}")
-    print(f"saved   {found.path}")
-    few = [task for task, judge in found.check.tasks.items() if judge.labels < FEWEST_LABELLED]
+    print(f"saved   {result.path}")
+    few = [task for task, judge in result.check.tasks.items() if judge.labels < FEWEST_LABELLED]
     if few:
         print(
             f"note    {', '.join(few)}: effects are corrected by labels from {FEWEST_LABELLED} items on, labelled under"
             " both conditions"
         )
-    if found.unanswered:
-        print(f"failed  {found.unanswered} questions were not answered (run again to ask them)")
-    print(f"next    pcsuite report --config {args.config}")
-    return Exit.FAILED_ROWS if found.unanswered else Exit.DONE
+    if result.unanswered:
+        print(f"failed  {result.unanswered} questions were not answered (run again to ask them)")
+    print(f"next    {options.run_words(args, 'report')}")
+    return Exit.FAILED_ROWS if result.unanswered else Exit.DONE
 
 
 def _line(record: dict[str, object]) -> str:

@@ -42,7 +42,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     flags = [
         options.CONFIG.but("profile whose files are read; what it selects is marked (default: quickstart)"),
         options.OUTPUT_DIR.but("folder of runs (default: the profile's)", *options.OUTPUT_DIR.keys),
-        options.SET,
         options.JSON.but("print JSON: one list of objects"),
     ]
     options.add_flags(parser, Group("", flags))

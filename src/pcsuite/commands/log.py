@@ -33,7 +33,6 @@ def configure_log(parser: argparse.ArgumentParser) -> None:
     flags = [
         options.switch("--repair", "write what is sound into a new log"),
         options.CONFIG.but(about, default=None),
-        options.SET,
         options.OUTPUT_DIR.but("folder of runs that are named (default: outputs)", *options.OUTPUT_DIR.keys),
     ]
     options.add_flags(checking, options.Group("", flags))
@@ -44,24 +43,24 @@ def execute_log(args: argparse.Namespace) -> int:
 
     Raises ``LogError`` where there is no such log, and where it cannot be repaired.
     """
-    given = RunPaths.beside(Path(args.run))
+    paths = RunPaths.beside(args.run)
     # Of a log that was deleted while it was written there may be a rescue file alone.
-    log = given.log if given.rescue.log.is_file() else find_log(args.run, args.output_dir or "outputs")
-    paths = RunPaths.beside(log)
-    wanted = None
+    if not paths.rescue.log.is_file():
+        paths = RunPaths.beside(find_log(args.run, args.output_dir or "outputs"))
+    planned = None
     if args.config is not None:
         from pcsuite.runners.plan import build_plan
 
         plan = build_plan(options.suite_from(args))
-        wanted = {unit.run_id for model_id in plan.scope.models for unit in plan.units(model_id)}
+        planned = {unit.run_id for model_id in plan.scope.models for unit in plan.units(model_id)}
     if args.repair:
-        found = audit_log(paths)
-        if found.problems:
-            for problem in found.problems:
-                print(f"found: {problem}")
+        problems = audit_log(paths).problems
+        for problem in problems:
+            print(f"found: {problem}")
+        if problems:
             _, aside = repair_log(paths)
             print(f"mended: {paths.log}; the old log is {aside.log}")
-    audit = audit_log(paths, wanted)
+    audit = audit_log(paths, planned)
     words = [f"{audit.lines} lines", f"{audit.rows} rows of {audit.run_ids} run ids"]
     if audit.failed:
         words.append(f"{audit.failed} failed")

@@ -54,6 +54,9 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
         flags = [options.JSON]
         if name != "providers":
             flags.append(flag("--models-file", "models file (default: models_v1.yaml)", **FILE))
+        if name == "pull":
+            about = "auto (the publisher's file, then the packages), url or packages (of the Python index)"
+            flags.append(flag("--source", about, choices=("auto", "url", "packages"), default="auto"))
         if name == "check":
             flags.append(options.BASE_URL.but("address of an OpenAI-compatible server, with openai/NAME"))
             about = "override a key of the models' entries, e.g. api_key_env=VARIABLE with --base-url"
@@ -85,17 +88,15 @@ def execute_models(args: argparse.Namespace) -> int:
     names = args.ids or [DEFAULT_MODEL]
     if args.action == "pull":
         for weights in [_weights_of(name, models) for name in names]:
-            entry = {"id": weights.id, "file": weight_files.weights_path(weights), "licence": weights.licence}
-            if weight_files.is_pulled(weights):
-                records.append(entry | {"state": "already here"})
-                if not args.json:
-                    print(f"{weights.id}: already here")
-                continue
-            with _progress_bar(weights.file_name) as progress:
-                file = weight_files.pull_weights(weights, progress=progress)
-            records.append(entry | {"state": "pulled"})
+            file, licence = weight_files.weights_path(weights), weights.licence
+            state = line = "already here"
+            if not weight_files.is_pulled(weights):
+                with _progress_bar(weights.file_name) as progress:
+                    weight_files.pull_weights(weights, progress=progress, source=args.source)
+                state, line = "pulled", f"{file} (sha256 checked, licence {licence})"
+            records.append({"id": weights.id, "file": file, "licence": licence, "state": state})
             if not args.json:
-                print(f"{weights.id}: {file} (sha256 checked, licence {weights.licence})")
+                print(f"{weights.id}: {line}")
         if args.json:
             options.print_json({"files": records})
         return 0

@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from pcsuite.config.load import Suite, load_suite
@@ -167,18 +168,19 @@ UNTIL = flag("--until", "look after every batch of items and stop arms that are 
              " --margin also equivalent) or 'no-worse' (also not worse by more than --margin)", KEYS["until"],
              read=lambda rule: rule.replace("-", "_"), choices=("decided", "no-worse"))
 MARGIN = flag("--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D")
-LOOK_EVERY = flag("--look-every", "items between two looks (default 10)", KEYS["batch"], type=int, metavar="N")
 # fmt: on
 
 PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
 """What changes a profile whatever runs of it: the same for ``run``, what ``run --all`` does after it, and readers."""
 SELECTION = Group("", [CONFIG, TASKS, MODELS, CONDITIONS, REGIMES, LIMIT])
 """The profile, and what of it runs."""
-STOPPING = Group("stop early", [UNTIL, MARGIN, LOOK_EVERY])
+STOPPING = Group("stop early", [UNTIL, MARGIN])
 CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
 """Of commands that call models."""
-EXECUTOR = Group("who makes the calls", [
-    flag("--executor", "local (this process, the default) or ray (a cluster)", default="local", metavar="NAME"),
+EXECUTOR = flag("--executor", "who makes the calls: local (this process, the default) or ray (a cluster: the one that"
+                " RAY_ADDRESS names, else one is started)", default="local", metavar="NAME")  # fmt: skip
+CLUSTER = Group("who makes the calls", [
+    EXECUTOR,
     flag("--address",
          "with --executor ray: an existing cluster (auto: the one on this machine); without it one is started",
          metavar="HOST:PORT"),
@@ -200,8 +202,8 @@ TABLE = Group("the table; what is left out is concluded and said", [
 
 def table_group(title: str = TABLE.title, *more: Flag, **about: str) -> Group:
     """:data:`TABLE` under another title, with ``more`` flags, and what a command says of some of them instead."""
-    said = [replace(one, about=about.get(one.names[0][2:], one.about)) for one in TABLE.flags]
-    return Group(title, [*said, *more])
+    flags = [replace(entry, about=about.get(entry.names[0][2:], entry.about)) for entry in TABLE.flags]
+    return Group(title, [*flags, *more])
 
 
 def suite_from(
@@ -270,10 +272,9 @@ def key_values(entries: Iterable[str], name: str, example: str) -> dict[str, Any
 
 
 def check_stopping(args: argparse.Namespace) -> None:
-    """Refuse a margin or number of items without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
-    if args.until is None and (args.margin is not None or args.look_every is not None):
-        name = "--margin" if args.margin is not None else "--look-every"
-        raise ConfigError(f"{name} goes with --until", hint="pcsuite run --until decided --margin 0.02")
+    """Refuse a margin without the rule of :data:`STOPPING` that would use it (``ConfigError``)."""
+    if args.until is None and args.margin is not None:
+        raise ConfigError("--margin goes with --until", hint="pcsuite run --until decided --margin 0.02")
 
 
 def table_from(args: argparse.Namespace) -> dict[str, Any]:
@@ -299,7 +300,7 @@ class Calls(TypedDict):
 
 
 def calls_from(args: argparse.Namespace) -> Calls:
-    """What the flags of :data:`CALLS` and, where the command takes them, :data:`EXECUTOR` say.
+    """What the flags of :data:`CALLS` and, where the command takes them, :data:`CLUSTER` say.
 
     Raises ``ConfigError`` as :func:`executor_from` does.
     """
@@ -314,9 +315,9 @@ def settings_from(settings: type[T], args: argparse.Namespace, /, **more: Any) -
 
     ``more`` gives the fields that have no such flag, or another value than it.
     """
-    given = vars(args)
-    names = [field.name for field in fields(cast(Any, settings)) if field.name in given]
-    return settings(**{name: given[name] for name in names} | more)
+    values = vars(args)
+    names = [field.name for field in fields(cast(Any, settings)) if field.name in values]
+    return settings(**{name: values[name] for name in names} | more)
 
 
 def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = False, example: str = "") -> str:
@@ -329,26 +330,41 @@ def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = Fals
         hint = f"{flag}, one of: {', '.join(choices)}" if choices else f"{flag} {example}"
         raise DataError(f"the {what} is not given", hint=hint)
     while True:
-        given = input(f"{what} ({', '.join(choices)}): " if choices else f"{what}: ").strip()
-        wrong = [part for part in listed(given) if choices and part not in choices]
-        if (given or empty) and not wrong:
-            return given
+        answer = input(f"{what} ({', '.join(choices)}): " if choices else f"{what}: ").strip()
+        wrong = [part for part in listed(answer) if choices and part not in choices]
+        if (answer or empty) and not wrong:
+            return answer
         if wrong:
             print(f"no '{wrong[0]}': {did_you_mean(wrong[0], choices)}")
 
 
-def next_line(args: argparse.Namespace, command: str, *more: str) -> str:
-    """``next: pcsuite COMMAND …`` for the run that was just made, ready to be pasted into a shell.
+def run_words(args: argparse.Namespace, command: str, *arguments: str) -> str:
+    """``pcsuite COMMAND …`` about the run that was just made, ready to be pasted into a shell.
 
     The profile, the run's name, its folder and every ``--set`` are repeated as they were given; without them the
-    next command would look at another run.
+    next command would look at another run. ``command`` may have an action: ``judge check``.
     """
-    words = ["pcsuite", command, "--config", str(args.config)]
+    words = ["pcsuite", *command.split(), "--config", str(args.config)]
     for entry in (*PROFILE.flags, *((MODEL_OPTION,) if command == "run" else ())):
         value = getattr(args, entry.dest, None)
         for word in value if isinstance(value, list) else [value] if value else []:
             words += [entry.names[0], str(word)]
-    return f"next: {shlex.join([*words, *more])}"
+    return shlex.join([*words, *arguments])
+
+
+def view_words(log: Path, config: str | None = None) -> str:
+    """``pcsuite view RUN …`` for a run's log, ready to be pasted; with a profile its items are shown."""
+    # What view lists: the runs of an output folder, and ablations below it.
+    folder = log.parent.parent
+    root = folder.parent.parent if folder.parent.name == "ablations" else folder
+    words = ["pcsuite", "view", log.stem]
+    words += [] if root == Path("outputs") else ["--output-dir", str(root)]
+    return shlex.join([*words, *(["--config", config] if config else [])])
+
+
+def next_line(args: argparse.Namespace, command: str, *arguments: str) -> str:
+    """``next: pcsuite COMMAND …``, as :func:`run_words` gives it."""
+    return f"next: {run_words(args, command, *arguments)}"
 
 
 def print_json(document: Mapping[str, Any]) -> None:
@@ -370,32 +386,29 @@ def _plain(value: Any) -> Any:
 
 
 def executor_from(args: argparse.Namespace) -> ExecutorChoice:
-    """The executor that the flags of :data:`EXECUTOR` ask for.
+    """The executor that ``--executor`` asks for, where the command takes them with the flags of :data:`CLUSTER`.
 
     Raises ``ConfigError`` for an unknown executor, fewer than one worker, or a cluster's flags without a cluster.
     """
     from pcsuite.runners.executors import EXECUTORS, ExecutorChoice
 
-    if args.executor == "local" and (args.address or args.workers):
+    address, workers = getattr(args, "address", None), getattr(args, "workers", None)
+    if args.executor == "local" and (address or workers):
         hint = "in this process, repro.max_inflight says how many calls run at once"
         raise ConfigError("--address and --workers are for a cluster: add --executor ray", hint=hint)
-    if args.workers is not None and args.workers < 1:
-        raise ConfigError(f"--workers {args.workers}: at least 1 is needed")
+    if workers is not None and workers < 1:
+        raise ConfigError(f"--workers {workers}: at least 1 is needed")
     if args.executor not in EXECUTORS:
         hint = did_you_mean(args.executor, EXECUTORS)
         raise ConfigError(f"--executor: unknown '{args.executor}'", hint=hint)
-    return ExecutorChoice(args.executor, args.address, args.workers)
+    return ExecutorChoice(args.executor, address, workers)
 
 
 def output_console() -> Console:
     """Standard output; wide where it is a file or a pipe, so that tables keep their words whole."""
     from rich.console import Console
 
-    return (
-        Console(markup=False)
-        if sys.stdout.isatty()
-        else Console(width=_PIPE_WIDTH, soft_wrap=False, markup=False)
-    )
+    return Console(markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def not_applicable_entry(entry: NotApplicable) -> dict[str, str]:

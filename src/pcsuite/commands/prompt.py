@@ -50,8 +50,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
         options.one("model", "model of a compiled prompt (default: the profile's first)"),
         options.CONFIG,
     ]
-    profile = Group("the profile", [options.OUTPUT_DIR, options.SET])
-    options.add_flags(parser, Group("", flags), profile)
+    options.add_flags(parser, Group("", [*flags, options.SET]))
 
 
 def execute_prompt(args: argparse.Namespace) -> int:
@@ -131,7 +130,7 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
     check.add_argument("file", help="profile file or bundled name")
     schema = actions.add_parser("schema", help="print or write JSON schemas")
     schema.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), help="which file's schema to print")
-    schema.add_argument("--out", **DIR, help="write all schemas into a folder")
+    options.add_flags(schema, Group("", [flag("--out", "write all schemas into a folder", **DIR)]))
 
 
 def execute_config(args: argparse.Namespace) -> int:
@@ -310,8 +309,8 @@ def _checked_power(args: argparse.Namespace) -> dict[str, Any]:
             raise ConfigError(f"{shown}={value}: a {'whole ' * (name == 'affected')}number is wanted")
         ends = name in ("correlation", "noise", "affected")
         if not (low <= value <= high if ends else low < value < high) or (name == "effect" and value == 0):
-            told = "be at least 1" if name == "affected" else f"lie between {low} and {high}"
-            raise ConfigError(f"{shown}{' ' if name == 'effect' else '='}{value:g}: it must {told}")
+            bounds = "be at least 1" if name == "affected" else f"lie between {low} and {high}"
+            raise ConfigError(f"{shown}{' ' if name == 'effect' else '='}{value:g}: it must {bounds}")
     return assumed
 
 
@@ -420,9 +419,9 @@ def _print_power(
         mark = "" if design.from_pilot else " *"
         cells += [shown(design.gain) + mark, shown(design.loss) + mark]
         if design.wanted is not None:
-            wanted = design.wanted
-            cells.append("no room" if wanted.power is None else f"{wanted.power:.2f}")
-            cells += ["none suffices" if n is None else f"{n:,}" for n in (wanted.items, wanted.replicates)]
+            target = design.wanted
+            cells.append("no room" if target.power is None else f"{target.power:.2f}")
+            cells += ["none suffices" if n is None else f"{n:,}" for n in (target.items, target.replicates)]
         table.add_row(*cells)
     console.print(table)
     for design in designs:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pcsuite.commands import DIR, FILE
+from pcsuite._util.text import counted
+from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report mine --baseline C4          # every condition against C4
       pcsuite report mine --json                 # the answer for a program
     """
-    from pcsuite.commands import options
-    from pcsuite.commands.options import Group, flag, switch
-
     about = "names or logs of runs to report on together"
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
     main = Group("", [
@@ -58,11 +56,10 @@ def execute_report(args: argparse.Namespace) -> int:
 
     Raises ``ConfigError`` where neither is given and ``LogError`` for a log that does not exist.
     """
-    from pcsuite.commands.options import suite_from
     from pcsuite.logging.segments import find_log
 
     return write_report(
-        suite_from(args) if args.config else None,
+        options.suite_from(args) if args.config else None,
         [find_log(name, args.output_dir or "outputs") for name in args.runs],
         config=args.config,
         as_json=args.json,
@@ -88,9 +85,7 @@ def write_report(
 
     ``settings`` are those of :func:`pcsuite.api.runs.report`; ``config`` is how the user named the profile.
     """
-    from pcsuite._util.text import counted
     from pcsuite.api.runs import Run, report
-    from pcsuite.commands.options import output_console, print_json
     from pcsuite.logging.log import RunPaths
     from pcsuite.reporting.results import Result, print_result
 
@@ -100,15 +95,16 @@ def write_report(
     if not logs:
         hint = "give --config PROFILE, a RUN.jsonl or the name of a run"
         raise ConfigError("nothing to report on", hint=hint)
-    folder = logs[0].parent
     files = report([Run(log, suite) for log in logs], **settings)
     result = Result.read(files.result)
     if as_json:
         groups = {"reports": files.reports, "tables": files.tables, "plots": files.plots}
         written = {name: [str(path) for path in paths] for name, paths in groups.items()}
-        print_json(result.document(files={"runs": str(files.runs), "index": str(files.index), **written}))
+        options.print_json(
+            result.document(files={"runs": str(files.runs), "index": str(files.index), **written})
+        )
         return 0
-    print_result(result, output_console())
+    print_result(result, options.output_console())
     print(f"\ntables  {files.tables[0].parent} ({counted(len(files.tables), 'file')})")
     if all(table.name != "runs.csv" for table in files.tables):
         print(
@@ -118,12 +114,8 @@ def write_report(
         print(f"plots   {files.plots[0].parent} ({counted(len(files.plots), 'file')})")
     print(f"report  {files.index}")
     print(f"runs    {files.runs}")
-    if len(logs) == 1 and folder.name == "runs":
-        # What view lists: the runs of an output folder, and ablations below it.
-        root = folder.parent.parent.parent if folder.parent.parent.name == "ablations" else folder.parent
-        elsewhere = [] if root == Path("outputs") else ["--output-dir", str(root)]
-        with_items = ["--config", config] if config else []
-        print(f"next: {shlex.join(['pcsuite', 'view', logs[0].stem, *elsewhere, *with_items])}")
+    if len(logs) == 1 and logs[0].parent.name == "runs":
+        print(f"next: {options.view_words(logs[0], config)}")
     return 0
 
 
@@ -142,8 +134,6 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
     """
-    from pcsuite.commands.options import JSON, OUTPUT_DIR, Group, add_flags, flag, switch
-
     about = "name or log of the run to compare with, or a baseline (.json)"
     parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
     parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
@@ -154,10 +144,10 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
         switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse"),
         flag("--format", shown, choices=("text", "md", "github", "json"), default="text"),
         flag("--csv", "also write every compared cell to a CSV file", **FILE),
-        OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
-        JSON,
+        options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
+        options.JSON,
     ]
-    add_flags(parser, Group("", flags))
+    options.add_flags(parser, Group("", flags))
 
 
 def execute_compare(args: argparse.Namespace) -> int:
@@ -167,7 +157,6 @@ def execute_compare(args: argparse.Namespace) -> int:
     """
     from pcsuite.analysis.baseline import is_baseline
     from pcsuite.api.runs import Run, changed_answers, compare
-    from pcsuite.commands.options import print_json
     from pcsuite.logging.segments import find_log
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
@@ -189,12 +178,12 @@ def execute_compare(args: argparse.Namespace) -> int:
             "only_first": [key._asdict() for key in comparison.only_first],
             "only_second": [key._asdict() for key in comparison.only_second],
             "cells": list(comparison.table.records()),
+            "broke": [
+                change.key._asdict() | {key: getattr(change, key) for key in ("item_id", "first", "second")}
+                for change in comparison.broke
+            ],
         }
-        document["broke"] = [
-            change.key._asdict() | {"item_id": change.item_id, "first": change.first, "second": change.second}
-            for change in comparison.broke
-        ]
-        print_json(document)
+        options.print_json(document)
     elif args.format == "github":
         print(comparison_github(comparison, *names, changed_answers(first, second, comparison.broke[:50])))
     else:

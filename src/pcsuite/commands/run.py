@@ -48,7 +48,7 @@ RUN = (
              **FILE),
         flag("--batch-import", "make rows of the answers that an offline engine wrote for exported requests", **FILE),
     ], one_of=True),
-    options.EXECUTOR,
+    options.CLUSTER,
 )  # fmt: skip
 
 
@@ -89,7 +89,8 @@ def execute_run(args: argparse.Namespace) -> int:
     if args.all:
         selected = {name: suite.models[name] for name in suite.profile.selection.models}
         pull_missing(selected, lambda line: print(line, flush=True))
-    status = _run_and_print(args, suite, calls, deviation=args.deviation, batch=args.batch)
+    settings = {"as_json": args.json, "deviation": args.deviation, "batch": args.batch}
+    status = _run_and_print(args, suite, calls, **settings)
     return max(status, _run_the_rest(args, suite, calls)) if args.all else status
 
 
@@ -98,10 +99,11 @@ def _run_and_print(
     suite: Suite,
     calls: options.Calls,
     *,
-    deviation: str | None = None,
-    batch: bool = False,
+    as_json: bool = False,
+    **settings: Any,
 ) -> int:
-    summary = runs.run(suite, deviation=deviation, batch=batch, **calls).summary
+    """Run, and print what came of it; ``settings`` are further ones of :func:`pcsuite.api.runs.run`."""
+    summary = runs.run(suite, **settings, **calls).summary
     run = suite.profile.run
     assert summary is not None, "a run that was made has a summary"
     from pcsuite.reporting.results import results_at_end
@@ -113,7 +115,7 @@ def _run_and_print(
         result, unsaid = None, str(error)
     if unsaid:
         print(f"pcsuite: no result table: {unsaid}", file=sys.stderr)
-    if args.json:
+    if as_json:
         options.print_json(_document(summary, run.name, result))
         return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
     return print_summary(args, summary, run.name, result)
@@ -160,44 +162,44 @@ def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:
     """Write requests to a file, or make rows of a file of answers; 4 where rows failed."""
     plan, exporting = build_plan(suite), args.batch_export is not None
     if exporting:
-        made = export_requests(plan, args.batch_export)
+        exchanged = export_requests(plan, args.batch_export)
     else:
-        made = import_answers(plan, args.batch_import, quiet=args.quiet)
-    tally = made.tally
+        exchanged = import_answers(plan, args.batch_import, quiet=args.quiet)
+    tally = exchanged.tally
     status = Exit.FAILED_ROWS if tally.failed else Exit.DONE
     if args.json:
         options.print_json(
             {
                 "run": suite.profile.run.name,
-                "file": made.path,
-                "requests" if exporting else "answers": made.requests,
-                "log": made.log,
+                "file": exchanged.path,
+                "requests" if exporting else "answers": exchanged.requests,
+                "log": exchanged.log,
                 "rows": tally.done,
                 "failed": tally.failed,
                 "tokens": tally.tokens,
-                "waiting": made.waiting,
-                "unused": made.unused,
-                "not_applicable": [options.not_applicable_entry(entry) for entry in made.not_applicable],
+                "waiting": exchanged.waiting,
+                "unused": exchanged.unused,
+                "not_applicable": [options.not_applicable_entry(entry) for entry in exchanged.not_applicable],
             }
         )
         return status
-    words = [f"{made.requests} requests written to {made.path}"]
+    words = [f"{exchanged.requests} requests written to {exchanged.path}"]
     if not exporting:
-        words = [f"{tally.done} rows of {made.requests} answers", f"{tally.tokens:,} tokens"]
+        words = [f"{tally.done} rows of {exchanged.requests} answers", f"{tally.tokens:,} tokens"]
         for count, about in (
-            (made.waiting, "rows ask on: export again"),
-            (made.unused, "answers belong to no missing row"),
+            (exchanged.waiting, "rows ask on: export again"),
+            (exchanged.unused, "answers belong to no missing row"),
             (tally.failed, "failed (export again to retry them)"),
         ):
             words += [f"{count} {about}"] if count else []
     print(f"{suite.profile.run.name}: " + ", ".join(words))
-    for line in options.not_applicable_lines(made.not_applicable):
+    for line in options.not_applicable_lines(exchanged.not_applicable):
         print(f"  not applicable: {line}")
     if exporting:
         again = ["--models", ",".join(suite.profile.selection.models), "--batch-import", "ANSWERS"]
         print(options.next_line(args, "run", *again))
     else:
-        print(f"log: {made.log}")
+        print(f"log: {exchanged.log}")
         print(options.next_line(args, "report"))
     return status
 
@@ -266,19 +268,18 @@ def print_summary(
 RUN_TASK = (
     Group("", [
         options.one("task", "the task, where it does not stand first", options.KEYS["tasks"]),
-        *(entry for entry in options.SELECTION.flags if entry is not options.TASKS),
-        options.OVERWRITE,
-        options.JSON,
+        *(entry for entry in options.SELECTION.flags if entry not in (options.TASKS, options.REGIMES)),
     ]),
     options.PROFILE,
-    options.CALLS,
+    Group("calls", [options.NO_CACHE, options.QUIET]),
 )  # fmt: skip
 
 
 def configure_run_task(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite run-task``: ``run`` with the task as an argument, and the flags of every day.
 
-    What else run takes (early stops, batches, a cluster), it takes for one task too: pcsuite run --tasks TASK …
+    What else run takes (--json, --overwrite, early stops, batches, a cluster), it takes for one task too:
+    pcsuite run --tasks TASK …
 
     examples:
       pcsuite run-task gsm8k --config quickstart --limit 5 --conditions C0,C4

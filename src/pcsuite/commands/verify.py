@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pcsuite._util.text import signed, text_table
-from pcsuite.commands import DIR, FILE
+from pcsuite.commands import DIR, FILE, options
+from pcsuite.commands.options import Flag, Group, flag, switch
 from pcsuite.errors import DataError, Exit
 
 if TYPE_CHECKING:
@@ -27,29 +28,37 @@ _SHOWN_FIELDS = 15
 _STDIN = "-"
 
 
-def _add_scoring_arguments(parser: argparse.ArgumentParser, score_name: str) -> None:
-    add = parser.add_argument
-    add("--mapping", type=Path, help="mapping file (default: the bundled one for BuildingSpec)")
-    add("--instructions-version", metavar="V", help="version of the extraction prompt, kept in the results")
-    about = "extraction prompt; its name and hash are kept as its version"
-    add("--instructions", **FILE, help=about)
-    about = f"exit with status 1 below this {score_name} (0 to 1)"
-    add("--fail-under", type=float, metavar="F1", help=about)
-    add("--junit", **FILE, help="write JUnit XML too: a case for each item")
-    add("--sarif", **FILE, help="write SARIF 2.1.0 too: a result for each discrepancy")
-    add("--no-save", action="store_true", help="print the scores and write no iteration")
+MAPPING = flag("--mapping", "mapping file (default: the bundled one for BuildingSpec)", type=Path)
+TABLES_OR_JSON = options.JSON.but("print JSON instead of tables")
 
 
-def _instructions_version(args: argparse.Namespace) -> str | None:
-    """What the user calls the extraction prompt: a version, or a file whose content says which it is."""
+def _scoring_flags(score_name: str) -> list[Flag]:
+    """What ``verify`` and ``verify-all`` share; ``score_name`` is what the gate looks at."""
+    return [
+        MAPPING,
+        flag("--instructions", "the extraction prompt, kept in the results: its file (name and hash) or a version",
+             metavar="FILE|V"),
+        flag("--fail-under", f"exit with status 1 below this {score_name} (0 to 1)", type=float, metavar="F1"),
+        flag("--junit", "write JUnit XML too: a case for each item", **FILE),
+        flag("--sarif", "write SARIF 2.1.0 too: a result for each discrepancy", **FILE),
+        switch("--no-save", "print the scores and write no iteration"),
+    ]  # fmt: skip
+
+
+def _instructions_version(instructions: str | None) -> str | None:
+    """What the results call the extraction prompt: ``name@hash`` of a file, else the version as it is given.
+
+    What is spelled like a path and is none is a ``DataError``.
+    """
     from pcsuite._util.hashing import sha256_hex
     from pcsuite.verifier.cells import read_bytes
 
-    if args.instructions is None:
-        return str(args.instructions_version) if args.instructions_version is not None else None
-    if args.instructions_version is not None:
-        raise DataError("--instructions and --instructions-version both name the prompt", hint="give one")
-    return f"{args.instructions.name}@{sha256_hex(read_bytes(args.instructions))[:12]}"
+    if instructions is None:
+        return None
+    path = Path(instructions)
+    if path.is_file() or path.parent != Path() or path.suffix in (".md", ".txt"):
+        return f"{path.name}@{sha256_hex(read_bytes(path))[:12]}"
+    return instructions
 
 
 def _check_gate(value: float | None) -> None:
@@ -88,14 +97,15 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
 
     exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)
     """
-    add = parser.add_argument
-    add("ground_truth", type=Path, metavar="GROUND_TRUTH.csv", help="- for standard input")
-    add("extracted", type=Path, metavar="EXTRACTED.json", help="- for standard input")
-    _add_scoring_arguments(parser, "F1")
-    add("--out", **DIR, help="eval folder to save into (default: that of the truth)")
-    add("--eval-id", metavar="ID", help="name of the eval (default: name of the eval folder)")
-    add("--json", action="store_true", help="print the results document instead of a summary")
-    add("--open", action="store_true", help="open the report in a browser")
+    for name, shown in (("ground_truth", "GROUND_TRUTH.csv"), ("extracted", "EXTRACTED.json")):
+        parser.add_argument(name, type=Path, metavar=shown, help="- for standard input")
+    flags = [
+        *_scoring_flags("F1"),
+        flag("--out", "eval folder to save into; its name is the eval's (default: that of the truth)", **DIR),
+        options.JSON.but("print the results document instead of a summary"),
+        switch("--open", "open the report in a browser"),
+    ]
+    options.add_flags(parser, Group("", flags))
 
 
 def execute_verify(args: argparse.Namespace) -> int:
@@ -111,7 +121,7 @@ def execute_verify(args: argparse.Namespace) -> int:
     from pcsuite.verifier.truth import parse_truth
 
     _check_gate(args.fail_under)
-    version = _instructions_version(args)
+    version = _instructions_version(args.instructions)
     mapping = load_mapping(args.mapping)
     piped = [path for path in (args.ground_truth, args.extracted) if str(path) == _STDIN]
     if len(piped) > 1:
@@ -129,24 +139,19 @@ def execute_verify(args: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if is_piped else read_bytes(args.extracted)
     scored = score_bytes(data, rules, "standard input" if is_piped else str(args.extracted), strict=True)
     folder = args.out if args.out is not None else args.ground_truth.parent
-    eval_id = args.eval_id or folder.resolve().name
+    eval_id = folder.resolve().name
     f1 = scored.comparison.counts.f1
     problems = []
     if args.fail_under is not None and f1 < args.fail_under:
         problems.append(f"F1 {f1:.4f} is below {args.fail_under:g}")
     report = None
-    saves = not args.no_save
-    if not saves or args.junit or args.sarif:
-        document = results_document(scored, rules, eval_id, None, version)
-        checked = [CheckedEval(document, args.ground_truth, args.extracted, data)]
-    else:
-        checked = []
+    document = results_document(scored, rules, eval_id, None, version)
+    checked = [CheckedEval(document, args.ground_truth, args.extracted, data)]
     with _ci_files(args, checked, problems):
-        if saves:
+        if not args.no_save:
             saved = save_iteration(folder, scored, rules, eval_id, version)
             document, report = saved.document, saved.report
-    for note in (*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)):
-        print(f"pcsuite: note: {note}", file=sys.stderr)
+    _print_notes([*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)])
     print(json.dumps(document, indent=1) if args.json else _summary(document))
     if report is not None:
         print(f"report: {report}", file=sys.stderr if args.json else sys.stdout)
@@ -154,6 +159,16 @@ def execute_verify(args: argparse.Namespace) -> int:
             import webbrowser
 
             webbrowser.open(report.resolve().as_uri())
+    return _gate_status(problems)
+
+
+def _print_notes(notes: Iterable[str], kind: str = "note") -> None:
+    for note in notes:
+        print(f"pcsuite: {kind}: {note}", file=sys.stderr)
+
+
+def _gate_status(problems: Sequence[str]) -> int:
+    """Say which gates were missed; the exit status that follows."""
     for problem in problems:
         print(f"pcsuite: {problem}", file=sys.stderr)
     return Exit.BELOW_GATE if problems else Exit.DONE
@@ -183,19 +198,19 @@ def _summary(document: dict[str, Any]) -> str:
         lines += ["", *(f"{one['kind']}: {one['message']}" for one in shown)]
         if len(document["diagnoses"]) > len(shown):
             lines.append(f"… and {len(document['diagnoses']) - len(shown)} more diagnoses in the report")
-    found = document["discrepancies"]
-    if found:
+    discrepancies = document["discrepancies"]
+    if discrepancies:
         rows = [
             [
                 ERROR_TYPES[entry["error_type"]].heading,
                 entry["field_path"],
                 *("-" if entry[key] is None else _cut(entry[key], 40) for key in ("expected", "actual")),
             ]
-            for entry in found[:_SHOWN_DISCREPANCIES]
+            for entry in discrepancies[:_SHOWN_DISCREPANCIES]
         ]
         lines += ["", text_table(["error", "field", "expected", "actual"], rows)]
-        if len(found) > _SHOWN_DISCREPANCIES:
-            lines.append(f"… and {len(found) - _SHOWN_DISCREPANCIES} more in the report")
+        if len(discrepancies) > _SHOWN_DISCREPANCIES:
+            lines.append(f"… and {len(discrepancies) - _SHOWN_DISCREPANCIES} more in the report")
     return "\n".join(lines)
 
 
@@ -212,16 +227,17 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
 
     exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
     """
-    add = parser.add_argument
-    add("evals_dir", type=Path, metavar="EVALS_DIR")
-    add("--only", action="append", default=[], metavar="ID", help="this eval only (repeatable)")
-    add("--exclude", action="append", default=[], metavar="ID", help="not this eval (repeatable)")
-    add("--extracted", default="extracted.json", metavar="NAME", help="file name of the extractions")
-    _add_scoring_arguments(parser, "macro-F1")
-    about = "exit with status 1 if an eval is below its best iteration so far"
-    add("--no-regress", action="store_true", help=about)
-    add("--copy-samples", action="store_true", help="first copy the bundled synthetic evals to EVALS_DIR")
-    add("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR")
+    flags = [
+        flag("--only", "this eval only (repeatable)", action="append", default=[], metavar="ID"),
+        flag("--exclude", "not this eval (repeatable)", action="append", default=[], metavar="ID"),
+        flag("--extracted", "file name of the extractions", default="extracted.json", metavar="NAME"),
+        *_scoring_flags("macro-F1"),
+        switch("--no-regress", "exit with status 1 if an eval is below its best iteration so far"),
+        switch("--copy-samples", "first copy the bundled synthetic evals to EVALS_DIR"),
+        options.JSON.but("print JSON instead of a table"),
+    ]
+    options.add_flags(parser, Group("", flags))
 
 
 def execute_verify_all(args: argparse.Namespace) -> int:
@@ -240,7 +256,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     from pcsuite.verifier.store import best_f1, save_together
 
     _check_gate(args.fail_under)
-    version = _instructions_version(args)
+    version = _instructions_version(args.instructions)
     mapping = load_mapping(args.mapping)
     if args.copy_samples:
         copy_samples(args.evals_dir)
@@ -271,11 +287,10 @@ def execute_verify_all(args: argparse.Namespace) -> int:
                 ]
                 html = render_overview(root.name, rows, pooled)
                 partial.write_text(html, encoding="utf-8", errors="backslashreplace")
-    for note in skipped_folders(args.evals_dir):
-        print(f"pcsuite: note: {note}", file=sys.stderr)
+    _print_notes(skipped_folders(args.evals_dir))
     for entry in scored:
-        for note in (*entry.scored.notes, *entry.rules.truth.warnings):
-            print(f"pcsuite: note: {entry.eval.eval_id}: {note}", file=sys.stderr)
+        notes = (*entry.scored.notes, *entry.rules.truth.warnings)
+        _print_notes(f"{entry.eval.eval_id}: {note}" for note in notes)
     if args.json:
         shared = {key: documents[0][key] for key in ("rules_hash", "mapping_version", "instructions_version")}
         print(json.dumps(_evals_document(scored, pooled, best, shared), indent=1))
@@ -283,9 +298,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
         print(_evals_table(scored, pooled, best))
         if not args.no_save:
             print(f"all evals: {overview}")
-    for problem in problems:
-        print(f"pcsuite: {problem}", file=sys.stderr)
-    return Exit.BELOW_GATE if problems else Exit.DONE
+    return _gate_status(problems)
 
 
 def _missed_gates(
@@ -363,12 +376,12 @@ def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
     Results made under other rules or another truth are scored again from their stored extractions before they are
     compared; where those or the truth are gone, the comparison is refused.
     """
-    add = parser.add_argument
-    add("before", type=Path, metavar="RESULTS_A", help="an iteration folder or its eval-results.json")
-    add("after", type=Path, metavar="RESULTS_B")
-    add("--mapping", type=Path, help="score both again under this mapping")
-    add("--fail-on-broken", action="store_true", help="exit with status 1 if a field broke")
-    add("--json", action="store_true", help="print JSON instead of tables")
+    about = "an iteration folder or its eval-results.json"
+    parser.add_argument("before", type=Path, metavar="RESULTS_A", help=about)
+    parser.add_argument("after", type=Path, metavar="RESULTS_B")
+    broken = switch("--fail-on-broken", "exit with status 1 if a field broke")
+    mapping = MAPPING.but("score both again under this mapping")
+    options.add_flags(parser, Group("", [mapping, broken, TABLES_OR_JSON]))
 
 
 def execute_verify_diff(args: argparse.Namespace) -> int:
@@ -379,8 +392,7 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
     from pcsuite.verifier.store import difference_between
 
     difference = difference_between(args.before, args.after, args.mapping)
-    for warning in difference.warnings:
-        print(f"pcsuite: warning: {warning}", file=sys.stderr)
+    _print_notes(difference.warnings, "warning")
     if args.json:
         print(json.dumps(asdict(difference), indent=1))
     else:
@@ -410,11 +422,9 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-history evals/cottage
     """
-    add = parser.add_argument
-    add("eval_dir", type=Path, metavar="EVAL_DIR")
+    parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
     about = "score all iterations under this mapping (default: the newest iteration's rules)"
-    add("--mapping", type=Path, help=about)
-    add("--json", action="store_true", help="print JSON instead of tables")
+    options.add_flags(parser, Group("", [MAPPING.but(about), TABLES_OR_JSON]))
 
 
 def execute_verify_history(args: argparse.Namespace) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pcsuite.commands import DIR
+from pcsuite.commands import DIR, options
+from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, did_you_mean, require
 
 
@@ -22,16 +23,18 @@ def configure_view(parser: argparse.ArgumentParser) -> None:
       pcsuite view --port 8765 --no-open
       pcsuite view mine --bundle shared_folder   # the same pages as files, to send to others
     """
-    add = parser.add_argument
-    add("run", nargs="?", metavar="RUN", help="the run to open first")
-    add("--output-dir", **DIR, help="where the runs are (default: the profile's, else outputs)")
-    add("--config", metavar="PROFILE", help="profile whose items are shown; by default the bundled tasks'")
-    add("--evals", **DIR, help="folder of the verifier's evals, to look at them too")
-    add("--port", type=int, default=0, help="port (default: any that is free)")
-    add("--host", default="127.0.0.1", help="address to listen on; anything but loopback needs --token")
-    add("--token", help="the token that addresses must carry (default: a new one)")
-    add("--bundle", **DIR, help="write the pages of RUN as files that open from disk, and stop")
-    add("--no-open", action="store_true", help="do not open a browser")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="the run to open first")
+    flags = [
+        options.OUTPUT_DIR.but("where the runs are (default: the profile's, else outputs)", **DIR),
+        options.CONFIG.but("profile whose items are shown; by default the bundled tasks'", default=None),
+        flag("--evals", "folder of the verifier's evals, to look at them too", **DIR),
+        flag("--port", "port (default: any that is free)", type=int, default=0),
+        flag("--host", "address to listen on; anything but loopback needs --token", default="127.0.0.1"),
+        flag("--token", "the token that addresses must carry (default: a new one)"),
+        flag("--bundle", "write the pages of RUN as files that open from disk, and stop", **DIR),
+        switch("--no-open", "do not open a browser"),
+    ]
+    options.add_flags(parser, Group("", flags))
 
 
 def execute_view(args: argparse.Namespace) -> int:

@@ -155,15 +155,12 @@ def with_bundled_words(source: YamlSource) -> YamlSource:
         if base is None:
             continue
         try:
-            own = normalise_task({"evaluator": base["evaluator"], **task})
+            entry = normalise_task({"evaluator": base["evaluator"], **task})
         except ValueError:
-            continue  # said, with its place, when the file is checked
-        options = dict(base.get("evaluator_options", {})) if own["evaluator"] == base["evaluator"] else {}
-        completed[name] = {
-            **base,
-            **own,
-            "evaluator_options": options | dict(own.get("evaluator_options") or {}),
-        }
+            continue  # reported, with its place, when the file is checked
+        options = base.get("evaluator_options", {}) if entry["evaluator"] == base["evaluator"] else {}
+        options = {**options, **(entry.get("evaluator_options") or {})}
+        completed[name] = {**base, **entry, "evaluator_options": options}
     return YamlSource(source.path, source.text, {**source.data, "tasks": completed})
 
 
@@ -172,15 +169,15 @@ def over_bundled_metrics(source: YamlSource) -> YamlSource:
 
     It need only say what is different.
     """
-    given = source.data.get("metrics") if isinstance(source.data, dict) else None
-    if not isinstance(given, dict):
+    metrics = source.data.get("metrics") if isinstance(source.data, dict) else None
+    if not isinstance(metrics, dict):
         return source
     merged: dict[Any, Any] = dict(_metrics_file()[0])
     for name in METRICS:
         merged |= {
             metric: spec.model_dump(exclude_unset=True) for metric, spec in METRICS.get(name)().items()
         }
-    for name, entry in given.items():
+    for name, entry in metrics.items():
         known = merged.get(name)
         merged[name] = {**known, **entry} if isinstance(known, dict) and isinstance(entry, dict) else entry
     return YamlSource(source.path, source.text, {**source.data, "metrics": merged})
@@ -207,8 +204,8 @@ def with_operator_effects(
     }
 
     def filled(spec: ModelSpec) -> ModelSpec:
-        own = spec.provider_options()
-        changes = {key: {**values, **(own.get(key) or {})} for key, values in defaults.items() if values}
+        options = spec.provider_options()
+        changes = {key: {**values, **(options.get(key) or {})} for key, values in defaults.items() if values}
         return spec.model_copy(update=changes)
 
     return {name: filled(spec) if spec.provider == "simulated" else spec for name, spec in models.items()}

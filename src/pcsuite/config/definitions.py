@@ -86,8 +86,8 @@ def _answer_defaults(task: Mapping[str, Any]) -> Mapping[str, str]:
             return {}
         answer = "text"
     # A word that is none is refused by its field; what else is missing then is no mistake of its own.
-    found = ANSWER_DEFAULTS[answer if isinstance(answer, str) and answer in ANSWER_DEFAULTS else "text"]
-    return {**found, "final_answer_format": "The answer alone."} if free and answer == "text" else found
+    defaults = ANSWER_DEFAULTS[answer if isinstance(answer, str) and answer in ANSWER_DEFAULTS else "text"]
+    return {**defaults, "final_answer_format": "The answer alone."} if free and answer == "text" else defaults
 
 
 class JudgeSpec(Definition):
@@ -189,13 +189,6 @@ class TaskSpec(Definition):
     judge: JudgeSpec | None = None
     """Of a ``judged`` task: who judges, and by what."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_of_judged(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("kind", JUDGED if given.get("judge") else None) == JUDGED:
-            return {"kind": JUDGED, "evaluator": JUDGED, "primary_metric": "judge's score", **given}
-        return given
-
     @model_validator(mode="after")
     def _check_judge(self) -> TaskSpec:
         if (self.kind == JUDGED) != (self.judge is not None):
@@ -226,24 +219,23 @@ class TaskSpec(Definition):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalised(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        task = normalise_task(given)
+    def _normalised(cls, entry: Any) -> Any:
+        if not isinstance(entry, dict):
+            return entry
+        task = normalise_task(entry)
         task = {**_answer_defaults(task), **task}
         title = task.get("title") or str(task.get("dataset", "the task")).replace("_", " ")
         labels = (task.get("evaluator_options") or {}).get("labels") or ()
-        among = (
-            f" with one of {', '.join(map(str, labels))}"
-            if isinstance(labels, (list, tuple)) and labels
-            else ""
-        )
+        is_list = isinstance(labels, (list, tuple)) and labels
+        among = f" with one of {', '.join(map(str, labels))}" if is_list else ""
         form = " as JSON" if task_kind(task.get("kind")) == "structured" else ""
         defaults = {
             "title": title,
             "instruction": f"{title}: answer for the input below{among}{form}.",
             "role": f"a careful specialist in {title}",
         }
+        if task.get("kind", JUDGED if task.get("judge") else None) == JUDGED:
+            defaults |= {"kind": JUDGED, "evaluator": JUDGED, "primary_metric": "judge's score"}
         return {**defaults, **task}
 
 
@@ -284,8 +276,8 @@ class ModelSpec(Definition):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalised(cls, given: Any) -> Any:
-        return normalise_model(given) if isinstance(given, dict) else given
+    def _normalised(cls, entry: Any) -> Any:
+        return normalise_model(entry) if isinstance(entry, dict) else entry
 
     def provider_options(self) -> dict[str, Any]:
         """The provider's own keys, not yet checked against its ``Options``.
@@ -300,8 +292,8 @@ class ModelSpec(Definition):
 
         The provider's own keys stand beside the common ones; keys that were left out, or are null, are not in it.
         """
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: value for name, value in (given | self.provider_options()).items() if value is not None}
+        values = {name: getattr(self, name) for name in type(self).model_fields} | self.provider_options()
+        return {name: value for name, value in values.items() if value is not None}
 
 
 WORDINGS = 3
@@ -338,10 +330,10 @@ class _MessagePart(Definition):
     @model_serializer(mode="wrap")
     def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What has no role dumps as it did before there were roles: ids of rows stay."""
-        made: dict[str, Any] = dump(self)
-        if made.get("role") is None:
-            made.pop("role", None)
-        return made
+        dumped: dict[str, Any] = dump(self)
+        if dumped.get("role") is None:
+            dumped.pop("role", None)
+        return dumped
 
 
 class OperatorSpec(_MessagePart):
@@ -510,10 +502,10 @@ class MetricSpec(Definition):
 
     @model_validator(mode="before")
     @classmethod
-    def _direction_of_type(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("type") in ("hallucination", "entropy", "efficiency"):
-            return {"higher_is_better": False, **given}
-        return given
+    def _direction_of_type(cls, entry: Any) -> Any:
+        if isinstance(entry, dict) and entry.get("type") in ("hallucination", "entropy", "efficiency"):
+            return {"higher_is_better": False, **entry}
+        return entry
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -541,12 +533,12 @@ class TasksFile(_DefinitionsFile):
 
     @field_validator("tasks", mode="before")
     @classmethod
-    def _with_default_titles(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
+    def _with_default_titles(cls, tasks: Any) -> Any:
+        if not isinstance(tasks, dict):
+            return tasks
         return {
             name: {"title": str(name).replace("_", " "), **task} if isinstance(task, dict) else task
-            for name, task in given.items()
+            for name, task in tasks.items()
         }
 
 
@@ -565,10 +557,10 @@ class OperatorsFile(_DefinitionsFile):
 
     @field_validator("operators", mode="before")
     @classmethod
-    def _normalised(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {name: normalise_operator(str(name), operator) for name, operator in given.items()}
+    def _normalised(cls, operators: Any) -> Any:
+        if not isinstance(operators, dict):
+            return operators
+        return {name: normalise_operator(str(name), operator) for name, operator in operators.items()}
 
 
 class ConditionsFile(_DefinitionsFile):

@@ -97,14 +97,14 @@ class ScorerFile(NamedTuple):
                 raise ConfigError(f"'{reference}' names no function", hint=f"{reference}:score")
             return None
         candidates = [folder / file for folder in dict.fromkeys(folders)]
-        found = next((candidate for candidate in candidates if candidate.is_file()), None)
-        if found is None:
+        path = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if path is None:
             tried = ", ".join(map(str, candidates))
             raise ConfigError(f"no scorer file '{file}' (tried {tried})")
         try:
-            return cls(found, function, found.read_text(encoding="utf-8-sig"))
+            return cls(path, function, path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{found}: {unreadable_text(found, error)}") from error
+            raise ConfigError(f"{path}: {unreadable_text(path, error)}") from error
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,10 @@ class Suite:
         """
         parts = dict(self._configuration)
         profile: Profile = parts.pop("profile")
-        found = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
+        settings = dict(flatten(profile.model_dump(mode="json", exclude_defaults=True)))
         for kind, definitions in parts.items():
-            found |= {f"{kind}.{name}": digest(one)[:12] for name, one in definitions.items()}
-        return found
+            settings |= {f"{kind}.{name}": digest(spec)[:12] for name, spec in definitions.items()}
+        return settings
 
     @cached_property
     def _configuration(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Suite:
             }
             profile = profile.model_copy(update={"run": profile.run.model_copy(update=folders)})
         models = [*selection.models, *self.judges(selection.tasks)]
-        scorers = {name: found.stamp for name in selection.tasks if (found := self.scorer(name)) is not None}
+        scorers = {name: file.stamp for name in selection.tasks if (file := self.scorer(name)) is not None}
         return ({"scorers": scorers} if scorers else {}) | {
             "profile": profile,
             "tasks": {name: self.tasks[name] for name in selection.tasks},
@@ -226,13 +226,11 @@ class Suite:
 
         A file that is missing is a ``ConfigError`` with the key's line.
         """
-        path = self._companion(task_id, "grammar_ref")
-        return None if path is None else path.read_text(encoding="utf-8")
+        return self._companion_text(task_id, "grammar_ref")
 
     def lmql_query(self, task_id: str) -> str | None:
         """The task's own LMQL query, read from its ``lmql_ref``; ``None`` where it names none."""
-        path = self._companion(task_id, "lmql_ref")
-        return None if path is None else path.read_text(encoding="utf-8")
+        return self._companion_text(task_id, "lmql_ref")
 
     def scorer(self, task_id: str) -> ScorerFile | None:
         """The task's scoring function in a file beside the tasks file or the profile; ``None`` for a named evaluator.
@@ -245,6 +243,10 @@ class Suite:
             return ScorerFile.read(self.tasks[task_id].evaluator, folders)
         except ConfigError as error:
             raise ConfigError(source.problem(["tasks", task_id, "evaluator"], str(error))) from error
+
+    def _companion_text(self, task_id: str, key: str) -> str | None:
+        path = self._companion(task_id, key)
+        return None if path is None else path.read_text(encoding="utf-8")
 
     def _companion(self, task_id: str, key: str) -> Path | None:
         """A file that a task names: beside the tasks file, under its ``schemas/``, or bundled."""
@@ -270,8 +272,8 @@ class Suite:
         seeds = repro.seeds.get(regime, (0,))
         if self.regimes[regime].greedy:
             return seeds
-        wanted = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
-        return seeds[:wanted]
+        count = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
+        return seeds[:count]
 
     def item_limit(self, task_id: str) -> int | None:
         """How many items of a task are run; ``None`` for all.
@@ -316,8 +318,11 @@ def load_suite(
     if profile.version != "1.0":
         raise ConfigError(source.problem(["version"], f"profile format '{profile.version}' is not '1.0'"))
     if profile.run.relative_to == "profile":  # what flags name lies in the working folder
-        own = [key for key in _FOLDER_KEYS if f"run.{key}" not in source.given]
-        folders = {key: os.path.normpath(source.path.parent / getattr(profile.run, key)) for key in own}
+        folders = {
+            key: os.path.normpath(source.path.parent / getattr(profile.run, key))
+            for key in _FOLDER_KEYS
+            if f"run.{key}" not in source.overridden
+        }
         profile = profile.model_copy(update={"run": profile.run.model_copy(update=folders)})
     sources = {"profile": source}
     parsed: dict[str, Any] = {}
@@ -356,29 +361,29 @@ def models_beside(folder: Path) -> NamedModels:
 
     Raises :class:`ConfigError` where the folder's models file cannot be read.
     """
-    found = _referenced(YamlSource(folder / "profile.yaml", "", {}), "models_ref", SuiteSection().models_ref)
-    return NamedModels(YamlSource.read(found).parse(ModelsFile).models)
+    path = _referenced(YamlSource(folder / "profile.yaml", "", {}), "models_ref", SuiteSection().models_ref)
+    return NamedModels(YamlSource.read(path).parse(ModelsFile).models)
 
 
 def _overridden(source: YamlSource, overrides: Mapping[str, Any], flags: Mapping[str, str]) -> YamlSource:
     """The profile's content with the values of ``overrides`` in place of its own."""
     data = json.loads(json.dumps(source.data, default=str))
-    given = {dotted: flags.get(dotted, dotted) for dotted in overrides}
+    shown = {dotted: flags.get(dotted, dotted) for dotted in overrides}
     for dotted, value in overrides.items():
         *parents, last = dotted.split(".")
         if not all((*parents, last)):
             hint = "a key is written like limits.max_cost_usd"
-            raise ConfigError(f"{given[dotted]}: '{dotted}' names no key of the profile", hint=hint)
+            raise ConfigError(f"{shown[dotted]}: '{dotted}' names no key of the profile", hint=hint)
         node = data
         for depth, parent in enumerate(parents, start=1):
             if node.get(parent) is None:  # also a section that is there and empty
                 node[parent] = {}
             node = node[parent]
             if not isinstance(node, dict):
-                raise ConfigError(f"{given[dotted]}: {'.'.join(parents[:depth])} has no keys below it")
+                raise ConfigError(f"{shown[dotted]}: {'.'.join(parents[:depth])} has no keys below it")
         # Two names of one regime are one key: an override replaces it, however the file spells it.
         node[next((key for key in node if regime_id(key) == regime_id(last)), last)] = value
-    return YamlSource(source.path, source.text, data, given)
+    return YamlSource(source.path, source.text, data, shown)
 
 
 def _referenced(source: YamlSource, key: str, reference: str) -> Path:
@@ -389,17 +394,17 @@ def _referenced(source: YamlSource, key: str, reference: str) -> Path:
     folder, bundled = source.path.resolve().parent, bundled_configs()
     # From the profile's folder, or from the project's root: the folder above it, or where the command is run.
     candidates = [folder / reference, folder.parent / reference, Path.cwd() / reference]
-    if f"suite.{key}" in source.given:
+    if f"suite.{key}" in source.overridden:
         candidates.insert(0, Path.cwd() / reference)
     if Path(reference).parent in (Path(), Path("configs")):
         candidates.append(bundled / Path(reference).name)
-    found = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if found is None:
-        names = [path.name for path in (*folder.glob("*.yaml"), *bundled.glob("*_v1.yaml"))]
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if path is None:
+        names = [file.name for file in (*folder.glob("*.yaml"), *bundled.glob("*_v1.yaml"))]
         tried = ", ".join(map(str, dict.fromkeys(candidates)))
         near = did_you_mean(Path(reference).name, names)
         raise ConfigError(source.problem(["suite", key], f"no file '{reference}' (tried {tried}; {near})"))
-    return found
+    return path
 
 
 @lru_cache(maxsize=64)
@@ -417,21 +422,14 @@ def _unknown_selected(suite: Suite, written: Mapping[str, Any]) -> list[str]:
     designs = [name for name, condition in suite.conditions.items() if condition.design]
     # What a design's members are called is known when they are made.
     members = [name for name in selection.conditions if name.partition(":")[0] in designs]
-    problems = [
-        *_unknown(suite, selection.tasks, suite.tasks, "task", "selection", "tasks"),
-        *_unknown(suite, selection.models, suite.models, "model", "selection", "models"),
-        *_unknown(
-            suite,
-            selection.conditions,
-            [*suite.conditions, *members],
-            "condition",
-            "selection",
-            "conditions",
-        ),
-        *_unknown(
-            suite, selection.decoding_regimes, suite.regimes, "regime", "selection", "decoding_regimes"
-        ),
-    ]
+    problems: list[str] = []
+    for what, key, known in (
+        ("task", "tasks", suite.tasks),
+        ("model", "models", suite.models),
+        ("condition", "conditions", [*suite.conditions, *members]),
+        ("regime", "decoding_regimes", suite.regimes),
+    ):
+        problems += _unknown(suite, getattr(selection, key), known, what, "selection", key)
     for name in selection.tasks:
         judge = suite.tasks[name].judge if name in suite.tasks else None
         if judge is not None:
@@ -449,9 +447,12 @@ def _unknown_selected(suite: Suite, written: Mapping[str, Any]) -> list[str]:
 
     at = ("preregistration", "primary")
     for contrast in planned.primary:
-        problems += _unknown(suite, contrast.tasks, selected("tasks"), "selected task", *at)
-        problems += _unknown(suite, contrast.models, selected("models"), "selected model", *at)
-        problems += _unknown(suite, contrast.regimes, selected("decoding_regimes"), "selected regime", *at)
+        for what, names, key in (
+            ("task", contrast.tasks, "tasks"),
+            ("model", contrast.models, "models"),
+            ("regime", contrast.regimes, "decoding_regimes"),
+        ):
+            problems += _unknown(suite, names, selected(key), f"selected {what}", *at)
         conditions = [name.partition(":")[0] for name in selected("conditions")]
         # What a design's conditions are called is known when they are made.
         if not any(suite.conditions[name].design for name in conditions if name in suite.conditions):

@@ -24,8 +24,6 @@ from pcsuite.errors import ConfigError, did_you_mean
 Feature = Literal["seed", "logprobs", "json_schema", "cached_tokens", "batches"]
 _FAMILY = re.compile(r"[a-z]+")
 _SIZE = re.compile(r"(?<![\dx.a-z])(\d+(?:\.\d+)?)b(?![a-z])")
-_FROM_FILES = ("hf", "llamacpp")
-"""Providers whose models are files: what follows the provider's name is a path or a name on the hub."""
 
 
 class ProviderPreset(Definition):
@@ -51,6 +49,13 @@ class ProviderPreset(Definition):
     """Further keys by pattern of the model's name (``*``, ``?``, ``[a-z]``); the last that fits has its say."""
 
 
+class LocalProvider(Definition):
+    """A provider whose models compute on this machine, so that its calls have no price per token."""
+
+    files: bool = False
+    """Its models are files: what follows the provider's name is a path or a name on the hub."""
+
+
 class ProvidersFile(Definition):
     """``providers_v1.yaml``."""
 
@@ -58,19 +63,34 @@ class ProvidersFile(Definition):
     """Version of the definitions."""
     providers: dict[str, ProviderPreset]
     """Servers by the name that stands before the slash."""
+    local: dict[str, LocalProvider]
+    """Providers that need no server."""
 
 
 @lru_cache(maxsize=1)
+def _declared() -> ProvidersFile:
+    return YamlSource.read(bundled_configs() / "providers_v1.yaml").parse(ProvidersFile)
+
+
 def provider_presets() -> Mapping[str, ProviderPreset]:
     """The declared servers by name; not to be changed."""
-    return YamlSource.read(bundled_configs() / "providers_v1.yaml").parse(ProvidersFile).providers
+    return _declared().providers
+
+
+def local_providers() -> Mapping[str, LocalProvider]:
+    """The declared providers whose models compute here, by name; not to be changed.
+
+    >>> sorted(local_providers())
+    ['hf', 'llamacpp', 'simulated']
+    """
+    return _declared().local
 
 
 def model_by_name(name: str) -> ModelSpec | None:
     """The entry that ``provider/model`` stands for, or ``None`` where it names no provider.
 
-    Calls go to the address in the provider's variable (``OPENAI_BASE_URL``), else to its own. Providers are those of
-    ``providers_v1.yaml``, ``hf`` and ``llamacpp`` (a path or hub name follows) and plug-ins'.
+    Calls go to the address in the provider's variable (``OPENAI_BASE_URL``), else to the declared one. Providers are
+    those of ``providers_v1.yaml`` (after one whose models are files a path or hub name follows) and plug-ins'.
 
     >>> entry = model_by_name("groq/llama-3.1-8b-instant")
     >>> entry.provider, entry.family, entry.size, entry.provider_options()["base_url"]
@@ -84,7 +104,8 @@ def model_by_name(name: str) -> ModelSpec | None:
     about: dict[str, Any] = {"family": family[0] if family else last, "size": "unknown"}
     if size is not None:
         about |= {"size": f"{size[1]}B", "params_b": float(size[1]) or None}
-    if provider in _FROM_FILES:
+    local = local_providers().get(provider)
+    if local is not None and local.files:
         return ModelSpec(provider=provider, path=model, **about)
     preset = provider_presets().get(provider)
     if preset is not None:
@@ -112,15 +133,16 @@ def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
     return keys | (preset.by_model[patterns[-1]] if patterns else {})
 
 
-def _address(given: str, preset: ProviderPreset) -> str:
+def _address(url: str, preset: ProviderPreset) -> str:
+    """The address that a provider's variable names, what it leaves out being that of ``base_url``."""
     if not preset.url_is_host:
-        return given
-    own = urlsplit(preset.base_url)
-    parts = urlsplit(given if "://" in given else f"{own.scheme}://{given}")
-    where = parts.netloc if parts.port is not None else f"{parts.netloc}:{own.port}"
+        return url
+    default = urlsplit(preset.base_url)
+    parts = urlsplit(url if "://" in url else f"{default.scheme}://{url}")
+    host = parts.netloc if parts.port is not None else f"{parts.netloc}:{default.port}"
     if parts.hostname == "0.0.0.0":  # a server that listens everywhere is asked here
-        where = where.replace("0.0.0.0", "127.0.0.1", 1)
-    return f"{parts.scheme}://{where}{parts.path.rstrip('/') or own.path}"
+        host = host.replace("0.0.0.0", "127.0.0.1", 1)
+    return f"{parts.scheme}://{host}{parts.path.rstrip('/') or default.path}"
 
 
 def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> ModelSpec:
@@ -129,12 +151,12 @@ def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> Mod
     A key belongs to the host of its entry: where ``base_url`` changes, the key's variable is dropped unless the changes
     name one themselves. Raises :class:`ConfigError` for a value that no entry can have.
     """
-    kept = spec.written()
-    if "base_url" in changes and changes["base_url"] != kept.get("base_url"):
-        kept.pop("api_key_env", None)
-        kept.pop("api_key_required", None)
+    entry = spec.written()
+    if "base_url" in changes and changes["base_url"] != entry.get("base_url"):
+        entry.pop("api_key_env", None)
+        entry.pop("api_key_required", None)
     try:
-        return ModelSpec.model_validate({**kept, **changes})
+        return ModelSpec.model_validate({**entry, **changes})
     except ValidationError as error:
         raise ConfigError(
             f"options of model '{name}': {keyed_problems(error, ModelSpec.model_fields)}"
@@ -171,10 +193,10 @@ class NamedModels(Mapping[str, ModelSpec]):
             spec = self._entries.get(name) or model_by_name(name)
             if spec is None:
                 raise KeyError(name)
-            preset, own = provider_presets().get(spec.provider), spec.provider_options()
-            if preset is not None and "base_url" not in own and "model" in own:
+            preset, options = provider_presets().get(spec.provider), spec.provider_options()
+            if preset is not None and "base_url" not in options and "model" in options:
                 # An entry that names a declared server without an address gets what is declared of it.
-                declared = preset_options(preset, str(own["model"]))
+                declared = preset_options(preset, str(options["model"]))
                 spec = ModelSpec.model_validate({**declared, **spec.written()})
             changes = {**self._changes.get("*", {}), **self._changes.get(name, {})}
             self._resolved[name] = changed_entry(name, spec, changes) if changes else spec
@@ -194,7 +216,8 @@ class NamedModels(Mapping[str, ModelSpec]):
     def hint(self, name: str) -> str:
         """What to do about a name that is no model: the closest one, or how models are named."""
         provider, slash, model = name.partition("/")
-        providers = [*provider_presets(), *_FROM_FILES]
+        from_files = [name for name, local in local_providers().items() if local.files]
+        providers = [*provider_presets(), *from_files]
         if not slash:
             closest = did_you_mean(name, self._entries)
             named = "" if closest.startswith("did") else f", or PROVIDER/MODEL, for example openai/{name}"

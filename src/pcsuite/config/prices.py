@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from pcsuite.config.definitions import Definition, ModelSpec
-from pcsuite.config.model_names import provider_presets
+from pcsuite.config.model_names import local_providers, provider_presets
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
 
-_COMPUTED_HERE = ("hf", "llamacpp", "simulated")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
 
@@ -74,8 +74,8 @@ class Price:
         """
         cached = min(cached_tokens, prompt_tokens)
         prompt = (prompt_tokens - cached) * self.price_in + cached * self.price_cached
-        whole = prompt + completion_tokens * self.price_out
-        return whole * (self.batch if batch else 1.0) / 1e6
+        total = prompt + completion_tokens * self.price_out
+        return total * (self.batch if batch else 1.0) / 1e6
 
     def describe(self) -> str:
         """The price in words: ``$2.5 in, $0.25 cached, $15 out per million tokens (openai price list, 2026-11-16)``."""
@@ -104,17 +104,13 @@ def price_of(spec: ModelSpec) -> Price | None:
     """
     options = spec.provider_options()
     base_url, model = str(options.get("base_url", "")), str(options.get("model", ""))
-    found = _listed_price(spec.provider, base_url, model)
+    price = _listed_price(spec.provider, base_url, model)
     if spec.price_in is not None and spec.price_out is not None:
-        share = found.batch if found is not None else 1.0
-        found = Price(spec.price_in, spec.price_out, spec.price_in, share, "as configured")
-    if found is None:
-        return None
-    return replace(
-        found,
-        price_cached=found.price_cached if spec.price_cached is None else spec.price_cached,
-        batch=found.batch if spec.price_batch is None else spec.price_batch,
-    )
+        share = price.batch if price is not None else 1.0
+        price = Price(spec.price_in, spec.price_out, spec.price_in, share, "as configured")
+    configured = {"price_cached": spec.price_cached, "batch": spec.price_batch}
+    changes: dict[str, Any] = {key: value for key, value in configured.items() if value is not None}
+    return None if price is None else replace(price, **changes)
 
 
 def price_words(spec: ModelSpec) -> str:
@@ -130,7 +126,7 @@ def price_words(spec: ModelSpec) -> str:
 @lru_cache(maxsize=256)
 def _listed_price(provider: str, base_url: str, model: str) -> Price | None:
     preset = provider_presets().get(provider)
-    if provider in _COMPUTED_HERE:
+    if provider in local_providers():
         return Price(0.0, 0.0, 0.0, 1.0, "computed here")
     host = urlsplit(base_url).hostname
     if (preset is not None and preset.self_hosted) or host in _LOOPBACK:
@@ -138,9 +134,9 @@ def _listed_price(provider: str, base_url: str, model: str) -> Price | None:
     table = price_table().get(provider)
     if preset is None or table is None or host != urlsplit(preset.base_url).hostname:
         return None
-    found = table.models.get(model) or table.models.get(_DATED.sub("", model))
-    if found is None:
+    listed = table.models.get(model) or table.models.get(_DATED.sub("", model))
+    if listed is None:
         return None
-    price_in, cached, price_out = found
+    price_in, cached, price_out = listed
     source = f"{provider} price list, {table.as_of.isoformat()}"
     return Price(price_in, price_out, price_in if cached is None else cached, table.batch, source)

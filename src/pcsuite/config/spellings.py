@@ -55,12 +55,12 @@ def by_regime(value: Any) -> Any:
     """
     if not isinstance(value, dict):
         return value
-    found: dict[Any, Any] = {}
+    by_id: dict[Any, Any] = {}
     for name, entry in value.items():
-        if regime_id(name) in found:
+        if regime_id(name) in by_id:
             raise ValueError(f"'{name}' and '{regime_id(name)}' are one regime: give one of them")
-        found[regime_id(name)] = entry
-    return found
+        by_id[regime_id(name)] = entry
+    return by_id
 
 
 EVALUATOR_OF_KIND: Mapping[str, str] = {
@@ -146,39 +146,39 @@ def normalise_task(task: dict[str, Any]) -> dict[str, Any]:
     ``split: {train, dev, test}`` names three splits: ``test`` is scored, or ``dev`` where there is no ``test``.
     Raises :class:`ValueError` where two spellings of one thing disagree.
     """
-    found = _renamed(task, _TASK_KEYS)
-    if "evaluator" not in found and found.get("kind") in EVALUATOR_OF_KIND:
-        found["evaluator"] = EVALUATOR_OF_KIND[found["kind"]]
-    split = found.get("split")
+    entry = _renamed(task, _TASK_KEYS)
+    if "evaluator" not in entry and entry.get("kind") in EVALUATOR_OF_KIND:
+        entry["evaluator"] = EVALUATOR_OF_KIND[entry["kind"]]
+    split = entry.get("split")
     if isinstance(split, dict):
         named = _renamed(split, {"validation": "dev"})
         unknown = [key for key in named if key not in ("train", "dev", "test")]
         if unknown or not {"dev", "test"} & set(named):
             raise ValueError("'split' names train, dev and test; the test split (else dev) is scored")
-        found["split"] = named.get("test", named.get("dev"))
+        entry["split"] = named.get("test", named.get("dev"))
         if "test" in named and "dev" in named:
-            found.setdefault("dev_split", named["dev"])
+            entry.setdefault("dev_split", named["dev"])
         if "train" in named:
-            found.setdefault("train_split", named["train"])
-    retrieval = found.get("retrieval")
+            entry.setdefault("train_split", named["train"])
+    retrieval = entry.get("retrieval")
     if isinstance(retrieval, dict) and set(retrieval) == {"enabled"}:
-        found["retrieval"] = retrieval["enabled"]
-    evaluator = found.get("evaluator")
+        entry["retrieval"] = retrieval["enabled"]
+    evaluator = entry.get("evaluator")
     for key, option in (("labels", _LABELS_OPTION.get(str(evaluator), "labels")), ("answer_extractor",) * 2):
-        if key not in found:
+        if key not in entry:
             continue
-        value = found.pop(key)
+        value = entry.pop(key)
         if key == "labels" and evaluator in _OWN_LABELS:
             continue
         if key == "answer_extractor":
-            kind = "json" if task_kind(found.get("kind")) == "structured" else "final_number"
+            kind = "json" if task_kind(entry.get("kind")) == "structured" else "final_number"
             if value is None or value in _EXTRACTORS[kind]:
                 continue  # the way in which the task's answers are read without it
-        options = dict(found.get("evaluator_options") or {})
+        options = dict(entry.get("evaluator_options") or {})
         if options.setdefault(option, value) != value:
             raise ValueError(f"'{key}' and 'evaluator_options.{option}' disagree: give one of them")
-        found["evaluator_options"] = options
-    return found
+        entry["evaluator_options"] = options
+    return entry
 
 
 _MODEL_KEYS: Mapping[str, Mapping[str, str]] = {
@@ -196,10 +196,10 @@ def normalise_model(model: dict[str, Any]) -> dict[str, Any]:
     {'provider': 'hf', 'path': 'org/name', 'device_map': 'cuda'}
     """
     provider = str(model.get("provider"))
-    found = _renamed(model, _MODEL_KEYS.get(provider, {}))
-    if provider == "hf" and isinstance(found.get("dtype"), str):
-        found["dtype"] = _DTYPES.get(found["dtype"], found["dtype"])
-    return found
+    entry = _renamed(model, _MODEL_KEYS.get(provider, {}))
+    if provider == "hf" and isinstance(entry.get("dtype"), str):
+        entry["dtype"] = _DTYPES.get(entry["dtype"], entry["dtype"])
+    return entry
 
 
 _KIND_OF_ENGINE = {"guidance_cfg": "cfg", "outlines_json": "json_schema", "lmql_program": "json_schema"}
@@ -254,8 +254,8 @@ def helm_scenarios(value: Any) -> Any:
 
 def _renamed(values: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """A mapping with its keys under other names; raises :class:`ValueError` where both are there and differ."""
-    found = {key: value for key, value in values.items() if key not in names}
+    renamed = {key: value for key, value in values.items() if key not in names}
     for key, name in names.items():
-        if key in values and found.setdefault(name, values[key]) != values[key]:
+        if key in values and renamed.setdefault(name, values[key]) != values[key]:
             raise ValueError(f"'{key}' and '{name}' are one key: give one of them")
-    return found
+    return renamed

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,13 +45,13 @@ class _StrictLoader(_BaseLoader):  # type: ignore[misc]  # the C loader is untyp
 
 
 def _mapping_once(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[str] = set()
+    keys: set[str] = set()
     for key_node, _ in node.value:
-        if key_node.value in seen:
+        if key_node.value in keys:
             raise yaml.constructor.ConstructorError(
                 None, None, f"key '{key_node.value}' is given twice", key_node.start_mark
             )
-        seen.add(key_node.value)
+        keys.add(key_node.value)
     return dict(loader.construct_pairs(node, deep=True))
 
 
@@ -117,9 +118,7 @@ def _check_size(node: Any) -> None:
             return 1
         if id(at) not in sizes:
             sizes[id(at)] = _MOST_VALUES  # a value that contains itself has no end
-            entries = (
-                at.value if isinstance(at, yaml.SequenceNode) else [n for pair in at.value for n in pair]
-            )
+            entries = at.value if isinstance(at, yaml.SequenceNode) else chain.from_iterable(at.value)
             sizes[id(at)] = 1 + sum(map(size, entries))
         return sizes[id(at)]
 
@@ -134,7 +133,7 @@ class YamlSource:
     path: Path
     text: str
     data: Any
-    given: Mapping[str, str] = field(default_factory=dict)
+    overridden: Mapping[str, str] = field(default_factory=dict)
     """Values that are not the file's own, by dotted key, and how the user gave them: ``{"run.name": "--name"}``."""
 
     @classmethod
@@ -178,15 +177,15 @@ class YamlSource:
         node: Any = yaml.compose(self.text, Loader=_StrictLoader)
         line: int | None = None
         for key in keys:
+            pairs: list[Any] = []
             if isinstance(node, yaml.MappingNode):
-                found = next((pair for pair in node.value if pair[0].value == str(key)), None)
-            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-                found = node.value[key], node.value[key]
-            else:
-                found = None
-            if found is None:
+                pairs = [pair for pair in node.value if pair[0].value == str(key)]
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+                pairs = [(entry, entry) for entry in node.value[key : key + 1]]
+            if not pairs:
                 break
-            line, node = found[0].start_mark.line + 1, found[1]
+            start, node = pairs[0]
+            line = start.start_mark.line + 1
         return line
 
     def parse(self, model: type[ModelT]) -> ModelT:
@@ -200,18 +199,13 @@ class YamlSource:
         try:
             return model.model_validate(self.data)
         except ValidationError as error:
-            places = [
-                (tuple(_real_keys(entry, self.data)), entry) for entry in error.errors(include_url=False)
-            ]
             # What may be of several kinds is wrong in the eyes of each: one line for all of them.
+            by_place: dict[tuple[str | int, ...], list[Any]] = {}
+            for entry in error.errors(include_url=False):
+                by_place.setdefault(tuple(_real_keys(entry, self.data)), []).append(entry)
             lines = [
-                self.problem(
-                    keys,
-                    plain_problem(
-                        [entry for at, entry in places if at == keys], _fields_at(model, keys[:-1])
-                    ),
-                )
-                for keys in dict.fromkeys(at for at, _ in places)
+                self.problem(keys, plain_problem(entries, _fields_at(model, keys[:-1])))
+                for keys, entries in by_place.items()
             ]
             if len(lines) > _MAX_PROBLEMS:
                 more = f"{self.path}: … and {len(lines) - _MAX_PROBLEMS} more problems"
@@ -225,7 +219,7 @@ class YamlSource:
         """
         dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
         names = ".".join(str(key) for key in keys)
-        for key, flag in self.given.items():
+        for key, flag in self.overridden.items():
             if f"{names}.".startswith(f"{key}."):
                 rest = dotted[len(key) :].lstrip(".")
                 # A list of names that was typed needs no index: the message has the name.
@@ -270,7 +264,7 @@ _NUMBER, _WHOLE, _LIST, _KEYS = (
     "a list such as [A, B]",
     "a mapping of keys to values",
 )
-WANTED: Mapping[str, str] = {
+EXPECTED: Mapping[str, str] = {
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_parsing_size": "a smaller whole number",
@@ -320,7 +314,7 @@ def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
     # Before it is cut: half a key is known by nobody as one, and these words reach more than the command line.
     shown = redact(repr(first.get("input")))
     got = f"(got {shown if len(shown) <= 60 else shown[:57] + '…'})"
-    wanted: list[str] = []
+    expected: list[str] = []
     for entry in entries:
         kind, parts = entry["type"], entry.get("ctx") or {}
         if kind == "extra_forbidden":
@@ -330,15 +324,15 @@ def plain_problem(entries: Sequence[Any], known: Iterable[str] = ()) -> str:
         if kind in ("value_error", "assertion_error"):  # a rule of our own has words of its own
             return f"{entry['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')} {got}"
         if kind in ("literal_error", "enum"):
-            wanted.append(str(parts.get("expected", "")))
-            near = did_you_mean(str(entry.get("input")), re.findall(r"'([^']*)'", wanted[-1]))
+            expected.append(str(parts.get("expected", "")))
+            near = did_you_mean(str(entry.get("input")), re.findall(r"'([^']*)'", expected[-1]))
             got = f"{got[:-1]}; {near})" if near.startswith("did") and near not in got else got
-        elif kind in WANTED:
+        elif kind in EXPECTED:
             plain = {key: f"{part:g}" if isinstance(part, float) else part for key, part in parts.items()}
-            wanted.append(WANTED[kind].format(**plain))
+            expected.append(EXPECTED[kind].format(**plain))
         else:
-            wanted.append(f"something else: {entry['msg']}")
-    return f"{' or '.join(dict.fromkeys(wanted))} is wanted {got}"
+            expected.append(f"something else: {entry['msg']}")
+    return f"{' or '.join(dict.fromkeys(expected))} is wanted {got}"
 
 
 def keyed_problems(error: ValidationError, known: Iterable[str] = ()) -> str:
@@ -347,11 +341,11 @@ def keyed_problems(error: ValidationError, known: Iterable[str] = ()) -> str:
     ``known`` are the keys that there are, for one that is none.
     """
     known = list(known)
-    found: dict[str, list[Any]] = {}
+    by_key: dict[str, list[Any]] = {}
     for entry in error.errors(include_url=False):
-        found.setdefault(".".join(map(str, entry["loc"])), []).append(entry)
-    said = {key: plain_problem(entries, known) for key, entries in found.items()}
-    return "; ".join(f"{key}: {problem}" if key else problem for key, problem in said.items())
+        by_key.setdefault(".".join(map(str, entry["loc"])), []).append(entry)
+    problems = {key: plain_problem(entries, known) for key, entries in by_key.items()}
+    return "; ".join(f"{key}: {problem}" if key else problem for key, problem in problems.items())
 
 
 def _fields_at(model: type[BaseModel], keys: Sequence[str | int]) -> list[str]:
@@ -369,8 +363,5 @@ def _inner_model(annotation: Any) -> Any:
     """The configuration model inside an annotation such as ``dict[str, TaskSpec]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _inner_model(argument)
-        if found is not None:
-            return found
-    return None
+    inner = map(_inner_model, getattr(annotation, "__args__", ()))
+    return next((model for model in inner if model is not None), None)

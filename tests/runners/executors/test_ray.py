@@ -263,7 +263,7 @@ def test_no_cluster_at_an_address_is_one_line(tmp_path):
 def test_a_run_until_decided_takes_the_looks_of_the_local_one(nodes, tmp_path):
     strong = {"sim": SIMULATED | {"base_accuracy": 0.2, "operator_effects": {"SCHEMA": 4.0}}}
     path = write_profile(tmp_path, strong, items=40, conditions=("C0", "C3"), regimes=("D0",))
-    process = nodes.run(path, "--quiet", "--until", "decided", "--look-every", "10")
+    process = nodes.run(path, "--quiet", "--until", "decided")
     said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, said
     section = {"preregistration.stopping": {"rule": "decided", "batch": 10}, "run.name": "local"}

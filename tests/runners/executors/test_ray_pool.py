@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pcsuite.commands.options import EXECUTOR, add_flags, executor_from
+from pcsuite.commands.options import CLUSTER, add_flags, executor_from
 from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters.base import Replica
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
@@ -32,7 +32,7 @@ needs_ray = pytest.mark.skipif(RAY is None, reason="the extra 'ray' is not insta
 
 def chosen(*arguments):
     parser = ArgumentParser()
-    add_flags(parser, EXECUTOR)
+    add_flags(parser, CLUSTER)
     return executor_from(parser.parse_args(arguments))
 
 
