@@ -87,7 +87,9 @@ def stand_in(command: str) -> list[str]:
         words[words.index("--candidates") + 1] = "3"
     if name == "promptbench":
         words += (
-            ["--limit", "2", "--variants", "1", "--no-tables"] if "--limit" not in words else ["--no-tables"]
+            ["--limit", "2", "--set", "integrations.promptbench.variants=1", "--no-tables"]
+            if "--limit" not in words
+            else ["--no-tables"]
         )
     if name == "improve" and "--iterations" in words:
         words[words.index("--iterations") + 1] = "1"

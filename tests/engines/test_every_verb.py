@@ -192,11 +192,11 @@ VERBS = [
     Verb("run until decided", lambda folder: ["run", *profile_words(folder), "--until", "decided"]),
     Verb("run-task", lambda folder: ["run-task", "agnews_json", *profile_words(folder)]),
     Verb("verifier-pass", lambda folder: ["verifier-pass", *profile_words(folder)], run_before, times=3),
-    Verb("promptbench", lambda folder: block_words(folder, "reorder", "--variants", "2")),
+    Verb("promptbench", lambda folder: block_words(folder, "reorder", "--set", "integrations.promptbench.variants=2")),
     Verb("attack search", lambda folder: block_words(folder, "promptbench:checklist"), by_log=False, good=30),
     Verb(
         "paraphrases",
-        lambda folder: block_words(folder, "reorder", "--limit", "1", "--variants", "60", "--set", WRITER),
+        lambda folder: block_words(folder, "reorder", "--limit", "1", "--set", "integrations.promptbench.variants=60", "--set", WRITER),
         by_log=False,
         times=60,
     ),
@@ -408,7 +408,7 @@ def test_what_was_not_answered_is_no_result_and_is_asked_again(name, tmp_path, s
     """Fewer calls than the error rate is judged by: all fail, the command says so, and the next time all is done."""
     verb = next(verb for verb in VERBS if verb.name == name)
     words = [*ready(verb, tmp_path, server, 6), "--quiet"]
-    words += ["--variants", "3"] if name == "paraphrases" else []
+    words += ["--set", "integrations.promptbench.variants=3"] if name == "paraphrases" else []
     server.good = 2
     assert main(words) == Exit.FAILED_ROWS
     told = capsys.readouterr()

@@ -102,7 +102,7 @@ import --from inspect nothing.eval --name x               | nothing.eval: no suc
 import --from inspect tickets.csv --name x                | tickets.csv | is this a log?
 promptbench --model simulated --attacks shuffle           | --attacks: unknown kind of perturbation 'shuffle'
 promptbench --model simulated --task gsm9k                | --tasks: unknown task 'gsm9k'
-promptbench --model simulated --variants 0                | --variants | a number above 0 is wanted
+promptbench --model simulated --set integrations.promptbench.variants=0 | --set integrations.promptbench.variants | a number above 0 is wanted
 optimize --task agnews --model simulated --method ape     | --tasks: unknown task 'agnews' | did you mean 'agnews_json'?
 optimize --method ap --model simulated                    | unknown method 'ap' | did you mean 'ape'?
 optimize --candidates 0                                   | --candidates 0: give a number of 1 or more

@@ -221,7 +221,7 @@ def test_wrong_names_are_one_line(tmp_path, block, message):
 def test_flags_stand_for_the_block(tmp_path, capsys):
     path = profile_in(tmp_path)
     flags = ["--tasks", "agnews_json", "--conditions", "C0,C1", "--attacks", "reorder", "--limit", "12"]
-    flags += ["--variants", "1", "--regimes", "D0,D1", "--no-tables", "--quiet"]
+    flags += ["--set", "integrations.promptbench.variants=1", "--regimes", "D0,D1", "--no-tables", "--quiet"]
     assert main(["promptbench", "--config", str(path), *flags]) == 0
     assert "96 rows" in capsys.readouterr().out
     rows = rows_of(tmp_path)
