@@ -64,7 +64,7 @@ COMMANDS = (
 
 EPILOG = """examples:
   pcsuite ablate example                      # what each part of a prompt is worth, on the bundled table
-  pcsuite models pull smollm2-135m            # once: the embedded model, which the example asks
+  pcsuite models pull qwen2.5-coder-0.5b      # once: the embedded model that the example asks
   pcsuite ablate my_prompt.md --data my_table.csv --show    # your own: blocks, cost and reach; nothing is called
   pcsuite init mine                           # your own prompt and table, in a folder that runs from anywhere
   pcsuite run --config quickstart             # a study: a ladder of conditions on bundled items

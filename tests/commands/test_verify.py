@@ -48,7 +48,7 @@ def test_verify_saves_beside_the_truth(evals, capsys):
 def test_verify_elsewhere_under_another_mapping(evals, tmp_path):
     folder, out = evals / "heron-cottage", tmp_path / "elsewhere"
     code = run(
-        "verify", folder / "ground_truth.csv", folder / "extracted_perfect.json", "--out", out,
+        "verify", folder / "ground_truth.csv", folder / "extracted_perfect.json", "--out", out, "--eval-id", "mine",
         "--mapping", "schemas/field_mapping_classes.yaml", "--instructions", "p7",
     )  # fmt: skip
     assert code == 0
@@ -56,7 +56,7 @@ def test_verify_elsewhere_under_another_mapping(evals, tmp_path):
         (out / "results" / "iteration-001" / "eval-results.json").read_text(encoding="utf-8")
     )
     assert (document["eval_id"], document["instructions_version"], document["metrics"]["f1"]) == (
-        "elsewhere",
+        "mine",
         "p7",
         1.0,
     )

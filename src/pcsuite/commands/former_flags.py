@@ -56,7 +56,7 @@ FORMER_FLAGS: Mapping[str, Mapping[str, str]] = {
     },
     "import": {f"--{key}": f"is now --model-option {key}=…" for key in ("family", "size")},
     "improve": {f"--{key}": f"is now --accept {key.replace('-', '_')}=X" for key in ("margin", "min-gain", "patience")},
-    "verify": _VERSION | {"--eval-id": "is the name of the eval's folder: --out FOLDER names it, also with --no-save"},
+    "verify": _VERSION,
     "verify-all": _VERSION,
     "init-task": {
         "--title": "is now the key title of the task file that is written: edit it there",

@@ -101,7 +101,8 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=Path, metavar=shown, help="- for standard input")
     flags = [
         *_scoring_flags("F1"),
-        flag("--out", "eval folder to save into; its name is the eval's (default: that of the truth)", **DIR),
+        flag("--out", "eval folder to save into (default: that of the truth)", **DIR),
+        flag("--eval-id", "name of the eval (default: name of the eval folder)", metavar="ID"),
         options.JSON.but("print the results document instead of a summary"),
         switch("--open", "open the report in a browser"),
     ]
@@ -139,7 +140,7 @@ def execute_verify(args: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if is_piped else read_bytes(args.extracted)
     scored = score_bytes(data, rules, "standard input" if is_piped else str(args.extracted), strict=True)
     folder = args.out if args.out is not None else args.ground_truth.parent
-    eval_id = folder.resolve().name
+    eval_id = args.eval_id or folder.resolve().name
     f1 = scored.comparison.counts.f1
     problems = []
     if args.fail_under is not None and f1 < args.fail_under:
