@@ -42,9 +42,9 @@ def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path
     _, plan = plan_of(tmp_path, regimes=("D1",))
     (design,) = plan_power(plan, PowerSettings())
     (again,) = plan_power(plan, PowerSettings(effect=design.gain))
-    assert again.wanted.power == pytest.approx(0.8, abs=0.02)
-    assert again.wanted.items == pytest.approx(40, abs=3)
-    assert again.wanted.replicates in (2, 3)
+    assert again.target.power == pytest.approx(0.8, abs=0.02)
+    assert again.target.items == pytest.approx(40, abs=3)
+    assert again.target.replicates in (2, 3)
     (hopeless,) = plan_power(plan, PowerSettings(effect=0.01))
     assert hopeless.wanted.replicates is None
     assert hopeless.wanted.items > 10_000

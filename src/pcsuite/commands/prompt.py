@@ -418,8 +418,8 @@ def _print_power(
         cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
         mark = "" if design.from_pilot else " *"
         cells += [shown(design.gain) + mark, shown(design.loss) + mark]
-        if design.wanted is not None:
-            target = design.wanted
+        if design.target is not None:
+            target = design.target
             cells.append("no room" if target.power is None else f"{target.power:.2f}")
             cells += ["none suffices" if n is None else f"{n:,}" for n in (target.items, target.replicates)]
         table.add_row(*cells)

@@ -145,7 +145,10 @@ class PromptContext:
         return values
 
 
-_TASK_FIELDS = tuple({entry.name for entry in fields(PromptContext)} & TaskSpec.model_fields.keys())
+_TASK_FIELDS = (
+    "instruction", "role", "rules", "abstain", "decompose", "final_answer_format", "verifier_checklist", "input_label",
+    "answer_regex",
+)  # fmt: skip
 """What a context takes from its task under the same name; ``None`` there leaves the default."""
 
 

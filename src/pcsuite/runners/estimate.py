@@ -182,7 +182,7 @@ class DesignPower:
     """What no p-value of the design can fall below."""
     items_to_hold: int
     """Items below which no effect that stands alone in its family can hold."""
-    wanted: WantedEffect | None = None
+    target: WantedEffect | None = None
 
     @property
     def can_hold(self) -> bool:

@@ -12,10 +12,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from aiohttp import web
 
 from pcsuite._util.files import replace_atomically
 from pcsuite._util.hashing import digest
@@ -26,6 +25,9 @@ from pcsuite.engines.adapters.base import Decoding, Generation, ModelAdapter, Re
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.engines.session import LoopThread, ModelClient, Session
 from pcsuite.errors import EngineError, IntegrationError, PcsuiteError, did_you_mean
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 BUILT_IN = "simple/model1"
 """HELM's own toy model, which repeats the prompt's last word: it shows that the pipeline works, nothing else."""
@@ -168,6 +170,8 @@ async def _for_our_child_only(
 
     The token in the path keeps other users of the machine out; this keeps names out that were rebound to loopback.
     """
+    from aiohttp import web
+
     host = request.headers.get("Host", "").rpartition(":")[0]
     refused: str | None = None
     if host not in (HOST, "localhost"):
@@ -209,6 +213,8 @@ class ModelServer:
         self.base_url = ""
 
     def __enter__(self) -> ModelServer:
+        from aiohttp import web
+
         async def list_models(request: web.Request) -> web.Response:
             listed = [{"id": name, "object": "model"} for name in self._clients]
             return web.json_response({"object": "list", "data": listed})
@@ -253,6 +259,8 @@ class ModelServer:
             self._loop.__exit__(*raised)
 
     async def _complete(self, request: web.Request) -> web.Response:
+        from aiohttp import web
+
         try:
             body = read_json(await request.text())
             if not isinstance(body, dict):
