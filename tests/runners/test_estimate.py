@@ -46,8 +46,8 @@ def test_a_wanted_effect_at_the_detectable_size_needs_what_the_plan_has(tmp_path
     assert again.target.items == pytest.approx(40, abs=3)
     assert again.target.replicates in (2, 3)
     (hopeless,) = plan_power(plan, PowerSettings(effect=0.01))
-    assert hopeless.wanted.replicates is None
-    assert hopeless.wanted.items > 10_000
+    assert hopeless.target.replicates is None
+    assert hopeless.target.items > 10_000
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_seeds_of_greedy_decoding_are_no_replicates(tmp_path):
     _, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(effect=0.2))
     assert design.replicates == 1
-    assert design.wanted.replicates is None
+    assert design.target.replicates is None
 
 
 def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
@@ -74,7 +74,7 @@ def test_a_plan_in_which_nothing_can_hold_says_so(tmp_path, capsys):
 def test_an_effect_without_room_is_told(tmp_path, capsys):
     path, plan = plan_of(tmp_path, regimes=("D0",))
     (design,) = plan_power(plan, PowerSettings(accuracy=0.95, effect=0.2))
-    assert design.wanted.power is None
+    assert design.target.power is None
     assert main(["plan", "--config", str(path), "--effect", "0.2", "--assume", "accuracy=0.95"]) == 0
     assert "no room" in capsys.readouterr().out
 
