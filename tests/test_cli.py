@@ -1,6 +1,7 @@
 """The command line: instant help, one-line errors, one way in."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import pcsuite
 import pcsuite.errors
 from pcsuite.cli import COMMANDS, command_parser, main
-from pcsuite.commands.former_flags import FORMER_FLAGS
+from pcsuite.commands.former_flags import FORMER_FLAGS, Moved, current_words
 
 HEAVY = {
     "aiohttp",
@@ -142,8 +143,38 @@ def test_the_reference_page_has_the_commands_in_the_same_groups():
         assert names == [command.name for command in commands]
 
 
+MOVED = [
+    (command, flag, to)
+    for command, flags in FORMER_FLAGS.items()
+    for flag, to in flags.items()
+    if isinstance(to, Moved)
+]
+
+
+@pytest.mark.parametrize(("command", "flag", "to"), MOVED)
+def test_a_moved_flag_is_read_as_the_one_that_takes_its_value(command, flag, to):
+    parser = command_parser(next(known for known in COMMANDS if known.name == command))
+    assert flag not in parser._option_string_actions
+    assert to.flag in parser._option_string_actions
+    for words in ([flag, "7"], [f"{flag}=7"]):
+        assert current_words(command, words) == ([to.flag, to.value.format("7")], [f"{flag} {to}"])
+
+
+def test_a_moved_flag_keeps_working_and_says_what_to_write(capsys):
+    assert main(["plan", "--config", "quickstart", "--power", "--alpha", "0.01", "--json"]) == 0
+    said = capsys.readouterr()
+    assert "pcsuite: --alpha is now --assume alpha=X" in said.err
+    assert json.loads(said.out)["power"]
+
+
 @pytest.mark.parametrize(
-    ("command", "flag"), [(command, flag) for command, flags in FORMER_FLAGS.items() for flag in flags]
+    ("command", "flag"),
+    [
+        (command, flag)
+        for command, flags in FORMER_FLAGS.items()
+        for flag, instead in flags.items()
+        if isinstance(instead, str)
+    ],
 )
 def test_a_former_flag_is_told_in_one_line_with_what_to_do(command, flag, capsys):
     parser = command_parser(next(known for known in COMMANDS if known.name == command))

@@ -22,6 +22,7 @@ from pcsuite import __version__
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, one_line, shorten, visible_output
 from pcsuite.commands import Command, CommandTable
+from pcsuite.commands.former_flags import FORMER_FLAGS, current_words
 from pcsuite.errors import Exit, PcsuiteError, did_you_mean
 
 MEASURE, STUDY, LOOK = "measure a prompt", "run a study", "look"
@@ -103,7 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if command is None:
                 hint = did_you_mean(args.command, (known.name for known in COMMANDS))
                 raise PcsuiteError(f"unknown command '{args.command}'", hint=hint)
-            words = command_parser(command).parse_args([word for word in args.rest if word != "--debug"])
+            typed, notes = current_words(command.name, (word for word in args.rest if word != "--debug"))
+            for note in notes:
+                print(f"pcsuite: {note}", file=sys.stderr)
+            words = command_parser(command).parse_args(typed)
             # Completion looks into them, and may not import us.
             words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
@@ -156,8 +160,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def _unknown_flag(self, unknown: str) -> str:
         """What may be meant by a flag that the command does not take, or what takes the place of a former one."""
-        from pcsuite.commands.former_flags import FORMER_FLAGS
-
         command = self.prog.removeprefix("pcsuite ").partition(" ")[0]
         instead = FORMER_FLAGS.get(command, {}).get(unknown)
         if instead is not None:

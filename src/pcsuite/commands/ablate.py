@@ -74,6 +74,7 @@ ABLATE = (
         options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
         options.NAME.but("name of the run (default: the prompt file's)"),
         options.OUTPUT_DIR.but("folder of results (default: outputs)", default="outputs"),
+        flag("--cache-dir", "folder of items and responses (default: the profile's)", metavar="DIR"),
         options.OVERWRITE.but(),
         options.NO_CACHE,
         options.QUIET,

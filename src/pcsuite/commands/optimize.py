@@ -44,6 +44,7 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
         flag("--method", f"{', '.join(METHODS)} (default: the profile's)", metavar="NAME"),
         flag("--candidates", "prompts to try (default: the profile's, 40)", type=int, metavar="N"),
         options.LIMIT.but("at most N development items", options.KEYS["limit"]),
+        flag("--seed", "seed of the search (default: repro.global_seed)", type=int, metavar="N"),
         switch("--dry-run", "only say what it would take"),
         options.EXECUTOR,
     ]
@@ -66,6 +67,7 @@ def execute_optimize(args: argparse.Namespace) -> int:
         "method": args.method or section.method,
         "candidates": args.candidates or section.iterations,
         "items": args.limit,
+        "seed": args.seed,
         "use_cache": args.use_cache,
         "executor": options.executor_from(args),
     }
