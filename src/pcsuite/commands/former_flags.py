@@ -79,7 +79,6 @@ FORMER_FLAGS: Mapping[str, Mapping[str, str | Moved]] = {
         "--title": "is now the key title of the task file that is written: edit it there",
         "--instruction": "is now the key instruction of the task file that is written: edit it there",
     },
-    "verify-history": {"--all-fields": "is no more: --json has every field"},
 }  # fmt: skip
 """By command and flag: what stands for it now, or what to do instead."""
 

@@ -425,7 +425,8 @@ def configure_verify_history(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("eval_dir", type=Path, metavar="EVAL_DIR")
     about = "score all iterations under this mapping (default: the newest iteration's rules)"
-    options.add_flags(parser, Group("", [MAPPING.but(about), TABLES_OR_JSON]))
+    every = switch("--all-fields", "show every field, not only those that moved")
+    options.add_flags(parser, Group("", [MAPPING.but(about), every, TABLES_OR_JSON]))
 
 
 def execute_verify_history(args: argparse.Namespace) -> int:
@@ -461,14 +462,14 @@ def execute_verify_history(args: argparse.Namespace) -> int:
     headings = ["iteration", "F1", "precision", "recall", *_error_headings(), "trend", "time", ""]
     print(f"{aggregate['eval_id']}\n\n{text_table(headings, rows)}")
     print(f"\nbest: F1 {_score(aggregate['best_f1'])} in iteration {aggregate['best_iteration']}\n")
-    moved = [trend for trend in trends if abs(trend.change) > 1e-12]
-    shown = moved[:_SHOWN_FIELDS]
+    moved = [trend for trend in trends if args.all_fields or abs(trend.change) > 1e-12]
+    shown = moved if args.all_fields else moved[:_SHOWN_FIELDS]
     rows = [
         [one.field, _score(one.scores[0]), _score(one.scores[-1]), signed(one.change, 3)] for one in shown
     ]
     print(text_table(["field", "first F1", "last F1", "change"], rows) if rows else "no field moved")
     if len(moved) > len(shown):
-        print(f"… and {len(moved) - len(shown)} more (--json has all)")
+        print(f"… and {len(moved) - len(shown)} more (--all-fields)")
     return 0
 
 
