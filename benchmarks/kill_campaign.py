@@ -129,8 +129,8 @@ def prepare_promptbench(folder: Path) -> list[str]:
         "C0,C3",
         "--attacks",
         "reorder,distractor",
-        "--variants",
-        "2",
+        "--set",
+        "integrations.promptbench.variants=2",
     ]
     return ["promptbench", "--quiet", "--no-cache", "--no-tables", "--config", str(path), *chosen]
 
