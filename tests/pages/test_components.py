@@ -53,7 +53,7 @@ def test_words_that_differ_are_told_by_more_than_colour():
 def test_alarms_beyond_the_first_are_folded():
     html = component("alarms", ["one", "two", "three"], 2)
     assert html.count('role="alert"') == 2
-    assert "<summary>1 more alarms</summary>" in html
+    assert "<summary>1 more alarm</summary>" in html
 
 
 def chart(points, **marks):
