@@ -65,8 +65,6 @@ plan --power --assume alpha=2 --model simulated           | --assume alpha=2: it
 plan --power --assume affected=0 --model simulated        | --assume affected=0: it must be at least 1
 plan --power --assume accurcy=0.7 --model simulated       | --assume: unknown 'accurcy' | did you mean 'accuracy'?
 plan --power --assume noise=loud --model simulated        | --assume noise=loud: a number is wanted
-plan --power --alpha 0.1 --model simulated                | --alpha is now --assume alpha=X
-promptbench --model simulated --budget 9                  | --budget is now the profile's key | --set integrations.promptbench.query_budget=N
 run-task gsm8k --batch                                    | --batch is taken by run alone | pcsuite run --tasks TASK --batch
 plan --power --effect 0 --model simulated                 | --effect 0: it must lie between -1 and 1
 plan --pilot nowhere                                      | nowhere: no file and no run in outputs/runs
