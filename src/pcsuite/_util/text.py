@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any, TextIO
 
@@ -289,3 +290,8 @@ def p_text(value: Any) -> str:
     if value is None or not math.isfinite(value):
         return "n/a"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def utc_now() -> str:
+    """The time in UTC, to the millisecond, as rows and journals write it."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -27,7 +27,7 @@ from pcsuite._util.append import append_durably, read_lines
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.secrets import redact
-from pcsuite._util.text import describe, shorten
+from pcsuite._util.text import describe, shorten, utc_now
 from pcsuite.config.profile import BatchSection
 from pcsuite.engines.adapters._batch_wire import (
     COLLECTED,
@@ -143,7 +143,7 @@ class BatchStore:
 
         A process that dies goes on from the last note. Raises :class:`LogError` where it cannot be written.
         """
-        at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        at = utc_now()
         line = _Note(batch.token, event, at, batch.model, file_id, batch_id)
         append_durably(self.folder / _JOURNAL, msgspec.json.encode(line) + b"\n")
         self._apply(line)

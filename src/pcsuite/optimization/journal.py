@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.hashing import digest
+from pcsuite._util.text import utc_now
 from pcsuite.logging.log import LoggedScores, RunPaths, ScoredRow
 from pcsuite.optimization.problem import CandidateScore
 from pcsuite.prompts.compiled import compiled_path
@@ -135,6 +135,6 @@ class Journal:
                 self._write({"kind": "candidate", "key": key, **entry})
 
     def _write(self, entry: dict[str, Any]) -> None:
-        stamped = {**entry, "timestamp_utc": datetime.now(timezone.utc).isoformat(timespec="milliseconds")}
+        stamped = {**entry, "timestamp_utc": utc_now()}
         line = json.dumps(stamped, ensure_ascii=False).encode("utf-8", "backslashreplace")
         self._file.write(line + b"\n")

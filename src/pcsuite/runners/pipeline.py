@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +19,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.loops import gather_or_cancel
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
-from pcsuite._util.text import describe, shorten
+from pcsuite._util.text import describe, shorten, utc_now
 from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.engines.limits import RetriesExhaustedError, RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, Session
@@ -237,7 +236,7 @@ class Pipeline:
         model, decoding = client.spec, cell.decoding
         row = RunRow(
             run_id=unit.run_id,
-            timestamp_utc=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            timestamp_utc=utc_now(),
             profile=self._suite.profile.run.name,
             config_hash=self._suite.config_hash,
             pcsuite_version=__version__,

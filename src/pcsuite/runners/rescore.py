@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pcsuite import __version__
+from pcsuite._util.text import utc_now
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
@@ -119,7 +119,7 @@ def _rescored(
         metrics=evaluation.metrics | other_metrics,
         scores=evaluation.scores or msgspec.UNSET,
         errors=[error for error in row.errors if not error.startswith(f"{SCORING}: ")],
-        rescored_utc=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        rescored_utc=utc_now(),
         pcsuite_version=__version__,
     )
     if _scores(rescored) == _scores(row):

@@ -18,7 +18,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import msgspec
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.loops import run_blocking
+from pcsuite._util.text import utc_now
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
@@ -340,7 +340,7 @@ def _verifier_row(
     return msgspec.structs.replace(
         row,
         run_id=verifier_run_id(row),
-        timestamp_utc=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        timestamp_utc=utc_now(),
         config_hash=client.session.suite.config_hash,
         pcsuite_version=__version__,
         decoding=DecodingRef(row.decoding.id, DECODING.temperature, DECODING.top_p, DECODING.max_tokens),
