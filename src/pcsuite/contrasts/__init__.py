@@ -13,7 +13,7 @@ log, no file and no wording.
 
 from pcsuite.contrasts.looks import judge_look
 from pcsuite.contrasts.measuring import Measurement, Missing, measure
-from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, on_scored_items
+from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, cluster_codes, clusters_of, on_scored_items
 from pcsuite.contrasts.verdicts import (
     ALPHA,
     ContrastResult,
@@ -45,6 +45,8 @@ __all__ = [
     "Standing",
     "Verdict",
     "above_floor",
+    "cluster_codes",
+    "clusters_of",
     "corrected_within",
     "is_at_floor",
     "is_reliable",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite.contrasts.scores import ArmScores, Contrast, common_rows, on_scored_items
+from pcsuite.contrasts.scores import ArmScores, Contrast, clusters_of, common_rows, on_scored_items
 from pcsuite.stats.bootstrap import (
     RESAMPLES,
     bootstrap_micro_f1_difference,
@@ -16,7 +16,7 @@ from pcsuite.stats.bootstrap import (
     paired_bootstrap,
 )
 from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
-from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, undefined
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, TestResult, undefined
 from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.permutation import micro_f1_permutation_test, sign_flip_test
 from pcsuite.stats.prediction_powered import PredictionPowered
@@ -63,6 +63,13 @@ class Measurement:
     """Whether estimate and test rest on gold labels, not on the differences."""
     comparable: bool = True
     """Whether a verdict is allowed at all; not where something outside the scores forbids it."""
+    clusters: IntArray | None = None
+    """The cluster of each difference, as codes from 0; ``None`` where every item is a cluster of its own."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters behind the items: the independent units."""
+        return self.n if self.clusters is None else int(self.clusters.max()) + 1
 
     @property
     def n(self) -> int:
@@ -115,6 +122,7 @@ def measure(
             paired.bounds,
             paired.counted,
             bound_missing(arms, paired.contrast, rng=rng),
+            clusters=paired.clusters,
         )
         for paired, estimate, test in zip(ready, estimates, tests, strict=True)
     ]
@@ -132,11 +140,13 @@ class _Aligned:
     grain: float
     """Smallest step of the mean over replicates where arms have unequal numbers of them; 0 where they do not."""
     counted: bool
+    clusters: IntArray | None = None
+    """The cluster of each item, as codes from 0; ``None`` where every item is a cluster of its own."""
 
     @classmethod
     def of(cls, arms: Mapping[str, ArmScores], contrast: Contrast) -> _Aligned:
         taking_part = contrast.arms_of(arms)
-        _, columns = on_scored_items(taking_part)
+        rows, columns = on_scored_items(taking_part)
         weights = np.array(list(contrast.weights.values()))
         counted = taking_part[0].counted and contrast.is_difference
         values = [linearised_f1(c) if c.ndim == 2 and len(c) else c for c in columns]
@@ -155,7 +165,8 @@ class _Aligned:
         unequal = min(replicates) < 0.9 * max(replicates)
         # Of a metric without bounds (tokens, seconds) the size of one answer's change is not known.
         grain = unit_of(bounds) / max(1.0, min(replicates)) if unequal else 0.0
-        return cls(contrast, columns, differences, bounds, grain, counted)
+        clusters = clusters_of(taking_part, rows)
+        return cls(contrast, columns, differences, bounds, grain, counted, clusters)
 
     def levels(self) -> dict[str, float]:
         if not len(self.differences):

@@ -9,13 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.estimate import FloatArray, IntArray
 
 Direction = Literal[1, -1]
 """The sign of a change for the better."""
 Items = npt.NDArray[Any]
 """Ids of items: codes or names, each once."""
+Labels = npt.NDArray[Any]
+"""Names or codes of clusters, one an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class ArmScores:
     """Calls behind a value, on average."""
     bounds: tuple[float, float] | None = None
     """The least and the largest value that the metric can have, infinite where it is open; without them unknown."""
+    clusters: Labels | None = None
+    """The cluster of each row (a customer, a source text): items of one cluster are related, items of two are not.
+    Without it, and where a label is missing (``None``, ``nan``), an item is a cluster of its own."""
 
     @property
     def counted(self) -> bool:
@@ -133,3 +138,50 @@ def on_scored_items(arms: Sequence[ArmScores]) -> tuple[list[IntArray], list[Flo
     scored = np.logical_and.reduce([arm.scored[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)])
     rows = [arm_rows[scored] for arm_rows in rows]
     return rows, [arm.values[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)]
+
+
+def clusters_of(arms: Sequence[ArmScores], rows: Sequence[IntArray]) -> IntArray | None:
+    """The cluster of each of the items in ``rows`` as codes from 0; ``None`` where each is a cluster of its own.
+
+    Arms that name clusters need not use the same names. Where they put items together differently, items that any of
+    them puts together are one cluster: what is not known to be unrelated counts as related.
+
+    >>> arm = ArmScores(np.ones(4), clusters=np.array(["b", "a", "b", "c"]))
+    >>> clusters_of([arm, ArmScores(np.ones(4))], [np.arange(4)] * 2).tolist()
+    [0, 1, 0, 2]
+    """
+    codes: IntArray | None = None
+    for arm, arm_rows in zip(arms, rows, strict=True):
+        if arm.clusters is None:
+            continue
+        if len(arm.clusters) != len(arm.values):
+            raise AnalysisError(f"an arm has {len(arm.values)} items and {len(arm.clusters)} cluster labels")
+        labelled = cluster_codes(arm.clusters[arm_rows])
+        codes = labelled if codes is None or np.array_equal(codes, labelled) else _joined(codes, labelled)
+    return codes if codes is not None and len(codes) and codes.max() + 1 < len(codes) else None
+
+
+def cluster_codes(labels: Sequence[Any] | Labels) -> IntArray:
+    """Labels as codes from 0 in the order in which they first appear; each missing label is a cluster of its own.
+
+    >>> cluster_codes(["x", None, "y", "x", None]).tolist()
+    [0, 1, 2, 0, 3]
+    """
+    first: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int64)
+    count = 0
+    for position, label in enumerate(np.asarray(labels, dtype=object).tolist()):
+        missing = label is None or label != label  # nan is not itself
+        code = count if missing else first.setdefault(label, count)
+        count += code == count
+        codes[position] = code
+    return codes
+
+
+def _joined(first: IntArray, second: IntArray) -> IntArray:
+    """The finest clusters that leave no two items apart that one of the two partitions puts together."""
+    sparse = require("scipy.sparse", "stats")
+    nodes = int(first.max() + 1), int(second.max() + 1)
+    links = sparse.coo_matrix((np.ones(len(first)), (first, nodes[0] + second)), shape=(sum(nodes),) * 2)
+    _, parts = require("scipy.sparse.csgraph", "stats").connected_components(links, directed=False)
+    return cluster_codes(parts[first])
