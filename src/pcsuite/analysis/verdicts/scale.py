@@ -164,7 +164,7 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
 
 def _between(first: Deltas, second: Deltas) -> Deltas:
     """The effect at one level less that at another, one difference per item, task by task."""
-    gap = Deltas(levels=first.levels | second.levels)
+    gap = Deltas(levels=first.levels | second.levels, clusters=first.clusters)
     for task in (task for task in first.by_task if task in second.by_task):
         items, (at_first, at_second) = on_common_items(first.by_task[task], second.by_task[task])
         pair = next(pair for pair, _, _ in first.pairs if pair.treated.task == task)

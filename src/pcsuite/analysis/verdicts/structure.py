@@ -133,7 +133,7 @@ def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -
     Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides,
     and of truths shuffled under the better side's answers. Answers that are the same to every item are no test.
     """
-    deltas, gains, constant = Deltas(), [], False
+    deltas, gains, constant = Deltas(clusters=evidence.scores.clusters), [], False
     for pair in pairs:
         task = pair.treated.task
         first, second = (evidence.labels.get(key) for key in pair)
