@@ -12,12 +12,21 @@ log, no file and no wording.
 """
 
 from pcsuite.contrasts.looks import judge_look
-from pcsuite.contrasts.measuring import Measurement, Missing, measure
-from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, cluster_codes, clusters_of, on_scored_items
+from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
+from pcsuite.contrasts.scores import (
+    ArmScores,
+    Contrast,
+    Direction,
+    cluster_codes,
+    clusters_of,
+    on_scored_items,
+)
 from pcsuite.contrasts.verdicts import (
     ALPHA,
+    CLAUSE,
     ContrastResult,
     Family,
+    Grade,
     Standing,
     Verdict,
     above_floor,
@@ -35,11 +44,16 @@ from pcsuite.contrasts.verdicts import (
 
 __all__ = [
     "ALPHA",
+    "CLAUSE",
     "ArmScores",
+    "Assumption",
+    "Claim",
     "Contrast",
     "ContrastResult",
     "Direction",
     "Family",
+    "Grade",
+    "Kind",
     "Measurement",
     "Missing",
     "Standing",
