@@ -18,7 +18,6 @@ import numpy as np
 
 from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, on_common_items
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
-from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.f1 import linearised_f1
 
 Kind = Literal["control", "twin", "planned", "main effect", "interaction"]

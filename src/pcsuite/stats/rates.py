@@ -53,6 +53,7 @@ def abstention_matrix(
     if declined.min() < 0 or declined.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = declined[no_answer == 1], declined[no_answer == 0]
+
     def mean(values: FloatArray, chosen: npt.NDArray[np.bool_]) -> Estimate:
         if not values.size:
             return undefined("no such item", 0, level)

@@ -69,7 +69,8 @@ def worst_case(
 ) -> WorstCase:
     """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole.
 
-    ``attacks`` names the columns; ``clusters`` are those of the items where items are related, and are resampled. Raises ``AnalysisError`` where they do not fit or there are fewer than 2 items.
+    ``attacks`` names the columns; ``clusters`` are those of the items where items are related, and are resampled.
+    Raises ``AnalysisError`` where the columns do not fit or there are fewer than 2 items.
 
     >>> worst = worst_case([[1, 0], [1, 1], [0, 0]], ["typo", "swap"], rng=np.random.default_rng(0))
     >>> worst.attack, round(worst.score.value, 3)

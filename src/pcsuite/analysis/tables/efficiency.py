@@ -261,7 +261,9 @@ def abstention_table(scores: ItemScores) -> Table:
     records = []
     for key in scores.cell_keys():
         cell = scores.cells[key]
-        items, (abstained, unanswerable) = on_common_items(cell.metric("abstained"), cell.metric("unanswerable"))
+        items, (abstained, unanswerable) = on_common_items(
+            cell.metric("abstained"), cell.metric("unanswerable")
+        )
         if key.task not in with_unanswerable or len(abstained) < 2:
             continue
         rng, impossible = named_rng("abstention", *key), (unanswerable > 0).astype(float)

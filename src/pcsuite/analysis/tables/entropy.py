@@ -275,7 +275,9 @@ def entropy_tables(
             bounds_of_meanings = (0.0, math.log(max(2, int(totals.max()))))
             rng = named_rng("semantic entropy", *key)
             codes = scores.codes(key.task)
-            related = scores.clusters_of(key.task, np.array([codes[item] for item in by_item], dtype=np.int64))
+            related = scores.clusters_of(
+                key.task, np.array([codes[item] for item in by_item], dtype=np.int64)
+            )
             record |= mean_columns("semantic_entropy", entropies, rng, bounds_of_meanings, related)
             record["semantic_items"] = len(by_item)
         records.append(record)

@@ -15,7 +15,16 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.table import CELL, MAIN_CELL, N_CLUSTERS, Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.analysis.table import (
+    CELL,
+    MAIN_CELL,
+    N_CLUSTERS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+)
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.bundled import searched_operators
 from pcsuite.config.profile import ObjectiveSection
@@ -105,7 +114,9 @@ def objective_tables(
         if counts.key.task in manifest.tasks and manifest.tasks[counts.key.task].token_budget
     }
     related = {
-        key: scores.clusters_of(key.task, np.array([scores.codes(key.task)[name] for name in cell.items], dtype=int))
+        key: scores.clusters_of(
+            key.task, np.array([scores.codes(key.task)[name] for name in cell.items], dtype=int)
+        )
         for key, cell in parts.items()
         if key.task in scores.clusters
     }

@@ -138,8 +138,9 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         # The first replicates by seed.
         rows = tables.query(
             f"SELECT list(answer ORDER BY seed)[:{replicates}], list({score} ORDER BY seed)[:{replicates}],"
-            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}], item_id FROM cell_rows WHERE {USABLE} AND {IN_CELL}"
-            f" GROUP BY item_id HAVING count(*) >= {replicates} ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
+            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}], item_id FROM cell_rows"
+            f" WHERE {USABLE} AND {IN_CELL} GROUP BY item_id HAVING count(*) >= {replicates}"
+            f" ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
             key,
         )
         if len(rows) < 2:
@@ -328,7 +329,9 @@ def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
                 record["note"] = "too few items have two readable answers in all three arms"
             record |= {
                 "n_items": len(contest.rows),
-                "n_clusters": None if entry.clusters is None else count_clusters(entry.clusters[contest.rows]),
+                "n_clusters": None
+                if entry.clusters is None
+                else count_clusters(entry.clusters[contest.rows]),
                 **{name: getattr(contest, name) for name in _ARM_TOKENS},
                 **estimate_columns("retries_afforded", contest.share),
                 **estimate_columns("disagreement_delta", contest.disagreement),

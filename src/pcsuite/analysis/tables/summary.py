@@ -236,9 +236,7 @@ def _micro_f1(counts: FloatArray, clusters: IntArray | None, rng: Rng) -> Estima
     if clusters is None:
         return bootstrap_micro_f1(counts, rng=rng, resamples=LEVEL_RESAMPLES)
     value = float(micro_f1(counts.sum(axis=0)[None, :])[0])
-    return cluster_interval(
-        linearised_f1(counts), cluster_numbers(clusters), bounds=(0.0, 1.0), value=value
-    )
+    return cluster_interval(linearised_f1(counts), cluster_numbers(clusters), bounds=(0.0, 1.0), value=value)
 
 
 def summary_by_condition(

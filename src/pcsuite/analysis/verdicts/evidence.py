@@ -57,7 +57,7 @@ FEWEST = 6
 LARGE = 2_000
 """Items from which normal theory takes over, where a tenth as many differ."""
 RANDOM_FROM = 3
-"""Tasks from which the interval is that of a random-effects mean."""
+"""Tasks from which the interval is that of a random-effects mean, which speaks of more than these: a general claim."""
 
 
 @dataclass
@@ -69,6 +69,8 @@ class Evidence:
     """Measures that rows have only together (of replicates, of readable answers), by name and cell."""
     domains: Mapping[str, str] = field(default_factory=dict)
     """What each task is about; a task that is not named is a domain of its own."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What each task is called in a sentence; a task that is not named is called by its id."""
     analysis: AnalysisSection = field(default_factory=AnalysisSection)
     parameters: Mapping[str, float | None] = field(default_factory=dict)
     """Billions of parameters by model, where they are known."""
@@ -189,7 +191,6 @@ class Deltas:
         means = {task: mean_by_item(parts) for task, parts in tasks.items()}
         return {task: measured for task, measured in means.items() if len(measured.items) > 1}
 
-
     def clusters_of(self, task: str, items: IntArray) -> IntArray | None:
         """The cluster of each of a task's items; ``None`` where nothing is known to be related."""
         return self.clusters[task][items] if task in self.clusters else None
@@ -221,18 +222,23 @@ class Effect:
     p_value: float = float("nan")
     df: float = float("nan")
     items: int = 0
-    clusters: int = 0
-    """Clusters of the items: as many as items where none are related."""
     cells: int = 0
     tasks: int = 0
     models: int = 0
-    task_names: tuple[str, ...] = ()
     studies: tuple[tuple[float, float], ...] = ()
     """Effect and standard error of each task, where they were pooled by random effects."""
     opposed: tuple[str, ...] = ()
     """Cells whose own effect is reliably of the other sign (exact test, Holm over the cells)."""
     untested: str = ""
     """Why nothing can be said; empty where something can."""
+    clusters: int = 0
+    """Clusters of the items: as many as items where none are related; 0 where nothing was compared."""
+    task_names: tuple[str, ...] = ()
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Clusters of the items; ``None`` where no items are related."""
+        return self.clusters if 0 < self.clusters < self.items else None
 
     @property
     def new_task(self) -> tuple[float, float] | None:
@@ -416,6 +422,7 @@ def collect_evidence(
         scores,
         measures,
         domains={task: note.domain for task, note in manifest.tasks.items()},
+        titles={task: note.title for task, note in manifest.tasks.items() if note.title},
         analysis=AnalysisSection.model_validate(manifest.analysis),
         parameters={model: note.params_b for model, note in manifest.models.items()},
         labels=labels,
