@@ -241,7 +241,7 @@ def entropy_tables(
         most = math.log(max(2, cell.categories or int(totals.max()), *distinct.tolist()))
         bounds = [(0.0, most), (0.0, 1.0), (0.0, 1.0)]
         estimates = bootstrap_means(
-            columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES, bounds=bounds
+            columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES, bounds=bounds, single=False
         )
         record: dict[str, Any] = {
             **names,
