@@ -38,6 +38,7 @@ class ArmMeasures(LoggedScores):
         super().__init__()
         (task,) = plan.tasks.values()
         self._positions = {item.item_id: position for position, item in enumerate(task.items)}
+        self._clusters = np.array([item.cluster for item in task.items], dtype=object)
         self._rows: dict[str, ScoredRow] = {}
         self._units: dict[str, dict[str, int]] = {}
         """By arm: the run ids that count, each with the position of its item."""
@@ -91,12 +92,18 @@ class ArmMeasures(LoggedScores):
                 self.scores[arm],
                 failed=failures / np.maximum(calls, 1),
                 replicates=float(scored.mean()) if len(scored) else 1.0,
+                clusters=self._clusters,
             )
 
 
 def first_items(arm: ArmScores, count: int) -> ArmScores:
     """An arm on the first items of the plan alone."""
-    return replace(arm, values=arm.values[:count], failed=None if arm.failed is None else arm.failed[:count])
+    return replace(
+        arm,
+        values=arm.values[:count],
+        failed=None if arm.failed is None else arm.failed[:count],
+        clusters=None if arm.clusters is None else arm.clusters[:count],
+    )
 
 
 def _values(row: ScoredRow) -> Mapping[str, object]:

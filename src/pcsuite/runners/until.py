@@ -2,7 +2,7 @@
 
 An arm is a primary contrast on a task, model and regime. After each batch its paired differences (replicates averaged
 within the item) are judged by a confidence sequence, whose limits hold at all looks of all arms of the family at once,
-so that stopping by them is no cheating. A decided arm's condition is asked no further item, and a baseline ends with
+so that stopping by them is no cheating. Looks are taken where a cluster of related items ends, never inside one. A decided arm's condition is asked no further item, and a baseline ends with
 the last of its arms: what is left of a budget goes to the undecided. Items come in the plan's order, which is a hash of
 seed and id; looks are logged when they are taken, and a resumed run goes on from the last of them.
 """
@@ -10,7 +10,7 @@ seed and id; looks are logged when they are taken, and a resumed run goes on fro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -19,6 +19,7 @@ import numpy as np
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import PreregistrationSection
 from pcsuite.contrasts import ArmScores, Contrast, Direction, Family, judge_look
+from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import RunLog
 from pcsuite.logging.looks import ArmKey, Look, LooksFile
@@ -40,6 +41,8 @@ class _Arm:
     """Arms that are judged together with it, itself included."""
     scores: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By item: treated and baseline, replicates averaged."""
+    clusters: dict[str, str] = field(default_factory=dict)
+    """By item: its cluster."""
     last: Look | None = None
 
     @property
@@ -103,12 +106,11 @@ class UntilDecided:
                         return
                     self._log.sync()
                     for arm in self._arms:
-                        if (
-                            arm.key.model in together
-                            and not arm.stopped
-                            and start < len(arm.treated.task.items)
-                        ):
-                            self._look(arm, min(end, len(arm.treated.task.items)))
+                        items = arm.treated.task.items
+                        if arm.key.model in together and not arm.stopped and start < len(items):
+                            visited = cluster_end(items, end)
+                            if arm.last is None or arm.last.visited < visited:
+                                self._look(arm, visited)
         finally:
             self._file.close()
 
@@ -132,7 +134,7 @@ class UntilDecided:
         """A model's units of some items that are not done, item by item across the arms."""
         cells = [cell for cell in active if cell.model_id == model_id]
         for task in self._plan.tasks.values():
-            for item in task.items[start:end]:
+            for item in task.items[cluster_end(task.items, start) : cluster_end(task.items, end)]:
                 for cell in cells:
                     if cell.task is task:
                         yield from (unit for unit in cell.units(item) if unit.run_id not in self._log.index)
@@ -148,6 +150,7 @@ class UntilDecided:
             )
             if np.isfinite([*treated, *baseline]).all():
                 arm.scores[item.item_id] = (float(np.mean(treated)), float(np.mean(baseline)))
+                arm.clusters[item.item_id] = item.cluster
         look = self._taken.get((arm.key, visited)) or self._judge(arm, visited)
         if look is not None:
             arm.last = look
@@ -155,8 +158,9 @@ class UntilDecided:
     def _judge(self, arm: _Arm, visited: int) -> Look | None:
         section, last = self._section, arm.last
         sides = np.array(list(arm.scores.values())).reshape(-1, 2).T
+        clusters = np.array([arm.clusters[item] for item in arm.scores], dtype=object)
         arms = {
-            name: ArmScores(values, bounds=self._bounds)
+            name: ArmScores(values, bounds=self._bounds, clusters=clusters)
             for name, values in zip(("treated", "baseline"), sides, strict=True)
         }
         contrast = Contrast.of("treated", "baseline", better=self._better)
@@ -185,6 +189,14 @@ class UntilDecided:
         )
         self._file.append(look)
         return look
+
+
+def cluster_end(items: Sequence[Item], position: int) -> int:
+    """Where the cluster ends that a number of items ends in: so many items are asked before the next look."""
+    end = min(position, len(items))
+    while 0 < end < len(items) and items[end].cluster == items[end - 1].cluster:
+        end += 1
+    return end
 
 
 def check_metric(suite: Suite, metric: str) -> tuple[tuple[float, float], Direction]:
