@@ -13,7 +13,15 @@ log, no file and no wording.
 
 from pcsuite.contrasts.looks import judge_look
 from pcsuite.contrasts.measuring import Measurement, Missing, measure
-from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, cluster_codes, clusters_of, on_scored_items
+from pcsuite.contrasts.missing import HeldResult, hold_under_missing
+from pcsuite.contrasts.scores import (
+    ArmScores,
+    Contrast,
+    Direction,
+    cluster_codes,
+    clusters_of,
+    on_scored_items,
+)
 from pcsuite.contrasts.verdicts import (
     ALPHA,
     ContrastResult,
@@ -40,6 +48,7 @@ __all__ = [
     "ContrastResult",
     "Direction",
     "Family",
+    "HeldResult",
     "Measurement",
     "Missing",
     "Standing",
@@ -48,6 +57,7 @@ __all__ = [
     "cluster_codes",
     "clusters_of",
     "corrected_within",
+    "hold_under_missing",
     "is_at_floor",
     "is_reliable",
     "judge",

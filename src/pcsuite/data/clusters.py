@@ -7,6 +7,7 @@ larger ones. Nothing here changes what is asked: a cluster is no part of an item
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -159,7 +160,7 @@ def numbers_rows(name: str, values: Sequence[str]) -> bool:
     prefixes = {match["prefix"] for match in counters if match is not None}
     numbers = [int(match["number"]) for match in counters if match is not None]
     return len(prefixes) == 1 and all(
-        after - before == 1 for before, after in zip(numbers, numbers[1:], strict=False)
+        after - before == 1 for before, after in itertools.pairwise(numbers)
     )
 
 

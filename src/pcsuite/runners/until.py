@@ -2,9 +2,11 @@
 
 An arm is a primary contrast on a task, model and regime. After each batch its paired differences (replicates averaged
 within the item) are judged by a confidence sequence, whose limits hold at all looks of all arms of the family at once,
-so that stopping by them is no cheating. Looks are taken where a cluster of related items ends, never inside one. A decided arm's condition is asked no further item, and a baseline ends with
-the last of its arms: what is left of a budget goes to the undecided. Items come in the plan's order, which is a hash of
-seed and id; looks are logged when they are taken, and a resumed run goes on from the last of them.
+so that stopping by them is no cheating. Looks are taken where a cluster of related items ends, never inside one; where
+answers are missing an arm stops only if it would whatever they were. A decided arm's condition is asked no further
+item, and a baseline ends with the last of its arms: what is left of a budget goes to the undecided. Items come in the
+plan's order, which is a hash of seed and id; looks are logged when they are taken, and a resumed run goes on from the
+last of them.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ class _Arm:
     """By item: treated and baseline, replicates averaged."""
     clusters: dict[str, str] = field(default_factory=dict)
     """By item: its cluster."""
+    missing: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Items that were asked and lack an answer: the share that is missing, treated and baseline."""
+    partial: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Of those items the mean of what was answered, 0 where nothing was."""
     last: Look | None = None
 
     @property
@@ -140,9 +146,11 @@ class UntilDecided:
                         yield from (unit for unit in cell.units(item) if unit.run_id not in self._log.index)
 
     def _look(self, arm: _Arm, visited: int) -> None:
+        arm.missing.clear()
         for item in arm.treated.task.items[:visited]:
             if item.item_id in arm.scores:
                 continue
+            arm.clusters[item.item_id] = item.cluster
             # Means over replicates; the item waits while one of them is missing or has failed.
             treated, baseline = (
                 [self._scores.get(unit.run_id, np.nan) for unit in cell.units(item)]
@@ -150,10 +158,37 @@ class UntilDecided:
             )
             if np.isfinite([*treated, *baseline]).all():
                 arm.scores[item.item_id] = (float(np.mean(treated)), float(np.mean(baseline)))
-                arm.clusters[item.item_id] = item.cluster
+            else:
+                arm.missing[item.item_id] = (
+                    1.0 - float(np.isfinite(treated).mean()),
+                    1.0 - float(np.isfinite(baseline).mean()),
+                )
+                arm.partial[item.item_id] = tuple(
+                    float(np.nanmean(side)) if np.isfinite(side).any() else 0.0
+                    for side in (treated, baseline)
+                )
         look = self._taken.get((arm.key, visited)) or self._judge(arm, visited)
         if look is not None:
             arm.last = look
+
+    def _filled(self, arm: _Arm, *, low: bool) -> dict[str, ArmScores]:
+        """Both sides with missing answers at the ends that make the difference lowest, or highest; items in order."""
+        lowest, highest = self._bounds
+        ends = (lowest, highest) if low else (highest, lowest)
+        sides: list[tuple[float, ...]] = []
+        for item in arm.clusters:
+            shares = arm.missing.get(item)
+            sides.append(
+                arm.scores[item]
+                if shares is None
+                else tuple(
+                    (1 - share) * seen + share * end
+                    for share, seen, end in zip(shares, arm.partial[item], ends, strict=True)
+                )
+            )
+        clusters = np.array(list(arm.clusters.values()), dtype=object)
+        columns = zip(("treated", "baseline"), np.array(sides).reshape(-1, 2).T, strict=True)
+        return {name: ArmScores(values, bounds=self._bounds, clusters=clusters) for name, values in columns}
 
     def _judge(self, arm: _Arm, visited: int) -> Look | None:
         section, last = self._section, arm.last
@@ -171,6 +206,12 @@ class UntilDecided:
         judged = judge_look(arms, contrast, family, earlier=earlier)
         if judged is None:
             return None
+        verdict = judged.verdict
+        if arm.missing and self._plan.suite.profile.missing == "bound":
+            # Filled in against the arm and in its favour, the same must be said: else it is undecided.
+            ends = [judge_look(self._filled(arm, low=low), contrast, family) for low in (True, False)]
+            if any(end is None or not _same_claim(verdict, end.verdict) for end in ends):
+                verdict = "undecided"
         look = Look(
             *arm.key,
             metric=section.metric,
@@ -182,13 +223,21 @@ class UntilDecided:
             level=judged.estimate.level,
             p_value=judged.p_value,
             margin=section.margin,
-            verdict=judged.verdict,
-            stopped=judged.verdict in ("better", "worse", "equivalent")
-            or (judged.verdict == "no worse" and section.stopping.rule == "no_worse"),
+            verdict=verdict,
+            stopped=verdict in ("better", "worse", "equivalent")
+            or (verdict == "no worse" and section.stopping.rule == "no_worse"),
+            missing=len(arm.missing),
+            clusters=len({arm.clusters[item] for item in arm.scores}),
             at_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
         self._file.append(look)
         return look
+
+
+def _same_claim(verdict: str, filled: str) -> bool:
+    """Whether what is said of the answered items holds with the missing ones at an end; a stronger claim does too."""
+    stronger = {"no worse": ("no worse", "equivalent", "better"), "equivalent": ("equivalent",)}
+    return filled in stronger.get(verdict, (verdict,))
 
 
 def cluster_end(items: Sequence[Item], position: int) -> int:
