@@ -12,7 +12,7 @@ log, no file and no wording.
 """
 
 from pcsuite.contrasts.looks import judge_look
-from pcsuite.contrasts.measuring import Measurement, Missing, measure
+from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
 from pcsuite.contrasts.missing import HeldResult, hold_under_missing
 from pcsuite.contrasts.scores import (
     ArmScores,
@@ -24,8 +24,10 @@ from pcsuite.contrasts.scores import (
 )
 from pcsuite.contrasts.verdicts import (
     ALPHA,
+    CLAUSE,
     ContrastResult,
     Family,
+    Grade,
     Standing,
     Verdict,
     above_floor,
@@ -43,12 +45,17 @@ from pcsuite.contrasts.verdicts import (
 
 __all__ = [
     "ALPHA",
+    "CLAUSE",
     "ArmScores",
+    "Assumption",
+    "Claim",
     "Contrast",
     "ContrastResult",
     "Direction",
     "Family",
+    "Grade",
     "HeldResult",
+    "Kind",
     "Measurement",
     "Missing",
     "Standing",

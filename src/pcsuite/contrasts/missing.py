@@ -164,7 +164,12 @@ def _held(seen: ContrastResult, worst: ContrastResult, best: ContrastResult) -> 
         "not tested": True,
     }
     verdict = seen.verdict if holds.get(seen.verdict, False) else weaker
-    return replace(seen, verdict=verdict, no_worse=no_worse)
+    ends = (worst.tentative or worst.verdict, best.tentative or best.verdict)
+    tentative = seen.tentative if all(end == seen.tentative for end in ends) else None
+    claimed = verdict not in ("undecided", "not tested")
+    return replace(
+        seen, verdict=verdict, no_worse=no_worse, grade=seen.grade if claimed else None, tentative=tentative
+    )
 
 
 def _rules_out_gain(no_worse: NoWorse | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +17,8 @@ Direction = Literal[1, -1]
 """The sign of a change for the better."""
 Items = npt.NDArray[Any]
 """Ids of items: codes or names, each once."""
+_MOST_REPLICATES = 100
+"""Beyond so many replicates nearly every value is near some average of 0/1, and scores count as graded."""
 Labels = npt.NDArray[Any]
 """Names or codes of clusters, one an item."""
 
@@ -52,6 +55,26 @@ class ArmScores:
     def bounded(self) -> bool:
         """Whether the metric is known to have a least and a largest value."""
         return self.bounds is not None and bool(np.isfinite(self.bounds).all())
+
+    @property
+    def binary(self) -> bool:
+        """Whether every value is 0 or 1, or an average of as many of them as there are replicates at most.
+
+        >>> third = np.array([0.0, 1 / 3, 1.0])
+        >>> ArmScores(third).binary, ArmScores(third, replicates=3).binary
+        (False, True)
+        """
+        if self.counted:
+            return False
+        values = self.values[self.scored]
+        # Calls that failed leave items with fewer replicates than others, whose average number is no whole one.
+        most = math.ceil(self.replicates) + (2 if self.replicates % 1 else 0)
+        whole = np.zeros(len(values), dtype=bool)
+        for answers in range(1, min(most, _MOST_REPLICATES) + 1):
+            whole |= np.abs(values * answers - np.rint(values * answers)) < 1e-9
+            if whole.all():
+                return bool(len(values) == 0 or (values.min() >= 0 and values.max() <= 1))
+        return False
 
     @property
     def scored(self) -> npt.NDArray[np.bool_]:

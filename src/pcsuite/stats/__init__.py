@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
+    from pcsuite.stats.clustered import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
     from pcsuite.stats.effect_sizes import *  # noqa: F403
     from pcsuite.stats.emmeans import *  # noqa: F403
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.robustness import *  # noqa: F403
     from pcsuite.stats.selection import *  # noqa: F403
     from pcsuite.stats.sequential import *  # noqa: F403
+    from pcsuite.stats.shape_free import *  # noqa: F403
     from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
@@ -48,7 +50,9 @@ bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio boots
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
 permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
 effect_sizes: cohens_d_z odds_ratio_paired absolute_risk_reduction paired_t_interval
-proportions: wilson wilson_mean clustered_se
+proportions: blaker paired_difference wilson wilson_mean clustered_se
+clustered: cluster_mean cluster_test cluster_interval ClusterMean
+shape_free: shape_free_test shape_free_interval
 f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
 mixed: fit_mixed

@@ -32,7 +32,6 @@ from pcsuite.stats.estimate import (
 )
 from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.intervals import computed_interval, too_few_to_resample
-from pcsuite.stats.proportions import wilson_mean
 from pcsuite.stats.random_weights import Bounds, mean_interval
 
 _EXPANDED = "bootstrap expanded"
@@ -98,16 +97,12 @@ def bootstrap_mean(
 ) -> Estimate:
     """Interval of the mean score, one per item (0..1, or any unit; ``bounds`` as in :func:`bootstrap_means`).
 
-    It is Wilson's interval for binary scores of which at least 5 are 1 and at least 5 are 0; nearer to a bound
-    that interval is too short (a single 1 among 8 would rule out 2 %).
+    It is Blaker's exact interval for binary scores.
 
     >>> bootstrap_mean([1, 0] * 5, rng=np.random.default_rng(0)).method
-    'wilson'
+    'blaker'
     """
     values = as_vector(scores, "scores")
-    share = bounds is None or bounds == (0.0, 1.0)
-    if share and np.isin(values, (0.0, 1.0)).all() and 5 <= values.sum() <= len(values) - 5:
-        return wilson_mean(values, level=level)
     return bootstrap_means(values[:, None], rng=rng, resamples=resamples, level=level, bounds=bounds)[0]
 
 
@@ -237,7 +232,7 @@ def bootstrap_micro_f1(
     """
     table = as_matrix(counts, "counts", columns=3)
     if len(table) > 1:
-        computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0))
+        computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0), single=False)
         if computed is not None:
             return replace(computed, value=float(micro_f1(table.sum(axis=0)[None, :])[0]))
     return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level)
@@ -271,7 +266,7 @@ def bootstrap_micro_f1_difference(
     both = np.hstack([first, second])
     if len(both) > 1:
         shares = linearised_f1(first) - linearised_f1(second)
-        computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain)
+        computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain, single=False)
         if computed is not None:
             return replace(computed, value=float(difference(both.sum(axis=0)[None, :])[0]))
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level)

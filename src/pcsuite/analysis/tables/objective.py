@@ -171,7 +171,8 @@ def _difference(
     }
     contrast = Contrast.of(key.condition, other.condition, tested=False)
     (change,) = measure(arms, [contrast], rng=named_rng("objective", name, *key, *other))
-    return estimate_columns(name, change.estimate) if change.n > 1 else {}
+    # A weighted sum of scores and costs has no bounds that limits of any shape could rest on.
+    return estimate_columns(name, change.under("symmetric").estimate) if change.n > 1 else {}
 
 
 def _compiled_record(

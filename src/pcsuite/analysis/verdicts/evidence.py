@@ -315,14 +315,14 @@ def _interval(values: FloatArray, *names: object) -> Estimate:
         resamples=LEVEL_RESAMPLES,
         student_from=LARGE - 1 if many_differ else None,
     )
-    return measured.estimate
+    return measured.under("symmetric").estimate
 
 
 def _sign_flip_p(values: FloatArray, *names: object) -> float:
     contrast = Contrast("difference", {"difference": 1.0})
     arms = {"difference": ArmScores(values)}
     (measured,) = measure(arms, [contrast], rng=named_rng(*names), limits=False)
-    return measured.test.p_value
+    return measured.under("symmetric").test.p_value
 
 
 def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[str, ...]:
