@@ -104,9 +104,7 @@ def confirm_drops(
     for size in sorted({1, math.ceil(count / 2), count} if count else ()):
         dropped = tuple(chosen[:size])
         arms = {"trimmed": (yield frozenset(dropped)), "full": full}
-        results = judge(
-            measure(arms, [Contrast.of("trimmed", "full", tested=False)], rng=rng, limits=False), family
-        )
+        results = judge(measure(arms, [Contrast.of("trimmed", "full")], rng=rng, limits=False), family)
         (held,) = hold_under_missing(results, arms, family, rng=rng)
         result = held.result if missing == "bound" else held.observed
         if result.no_worse is None:

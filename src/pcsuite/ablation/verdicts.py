@@ -146,7 +146,7 @@ def judge_blocks(
                 sham.estimate if sham is not None and sham.measured.n > 1 else None,
                 result.shown_no_worse,
                 more,
-                floor if verdict == "not tested" else note,
+                (floor or result.reason) if verdict == "not tested" else note,
                 int(np.sum(lacking > 0)),
                 None if bounds is None else _known(bounds.least),
                 None if bounds is None else _known(bounds.most),
@@ -360,6 +360,22 @@ def flip_rate(first: Scores, second: Scores) -> float:
     """
     delta = finite(first - second)
     return float((delta**2).mean()) if len(delta) else math.nan
+
+
+NOISE_ALPHA = 0.01
+"""Level of the A/A test: one in a hundred ablations alarms though nothing but the blocks differs."""
+
+
+def least_margin(items: int) -> float | None:
+    """The smallest margin that so many unrelated items can show at all: that of a block which changes no answer.
+
+    ``None`` below two items.
+
+    >>> round(least_margin(60), 4)
+    0.0487
+    """
+    shown = contrasts.shown_no_worse(np.zeros(items), margin=0.5)
+    return None if shown is None else -shown.limits.low
 
 
 def judge_noise(

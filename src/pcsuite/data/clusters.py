@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pcsuite.data.items import Item
 
 _LONGEST_LABEL = 80
-FEWEST_CLUSTERS = 6
-"""Below so many clusters no test by cluster can be trusted, and nothing is tested."""
 
 
 def text_key(text: str) -> str:
@@ -159,9 +157,7 @@ def numbers_rows(name: str, values: Sequence[str]) -> bool:
         return False
     prefixes = {match["prefix"] for match in counters if match is not None}
     numbers = [int(match["number"]) for match in counters if match is not None]
-    return len(prefixes) == 1 and all(
-        after - before == 1 for before, after in itertools.pairwise(numbers)
-    )
+    return len(prefixes) == 1 and all(after - before == 1 for before, after in itertools.pairwise(numbers))
 
 
 # What is said of clusters.
@@ -185,16 +181,17 @@ def cluster_sentence(items: Sequence[Item], columns: Sequence[str] = (), ignored
 
     ``columns`` are those that the user named, ``ignored`` those that were left aside when inputs were compared.
     """
+    from pcsuite.stats.clustered import (
+        too_few_clusters,
+    )  # numpy, which listing a command's flags does not need
+
     sizes = Counter(item.cluster for item in items)
     aside = f" ({_named(ignored)} left aside)" if ignored else ""
     if len(sizes) == len(items):
         return f"no two items are related by {_named(columns)}" if columns else ""
     repeated = [size for size in sizes.values() if size > 1]
-    few = (
-        f"; fewer than {FEWEST_CLUSTERS} clusters: nothing can be tested"
-        if len(sizes) < FEWEST_CLUSTERS
-        else ""
-    )
+    reason = too_few_clusters(len(sizes))
+    few = f"; {reason}" if reason else ""
     whole = items_in_clusters(items, columns)
     if columns:
         return f"{whole}: splits, limits and verdicts go by cluster{few}"
