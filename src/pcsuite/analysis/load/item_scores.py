@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -62,7 +63,7 @@ def items_at_hand(suite: Suite, tasks: Iterable[str]) -> dict[str, dict[str, Ite
     for task in tasks:
         if (spec := suite.tasks.get(task)) is not None:
             with suppress(DataError):
-                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
+                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir), cluster=()).items
                 by_task[task] = {item.item_id: item for item in items}
     return by_task
 
@@ -222,6 +223,11 @@ class ItemScores:
     """What operators do (``OperatorSpec.work``), as far as the run's manifest says it."""
     control: str | None = None
     """The condition that others are compared with, where a reader names one (``report --baseline``)."""
+    clusters: Mapping[str, IntArray] = field(default_factory=dict)
+    """Cluster of each item by its code, of tasks with related items; one code stands for one label in all tasks.
+
+    A task that is not named has items that all stand for themselves (:func:`number_clusters`).
+    """
 
     def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
         """Cell keys in natural order; of clean prompts only, unless told otherwise.
@@ -286,6 +292,14 @@ class ItemScores:
         """The codes of a task's items, by id."""
         return {name: code for code, name in enumerate(self.item_names[task])}
 
+    def clusters_of(self, task: str, items: IntArray) -> IntArray | None:
+        """The cluster of each of a task's items, given by code; ``None`` where no two of them are related."""
+        of_task = self.clusters.get(task)
+        if of_task is None or not len(items):
+            return None
+        clusters = of_task[items]
+        return clusters if len(np.unique(clusters)) < len(clusters) else None
+
     def measured(self, key: CellKey, metric: str) -> ItemValues:
         """What a cell's figure is made of: the metric item by item, or ``(tp, fp, fn)`` where counts are pooled."""
         cell = self.cells[key]
@@ -319,7 +333,8 @@ class ItemScores:
             values = np.full((len(items), *answered.shape[1:]), np.nan)
             values[np.searchsorted(items, cell.items)] = answered
         ids = np.array(self.item_names[key.task])[items] if named else items
-        return ArmScores(values, ids, failed, cell.replicates, bounds)
+        clusters = self.clusters_of(key.task, items)
+        return ArmScores(values, ids, failed, cell.replicates, bounds, clusters)
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have, in the same order: treated, then control.
@@ -426,7 +441,43 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         item_names={task: list(ids) for task, ids in names},
         operator_types=manifest.operator_types,
         operator_work=manifest.operator_work,
+        clusters=_clusters(tables),
     )
+
+
+def _clusters(tables: RunTables) -> dict[str, IntArray]:
+    """The clusters of ``ItemScores``, by the labels of the log; an item without a label stands for itself."""
+    rows = tables.query(
+        "SELECT task_id, list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
+        # Rows that were kept from an earlier start may have another label: the newest counts, in every cell alike.
+        " arg_max(nullif(cluster, ''), timestamp_utc) AS label FROM runs WHERE kind = 'main'"
+        " GROUP BY task_id, item_id) GROUP BY task_id ORDER BY task_id"
+    )
+    return number_clusters(dict(rows))
+
+
+def number_clusters(labels: Mapping[str, Sequence[str | None]]) -> dict[str, IntArray]:
+    """Cluster codes of each task's items from their labels, in the order of the items' codes.
+
+    Only tasks with an item whose label another item has are there, be it of the same task or of another: a customer
+    whose texts are in two tasks is one customer. An item without a label has a code of its own.
+
+    >>> {task: codes.tolist() for task, codes in number_clusters({"a": ["x", "y", "x"], "b": ["z", None]}).items()}
+    {'a': [0, 1, 0]}
+    """
+    codes: dict[str, int] = {}
+    unlabelled = itertools.count(-1, -1)
+    numbered = {
+        task: np.array(
+            [codes.setdefault(label, len(codes)) if label else next(unlabelled) for label in of_items],
+            dtype=np.int64,
+        )
+        for task, of_items in labels.items()
+    }
+    every = np.concatenate([np.empty(0, dtype=np.int64), *numbered.values()])
+    distinct, count = np.unique(every, return_counts=True)
+    shared = distinct[count > 1]
+    return {task: of_items for task, of_items in numbered.items() if np.isin(of_items, shared).any()}
 
 
 def fetch_by_cell(

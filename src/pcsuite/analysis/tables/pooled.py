@@ -25,6 +25,7 @@ from pcsuite.analysis.table import (
     number,
 )
 from pcsuite.analysis.tables.effects import add_corrected_p
+from pcsuite.errors import require
 from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
 from pcsuite.stats.pooling import Pooled, random_effects
 
@@ -160,9 +161,10 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
         over_models = random_effects(by_model, model_error, shared_error=shared_error)
         records.append({"over": "models"} | counts | {"tasks": len(common)} | _columns(over_models))
         if len(common) > 1 and len(common) == len(tables) and np.isfinite(over_tasks.p_value):
-            both = random_effects(
-                by_model, model_error, shared_error=float(over_tasks.mean.se or 0.0), shared_df=over_tasks.df
-            )
+            # What the limits over tasks stand for, which is more than the weighted mean's own error.
+            reach = float(require("scipy.special", "stats").stdtrit(over_tasks.df, 0.975))
+            task_error = (over_tasks.mean.high - over_tasks.mean.low) / (2 * reach)
+            both = random_effects(by_model, model_error, shared_error=task_error, shared_df=over_tasks.df)
             # The range on a new task *and* model would need both spreads together: it is left out.
             open_range = {"tau": None, "prediction_low": None, "prediction_high": None}
             records.append({"over": "tasks and models"} | counts | _columns(both) | open_range)

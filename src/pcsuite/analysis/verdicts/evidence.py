@@ -297,10 +297,8 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     shares = [measured.values / (len(measured.items) if unequal else 1) for measured in by_task.values()]
     p_value = _sign_flip_p(np.concatenate(shares), "verdicts", "flips", *names)
     # What holds for these items may not hold over tasks, of which the interval speaks.
-    if studies and high > low:
-        special = require("scipy.special", "stats")
-        error = (high - low) / (2 * special.stdtrit(df, 0.975))
-        p_value = max(p_value, float(2 * special.stdtr(df, -abs(value) / error)))
+    if studies:
+        p_value = max(p_value, random.p_value)
     return Effect(
         value, low, high, p_value, df, **counts, studies=studies, opposed=_opposed(deltas, value, names)
     )  # fmt: skip

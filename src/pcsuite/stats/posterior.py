@@ -1,0 +1,132 @@
+"""Posterior probabilities of effects for those who ask: better, and too small to matter, with shrinkage over blocks.
+
+A p-value says how surprising data are where nothing works; it is no chance that something works. That takes a prior,
+which here is learned from the effects themselves: the blocks of a prompt (the contrasts of a family) are drawn from one
+population, and an effect that stands out among small ones is shrunk towards them,
+
+    θ_k = μ + δ_k,   μ ~ N(0, τ²),   δ_k ~ N(0, τ²),   y_k | θ_k ~ N(θ_k, s_k²).
+
+One scale τ stands for both: blocks of a prompt may all help a little, and a lone contrast is shrunk towards 0. The share
+of shrinkage at the typical error, B = s² / (s² + τ²), has a uniform prior (Christiansen & Morris 1997; Daniels 1999), so
+that there is nothing to set and no unit to know. For each B everything is normal and in closed form; the posterior is
+their mixture. ``s_k`` is read from the 95 % limits, so that clusters, few items and replicates count as they do there.
+
+``benchmarks/posterior_calibration.py`` shows how often effects with a stated probability are what is stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.estimate import Estimate, FloatArray, normal_quantile
+
+_SHARES = (np.arange(100) + 0.5) / 100
+"""Shares of shrinkage that are gone through, each as likely as another before the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What one effect of a family is, after the data."""
+
+    estimate: Estimate
+    """Its posterior mean with the limits between which it lies with the stated probability; ``nan`` where the data do
+    not define it."""
+    p_better: float
+    """Probability that it is a change for the better, 0..1."""
+    p_within: float | None
+    """Probability that it is smaller than the margin in either direction; ``None`` without a margin."""
+
+
+def shrunken_effects(
+    effects: Sequence[Estimate],
+    *,
+    better: int = 1,
+    margin: float | None = None,
+    level: float = 0.95,
+) -> list[Posterior]:
+    """The posterior of each effect of a family, in their order.
+
+    ``effects`` are estimates with limits; ``better`` is the sign of a change for the better, ``margin`` (not negative)
+    what is too small to matter, in the unit of the effects. An effect without limits, or with limits of no width, has
+    no posterior (``nan``) and tells nothing about the others. Raises ``AnalysisError`` for a negative margin.
+
+    A large effect among small ones is believed less than it is when it stands alone:
+
+    >>> large, small = Estimate(0.2, 0.0, 0.4), Estimate(0.0, -0.2, 0.2)
+    >>> (alone,), (among, *_) = shrunken_effects([large]), shrunken_effects([large, *[small] * 5])
+    >>> round(alone.p_better, 2), round(among.p_better, 2)
+    (0.95, 0.9)
+    """
+    if margin is not None and margin < 0:
+        raise AnalysisError(f"a margin of {margin} is negative", hint="give the smallest change that matters")
+    errors = np.array([standard_error(effect) for effect in effects])
+    usable = np.isfinite(errors) & (errors > 0)
+    nan = float("nan")
+    nothing = Estimate(nan, nan, nan, level, method="no limits to start from")
+    results = [Posterior(nothing, nan, nan if margin is not None else None)] * len(effects)
+    if not usable.any():
+        return results
+    values = np.array([effect.value for effect in effects])[usable]
+    weights, centres, spreads = _mixture(values, errors[usable])
+    special = require("scipy.special", "stats")
+    for index, centre, spread in zip(np.flatnonzero(usable), centres.T, spreads.T, strict=True):
+
+        def below(point: float, centre: FloatArray = centre, spread: FloatArray = spread) -> float:
+            return float(weights @ special.ndtr((point - centre) / spread))
+
+        low, high = (_quantile(below, centre, spread, p) for p in ((1 - level) / 2, (1 + level) / 2))
+        mean = Estimate(
+            float(weights @ centre), low, high, level, effects[index].n, "normal–normal, uniform shrinkage"
+        )
+        results[index] = Posterior(
+            mean,
+            1 - below(0.0) if better > 0 else below(0.0),
+            None if margin is None else below(margin) - below(-margin),
+        )
+    return results
+
+
+def standard_error(estimate: Estimate) -> float:
+    """The normal standard error that limits stand for: half their width over the quantile of their level.
+
+    >>> round(standard_error(Estimate(0.1, 0.0, 0.2)), 4)
+    0.051
+    """
+    return (estimate.high - estimate.low) / (2 * normal_quantile(estimate.level))
+
+
+def _mixture(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weight of each share of shrinkage, and means and standard deviations of the effects under it (shares, effects)."""
+    variances = errors**2
+    typical = len(variances) / float((1 / variances).sum())
+    tau2 = (typical * (1 - _SHARES) / _SHARES)[:, None]
+    total = variances + tau2
+    information = (1 / total).sum(axis=1)
+    pull = (values / total).sum(axis=1)
+    scale = tau2[:, 0]
+    # y ~ N(0, diag(total) + τ² 11ᵀ): determinant and quadratic form by Sherman & Morrison.
+    log_likelihood = -0.5 * (
+        np.log(total).sum(axis=1)
+        + np.log1p(scale * information)
+        + (values**2 / total).sum(axis=1)
+        - scale * pull**2 / (1 + scale * information)
+    )
+    weights = np.exp(log_likelihood - log_likelihood.max())
+    weights /= weights.sum()
+    common_variance = 1 / (1 / scale + information)
+    common = common_variance * pull
+    # θ_k given μ is a weighted mean of its estimate and μ; then μ is averaged out.
+    towards = variances / total
+    centres = (1 - towards) * values + towards * common[:, None]
+    spreads = np.sqrt(tau2 * variances / total + towards**2 * common_variance[:, None])
+    return weights, centres, spreads
+
+
+def _quantile(below, centre: FloatArray, spread: FloatArray, probability: float) -> float:  # type: ignore[no-untyped-def]
+    optimize = require("scipy.optimize", "stats")
+    left, right = float((centre - 10 * spread).min()), float((centre + 10 * spread).max())
+    return float(optimize.brentq(lambda point: below(point) - probability, left, right, xtol=1e-10))
