@@ -10,7 +10,7 @@ from pcsuite.contrasts.verdicts import Family, Verdict, negated, rules_out_loss,
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
 from pcsuite.stats.sequential import anytime_p, confidence_sequence, family_level
-from pcsuite.stats.stopped_mean import StoppingRule, stopped_mean
+from pcsuite.stats.early_stop import StoppingRule, stopped_mean
 
 METHOD = "confidence sequence"
 

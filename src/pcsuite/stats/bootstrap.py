@@ -118,9 +118,9 @@ def bootstrap_means(
     """Intervals of the column means of an items-by-columns table, all from the same resamples of items.
 
     ``bounds`` are the least and largest possible value, of all columns or a pair for each (default: 0..1 for columns
-    that lie there, no negative ones for columns that have none). ``single`` says that 0 and 1 are scores of single answers where a
-    column has no other values, whose interval is exact (:mod:`pcsuite.stats.proportions`). One item gives values without an interval (``nan``),
-    and so do equal values without bounds.
+    that lie there, no negative ones for columns that have none). ``single`` says that 0 and 1 are scores of single
+    answers where a column has no other values: their interval is exact (:mod:`pcsuite.stats.proportions`). One item
+    gives values without an interval (``nan``), and so do equal values without bounds.
 
     >>> [e.value for e in bootstrap_means([[0, 1], [1, 3]], rng=np.random.default_rng(0), resamples=100)]
     [0.5, 2.0]

@@ -1,10 +1,10 @@
 """The mean of a sequence that was stopped because of what it showed, without the bias of stopping.
 
-A run that stops when its limits exclude 0 stops early where chance helped, so the mean at that moment is too large (0.30
-where the truth is 0.20). The mean of the first batch alone has no such bias, and hardly any precision. What is given
-here is its expectation over all orders of the items seen, or of their clusters, in which the run would have stopped at
-the same moment (Rao–Blackwell; Emerson & Fleming 1990 for trials): since items come in an order that does not depend on
-their scores, all of these orders were equally likely. It is as unbiased as the first batch and uses all items.
+A run that stops when its limits exclude 0 stops early where chance helped, so the mean at that moment is too large.
+The mean of the first batch alone has no such bias, and hardly any precision. What is given here is its expectation over
+all orders of the items seen, or of their clusters, in which the run would have stopped at the same moment
+(Rao–Blackwell; Emerson & Fleming 1990 for trials): since items come in an order that does not depend on their scores,
+all of these orders were equally likely. It is as unbiased as the first batch and uses all items.
 """
 
 from __future__ import annotations
