@@ -63,6 +63,9 @@ class Preview:
     """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
     max_cost_usd: float | None
     forecast: Forecast
+    """Of related items as if all of a cluster answered alike: what the clusters alone can show."""
+    if_unrelated: Forecast | None
+    """The same as if related items answered independently; ``None`` where no two items are related."""
     flips_from: str
     prefix: float
     """Share of the characters sent that stand at the beginning of the prompt before, in the order of calls."""
@@ -164,7 +167,10 @@ def _preview(study: Study) -> Preview:
         sum(size.done for size in sizes),
         sum(size.max_tokens for size in sizes),
         total_cost(sizes),
-        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
+        forecast(study.clusters, len(study.free), margin=study.request.margin, flips=flips),
+        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips)
+        if study.clusters < study.count
+        else None,
         basis,
         shared_prefix(ordered, study.prompt),
         shared_prefix(listed, study.prompt),

@@ -7,7 +7,7 @@ is undecided is hatched.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,15 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.forecast import Preview
-from pcsuite.ablation.verdicts import BlockVerdict
+from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.table import Column, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
+from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
+from pcsuite.stats.clustered import too_few_clusters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +42,17 @@ BLOCKS = TableSpec(
         Column("p_holm", "p-value of the sign-flip test after Holm's correction over the blocks"),
         *interval("against_sham", "score of the full prompt less that with a sham in the block's place"),
         Column("no_worse", "whether the prompt without it is non-inferior at the margin"),
+        Column("margin", "the loss of score from which on a block is missed"),
+        Column(
+            "missing",
+            "items of which an answer is missing with or without the block: its calls failed or timed out",
+        ),
+        Column(
+            "effect_least",
+            "the effect with every missing answer against the block; empty where none is missing",
+        ),
+        Column("effect_most", "the effect with every missing answer in its favour"),
+        Column("on_answered", "the verdict on the answered items alone, where missing answers could undo it"),
         Column("more_items", "further items that would decide an undecided block, were it as seen"),
         Column("tokens", "tokens of the block"),
         Column("dropped", "whether the trimmed prompt is without it"),
@@ -71,6 +84,8 @@ class BlockView:
     """Whose message of a chat it stands in."""
     estimate: Estimate | None = None
     """Its effect, where it was measured."""
+    words: str = ""
+    """The verdict as it is shown: with the margin, where it is about one."""
 
     @property
     def symbol(self) -> str:
@@ -125,9 +140,17 @@ def block_views(result: AblationResult) -> list[BlockView]:
                 effect=interval_words(entry.effect),
                 details=tuple(_details(result, entry)),
                 estimate=entry.effect,
+                words=verdict_words(result, entry),
             )
         views.append(view)
     return views
+
+
+def verdict_words(result: AblationResult, entry: BlockVerdict) -> str:
+    """A verdict as it is shown: *no worse* means nothing without the margin it is about."""
+    if entry.verdict != "no worse without it":
+        return entry.verdict
+    return f"{entry.verdict} (margin {result.study.request.margin:g})"
 
 
 def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
@@ -148,6 +171,14 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
 
 
 def _undecided(entry: BlockVerdict) -> str:
+    if entry.on_answered is not None:
+        span = ""
+        if entry.least is not None and entry.most is not None:
+            span = f": with them the effect is anything from {entry.least:+.2f} to {entry.most:+.2f}"
+        return (
+            f"on the answered items “{entry.on_answered}”, but {counted(entry.missing, 'item')}"
+            f" {'lacks' if entry.missing == 1 else 'lack'} an answer{span}"
+        )
     if entry.note:
         return entry.note
     remedy = "no number of items would decide it: its effect is about the margin"
@@ -172,8 +203,10 @@ def _item_names(names: Sequence[str]) -> str:
 def headline(result: AblationResult) -> str:
     """The answer in one sentence.
 
-    Blocks are grouped by verdict, those that help first: ``rules helps; role and tone undecided.``
+    Blocks are grouped by verdict, those that help first: ``rules helps; role can go, losing less than 0.02; tone
+    undecided.``
     """
+    less = f"losing less than {result.study.request.margin:g}"
     words = {
         "helps": "{} helps",
         "helps only as filler": "{} helps only as filler",
@@ -190,7 +223,7 @@ def headline(result: AblationResult) -> str:
             if len(names) > 1:
                 part = part.replace(" helps", " help").replace(" hurts", " hurt")
                 part = f"each of {part} alone" if verdict == "no worse without it" else part
-            parts.append(part)
+            parts.append(f"{part}, {less}" if verdict == "no worse without it" else part)
     return "; ".join(parts) + "."
 
 
@@ -209,13 +242,19 @@ def trim_sentence(result: AblationResult) -> str:
             else "The budget ended before a shorter prompt could be confirmed."
         )
     if floor := untested_note(result):
-        return f"No shorter prompt was looked for: {floor}."
+        return f"No shorter prompt was looked for: {floor.removeprefix('not tested: ')}."
+    if result.study.chosen_on >= result.study.count:
+        return "No shorter prompt was looked for: the items are one cluster, so none could confirm it."
     if not trim.chosen:
         why = "every block seems to cost more than the margin"
         return f"Nothing can be dropped safely: {why}. The prompt stays as it is."
     if not trim.dropped:
         step = trim.steps[0] if trim.steps else None
         measured = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
+        if step is not None and step.hidden:
+            measured += f"; {counted(step.missing, 'item')} without an answer could undo what the others show"
+        if step is None:
+            measured = ", which are too few"
         return (
             f"Nothing can be dropped safely: without {trim.chosen[0]} the prompt is not shown to stay within"
             f" {margin:g} of the full one on the confirming items{measured}. The prompt stays as it is."
@@ -226,7 +265,8 @@ def trim_sentence(result: AblationResult) -> str:
         saved += f" and ${result.saved_usd:,.4f}"
     return (
         f"Without {join_words(step.dropped)} the score changes by {interval_words(step.difference, 3)} (90 % interval)"
-        f" on {step.difference.n} items that had no part in choosing: not worse by more than {margin:g}."
+        f" on {items_words(step.difference.n, step.clusters)} that had no part in choosing: not worse by more than"
+        f" {margin:g}."
         f" It saves {saved} per 1,000 calls."
     )
 
@@ -249,9 +289,10 @@ def noise_sentence(result: AblationResult) -> str:
         return "There was no A/A arm: the noise floor is not known."
     verdict = (
         "no effect shown"
-        if result.noise_p > 0.05
+        if not result.noise_p < NOISE_ALPHA
         else "an effect, so something other than the blocks moves the score"
     )
+    verdict += f" (at {NOISE_ALPHA:.0%}: so many ablations alarm by chance alone)"
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
         f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone."
@@ -292,18 +333,70 @@ def notices(result: AblationResult) -> list[str]:
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
     lines += result.alarms
+    lines += [f"{result.study.task.related}."] if result.study.task.related else []
+    lines += _outcome_lines(result)
     if result.judge:
         lines.append(f"The scores are a judge's. {result.judge}")
     if floor := untested_note(result):
-        lines.append(
-            f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
-        )
+        few = floor.startswith("not tested: ")
+        remedy = "." if few else f". Read a few answers first (pcsuite report {result.log})."
+        lines.append(f"Nothing could be tested: {floor.removeprefix('not tested: ')}{remedy}")
     if result.stopped:
         lines.append(
-            f"The budget ended the calls ({result.stopped}): {result.items} of {result.study.count} items were answered"
-            " in every arm, and only what was answered is judged."
+            f"The calls ended early ({result.stopped}): {result.items} of {result.study.count} items were answered"
+            " in every arm, and only what was asked is judged."
         )
     return lines
+
+
+def _outcome_lines(result: AblationResult) -> list[str]:
+    """Which arms lack answers, and which had other outcomes than one, each in a sentence."""
+    lines = []
+    lost = [arm for arm in result.arms if arm.missing]
+    if lost:
+        counts = join_words(
+            [f"{arm.missing} of {sum(arm.outcomes.values())} in arm {arm.id}" for arm in lost]
+        )
+        rule = (
+            "a verdict is one that holds whatever they would have been (--missing drop judges the answered items alone)"
+            if result.study.request.missing != "drop"
+            else "only what was answered is judged (--missing drop), as if they were missing by chance"
+        )
+        lines.append(f"Answers are missing, their calls failed or timed out: {counts}; {rule}.")
+    ended = [
+        f"{outcome_words(unanswered)} in arm {arm.id}"
+        for arm in result.arms
+        if (unanswered := {k: n for k, n in arm.unanswered.items() if k not in (*MISSING_OUTCOMES, "cut")})
+    ]
+    if ended:
+        lines.append(
+            f"Outcomes other than an answer, scored as the task scores an empty one: {join_words(ended)}."
+        )
+    return lines
+
+
+def outcome_words(outcomes: Mapping[CallOutcome, int]) -> str:
+    """``35 failed, 2 filtered``: what became of calls that were not answered; empty where all were."""
+    words = {"too_long": "too long", "out_of_time": "out of time", "timed_out": "timed out"}
+    return ", ".join(f"{count} {words.get(name, name)}" for name, count in sorted(outcomes.items()))
+
+
+def items_words(items: int, clusters: int) -> str:
+    """``60 items``, or ``60 items in 12 clusters`` where some are related."""
+    related = 0 < clusters < items
+    return counted(items, "item") + (f" in {counted(clusters, 'cluster')}" if related else "")
+
+
+def margin_sentence(result: AblationResult) -> str:
+    """What the margin means at this number of items, and what one lost call would do to a bound."""
+    items, margin = result.items, result.study.request.margin
+    if items < 2:
+        return ""
+    # Of clusters it depends on how alike their items turn out.
+    least = least_margin(items) if result.clusters == items else None
+    could = "" if least is None else f"; {items} items could show no margin below {least:.3f}"
+    lost = f"One lost call would move a bound by {1 / items:.3f}."
+    return f"Margin {margin:g}: “no worse” is a loss below it{could}. {lost}"
 
 
 # The terminal.
@@ -315,6 +408,8 @@ def print_preview(preview: Preview, console: Console) -> None:
     from rich.text import Text
 
     study = preview.study
+    clusters = study.clusters
+    count, other = items_words(study.count, clusters), preview.if_unrelated
     console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     for number, block in enumerate(study.prompt.blocks, start=1):
@@ -324,6 +419,7 @@ def print_preview(preview: Preview, console: Console) -> None:
     console.print(table)
     lines = [
         study.task.reading,
+        *([study.task.related] if study.task.related else []),
         f"model: {study.model_id} ({study.model.provider}), {study.request.regime}",
         f"design: {study.design.why}",
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
@@ -335,17 +431,21 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
-        f"reach with {study.count} items, if {preview.forecast.flips:.1%} of answers flip by chance"
+        f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
         f" ({preview.flips_from}):",
-        f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}",
+        f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}"
+        + (f" ({other.detectable:.3f} if related items answered independently)" if other else ""),
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
-        f" {preview.forecast.finds_nulls:.0%} of studies",
+        f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
+        f"  one lost call would move a bound by {1 / study.count:.3f}",
     ]
-    if study.count < preview.forecast.least_for_no_worse:
+    if (other or preview.forecast).items < preview.forecast.least_for_no_worse:
         lines.append(
             f"  with fewer than {preview.forecast.least_for_no_worse} items even a block that changes no answer cannot"
             " be shown to be no worse at this margin: give more items or a larger --margin"
         )
+    if reason := too_few_clusters(clusters) if clusters < study.count else "":
+        lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
 
@@ -369,8 +469,14 @@ def print_ablation(result: AblationResult, console: Console) -> None:
         name = Text(view.name, style=style + Style(strike=view.dropped))
         words = " ".join(view.text.split())
         shown = Text(words if len(words) <= 70 else words[:69] + "…", style=style)
-        table.add_row(view.symbol, name, view.verdict, view.effect, str(view.tokens), shown)
+        table.add_row(view.symbol, name, view.words or view.verdict, view.effect, str(view.tokens), shown)
     console.print(table)
+    if any(arm.unanswered for arm in result.arms):
+        arms = Table("arm", "calls", "not answered", box=None, pad_edge=False)
+        for arm in result.arms:
+            if arm.unanswered:
+                arms.add_row(Text(arm.id), str(sum(arm.outcomes.values())), outcome_words(arm.unanswered))
+        console.print(arms)
     for line in sentences(result):
         console.print(line, markup=False, highlight=False)
 
@@ -379,7 +485,9 @@ def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
     lines = [headline(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
-    return [*lines, *undecided_lines(result), noise_sentence(result), trim_sentence(result)]
+    margin = margin_sentence(result)
+    lines += [*undecided_lines(result), *([margin] if margin else [])]
+    return [*lines, noise_sentence(result), trim_sentence(result)]
 
 
 def undecided_lines(result: AblationResult) -> list[str]:
@@ -404,7 +512,8 @@ def markdown(result: AblationResult) -> str:
     lines = [
         f"## What each part of `{study.request.prompt.name}` is worth",
         "",
-        f"{result.items} items, {study.model_id}, {study.request.regime}, margin {study.request.margin:g}.",
+        f"{items_words(result.items, result.clusters)}, {study.model_id}, {study.request.regime},"
+        f" margin {study.request.margin:g}.",
         "",
         *(f"> {line}" for line in notices(result)),
         "",
@@ -415,7 +524,7 @@ def markdown(result: AblationResult) -> str:
         begins = " ".join(view.text.split())[:60].replace("|", "\\|").replace("`", "'")
         name = f"~~{view.name}~~" if view.dropped else f"**{view.name}**"
         lines.append(
-            f"| {view.symbol} | {name} | {view.verdict} | {view.effect} | {view.tokens} | `{begins}` |"
+            f"| {view.symbol} | {name} | {view.words or view.verdict} | {view.effect} | {view.tokens} | `{begins}` |"
         )
     lines += ["", *(f"- {line}" for line in sentences(result))]
     if result.trim is not None and result.trim.dropped:
@@ -448,6 +557,11 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "p_holm": entry.p_value,
             **_limits("against_sham", entry.against_sham),
             "no_worse": entry.no_worse,
+            "margin": result.study.request.margin,
+            "missing": entry.missing,
+            "effect_least": entry.least,
+            "effect_most": entry.most,
+            "on_answered": entry.on_answered,
             "more_items": entry.more_items,
             "tokens": result.block_tokens[entry.block],
             "dropped": result.trim is not None and entry.block in result.trim.dropped,
@@ -478,7 +592,11 @@ def document(result: AblationResult) -> dict[str, Any]:
         "model": study.model_id,
         "task": study.task.id,
         "items": result.items,
+        "clusters": result.clusters,
+        "related": study.task.related,
         "margin": study.request.margin,
+        "least_margin": least_margin(result.items) if result.clusters == result.items > 1 else None,
+        "missing": study.request.missing,
         "design": study.design.why,
         "verdicts": verdict_records(result),
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
@@ -499,14 +617,27 @@ def document(result: AblationResult) -> dict[str, Any]:
             "chosen": list(result.trim.chosen),
             "dropped": list(result.trim.dropped),
             "steps": [
-                {"dropped": list(step.dropped), "confirmed": step.confirmed}
+                {
+                    "dropped": list(step.dropped),
+                    "confirmed": step.confirmed,
+                    "items": step.difference.n,
+                    "clusters": step.clusters,
+                    "missing": step.missing,
+                }
                 | _limits("difference", step.difference)
                 for step in result.trim.steps
             ],
             "saved": {"tokens_per_1000": result.saved_tokens, "usd_per_1000": result.saved_usd},
         },
         "arms": [
-            {"id": arm.id, "operators": list(arm.operators), "items": arm.items, "score": _json(arm.score)}
+            {
+                "id": arm.id,
+                "operators": list(arm.operators),
+                "items": arm.items,
+                "score": _json(arm.score),
+                "missing": arm.missing,
+                "outcomes": dict(arm.outcomes),
+            }
             | {name: _json(value) for name, value in arm.measures.items()}
             for arm in result.arms
         ],

@@ -20,7 +20,18 @@ import numpy.typing as npt
 
 from pcsuite import contrasts
 from pcsuite.ablation.arms import AGAIN, FULL, NONE, arm_of
-from pcsuite.contrasts import ALPHA, ArmScores, Contrast, Family, judge, judge_look, measure, negated
+from pcsuite.config.profile import MissingAnswers
+from pcsuite.contrasts import (
+    ALPHA,
+    ArmScores,
+    Contrast,
+    Family,
+    hold_under_missing,
+    judge,
+    judge_look,
+    measure,
+    negated,
+)
 from pcsuite.errors import require
 from pcsuite.logging.looks import Look
 from pcsuite.stats.estimate import Estimate, undefined
@@ -52,6 +63,14 @@ class BlockVerdict:
     more_items: int | None
     """Further items that would decide an undecided block with 80 % power were it as seen; none where none would."""
     note: str = ""
+    missing: int = 0
+    """Items of which an answer is missing with or without the block."""
+    least: float | None = None
+    """The effect with every missing answer against the block; ``None`` where none is missing."""
+    most: float | None = None
+    """The effect with every missing answer in the block's favour."""
+    on_answered: Verdict | None = None
+    """What would be said of the answered items alone, where missing answers could undo it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +94,14 @@ def judge_blocks(
     rng: np.random.Generator,
     resamples: int = 10_000,
     powered: Mapping[str, PredictionPowered] | None = None,
+    missing: MissingAnswers = "bound",
 ) -> list[BlockVerdict]:
     """A verdict for every block, in their order, from the arms by their ids: ``full``, ``-block`` and ``~block``.
 
     A block whose sham (``~block``) is not among the arms is not looked at as a filler.
     ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
-    and non-inferiority are its own, and nothing is said of fillers.
+    and non-inferiority are its own, and nothing is said of fillers. With ``missing`` at ``bound`` a verdict is one that
+    holds whatever the missing answers would have been; ``drop`` judges what was answered.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most 5 % of studies; each "no worse
     without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
@@ -96,16 +117,26 @@ def judge_blocks(
     for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
     family = Family("holm", margin=margin, at_floor=bool(floor))
-    results = {entry.measured.contrast.name: entry for entry in judge(list(measured.values()), family)}
+    observed = judge(list(measured.values()), family)
+    held = hold_under_missing(observed, arms, family, rng=rng)
+    if missing == "drop":
+        held = [contrasts.HeldResult(entry, entry) for entry in observed]
+    by_name = {entry.observed.measured.contrast.name: entry for entry in held}
+    results = {name: entry.result for name, entry in by_name.items()}
     judged = []
     for block in blocks:
         result, sham = results[f"-{block}"], results.get(f"~{block}")
         verdict, note = _in_words(
             result.verdict, result.shown_no_worse, sham is not None and sham.shown_no_worse
         )
-        more = None
+        more, on_answered = None, None
         if verdict == "undecided":
             more = more_items(result.measured.differences, margin, comparisons=len(blocks))
+        if by_name[f"-{block}"].weakened:
+            seen = by_name[f"-{block}"].observed
+            on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)
+        bounds = result.measured.missing
+        lacking = sum(arm.failed > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.failed is not None)
         judged.append(
             BlockVerdict(
                 block,
@@ -115,10 +146,18 @@ def judge_blocks(
                 sham.estimate if sham is not None and sham.measured.n > 1 else None,
                 result.shown_no_worse,
                 more,
-                floor if verdict == "not tested" else note,
+                (floor or result.reason) if verdict == "not tested" else note,
+                int(np.sum(lacking > 0)),
+                None if bounds is None else _known(bounds.least),
+                None if bounds is None else _known(bounds.most),
+                on_answered if on_answered != verdict else None,
             )
         )
     return judged
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _against_full(arm: str) -> Contrast:
@@ -321,6 +360,22 @@ def flip_rate(first: Scores, second: Scores) -> float:
     """
     delta = finite(first - second)
     return float((delta**2).mean()) if len(delta) else math.nan
+
+
+NOISE_ALPHA = 0.01
+"""Level of the A/A test: one in a hundred ablations alarms though nothing but the blocks differs."""
+
+
+def least_margin(items: int) -> float | None:
+    """The smallest margin that so many unrelated items can show at all: that of a block which changes no answer.
+
+    ``None`` below two items.
+
+    >>> round(least_margin(60), 4)
+    0.0487
+    """
+    shown = contrasts.shown_no_worse(np.zeros(items), margin=0.5)
+    return None if shown is None else -shown.limits.low
 
 
 def judge_noise(

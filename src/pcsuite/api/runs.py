@@ -59,7 +59,7 @@ def load(profile: Profile, **overrides: Any) -> Suite:
     changes: dict[str, Any] = {}
     for word, value in overrides.items():
         key = PROFILE_WORDS.get(word, word.replace("__", "."))
-        if "." not in key:
+        if "." not in key and word not in PROFILE_WORDS:
             raise ConfigError(f"unknown word '{word}'", hint=did_you_mean(word, PROFILE_WORDS))
         if key.startswith("selection.") and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]

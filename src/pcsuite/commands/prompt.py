@@ -213,6 +213,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
         POWER,
         Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION]),
         options.STOPPING,
+        Group("what counts as evidence", [options.RELATED]),
     )
 
 

@@ -39,6 +39,7 @@ RUN = (
     ]),
     options.PROFILE,
     options.STOPPING,
+    options.EVIDENCE,
     options.CALLS,
     Group("batches", [
         switch("--batch",
@@ -62,6 +63,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
+      pcsuite run --config tickets_profile.yaml --cluster customer
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
       pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     # half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
@@ -271,6 +273,7 @@ RUN_TASK = (
         *(entry for entry in options.SELECTION.flags if entry not in (options.TASKS, options.REGIMES)),
     ]),
     options.PROFILE,
+    options.EVIDENCE,
     Group("calls", [options.NO_CACHE, options.QUIET]),
 )  # fmt: skip
 

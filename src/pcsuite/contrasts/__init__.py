@@ -11,8 +11,9 @@ over these: they say which arms meet which and what a verdict is called. The roo
 log, no file and no wording.
 """
 
-from pcsuite.contrasts.looks import judge_look
+from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
 from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
+from pcsuite.contrasts.missing import HeldResult, hold_under_missing
 from pcsuite.contrasts.scores import (
     ArmScores,
     Contrast,
@@ -53,6 +54,7 @@ __all__ = [
     "Direction",
     "Family",
     "Grade",
+    "HeldResult",
     "Kind",
     "Measurement",
     "Missing",
@@ -62,6 +64,7 @@ __all__ = [
     "cluster_codes",
     "clusters_of",
     "corrected_within",
+    "hold_under_missing",
     "is_at_floor",
     "is_reliable",
     "judge",
@@ -72,6 +75,7 @@ __all__ = [
     "rules_out_loss",
     "shown_no_worse",
     "standing",
+    "unbiased_at_stop",
     "verdict_of_change",
     "verdict_of_limits",
 ]

@@ -53,6 +53,10 @@ class Look(msgspec.Struct, frozen=True):
     stopped: bool
     """Whether the arm was stopped by this look."""
     at_utc: str = ""
+    missing: int = 0
+    """Items visited of which an answer is missing on either side."""
+    clusters: int = 0
+    """Clusters of the items; 0 in looks of earlier versions, whose items stand for themselves."""
 
     @property
     def arm(self) -> ArmKey:

@@ -63,7 +63,7 @@ def items_at_hand(suite: Suite, tasks: Iterable[str]) -> dict[str, dict[str, Ite
     for task in tasks:
         if (spec := suite.tasks.get(task)) is not None:
             with suppress(DataError):
-                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
+                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir), cluster=()).items
                 by_task[task] = {item.item_id: item for item in items}
     return by_task
 

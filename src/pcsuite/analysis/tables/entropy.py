@@ -246,7 +246,9 @@ def entropy_tables(
         clusters = scores.clusters_of(key.task, cell.items)
         rng = named_rng("entropy", *key)
         if clusters is None:
-            estimates = bootstrap_means(columns, rng=rng, resamples=LEVEL_RESAMPLES, bounds=bounds)
+            estimates = bootstrap_means(
+                columns, rng=rng, resamples=LEVEL_RESAMPLES, bounds=bounds, single=False
+            )
         else:
             estimates = [
                 mean_over_items(column, clusters, rng=rng, bounds=ends)
