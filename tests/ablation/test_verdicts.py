@@ -210,7 +210,10 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     full = arm(150, 400)
     blocks = [*looks, "unseen"]
     arms = arms_of(full, shams={"filler": arm(150, 400), "needed": arm(60, 400)})
-    found = {entry.block: entry for entry in judge_looks(looks, blocks, arms, 0.05)}
+    found = {
+        entry.block: entry
+        for entry in judge_looks(looks, blocks, arms, 0.05, batch=24, rng=np.random.default_rng(0))
+    }
     assert {name: entry.verdict for name, entry in found.items()} == {
         "needed": "helps",
         "filler": "helps only as filler",
