@@ -225,4 +225,9 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     assert (found["needed"].effect.low, found["needed"].effect.high) == (0.1, 0.3)
     assert found["needed"].p_value == pytest.approx(0.006)
     assert "ran out" in found["open"].note
-    assert judge_looks(looks, blocks, arms_of(arm(0, 400)), 0.05)[3].verdict == "not tested"
+    assert (
+        judge_looks(looks, blocks, arms_of(arm(0, 400)), 0.05, batch=24, rng=np.random.default_rng(0))[
+            3
+        ].verdict
+        == "not tested"
+    )

@@ -46,7 +46,7 @@ BLOCKS = TableSpec(
         ),
         *interval(
             "effect",
-            "score of the full prompt less that of the prompt without the block; its limits hold for all blocks at once",
+            "score of the full prompt less that of the prompt without the block; limits hold for all blocks at once",
         ),
         Column("alone_low", "lower limit of the effect that holds for this block alone"),
         Column("alone_high", "upper limit of the effect that holds for this block alone"),
