@@ -180,7 +180,9 @@ def effects(
                 powered = None
                 if metric == SCORE and keys[0].task in status.words:
                     powered = gold.contrast(weights)
-                    record |= _judged(record, gold, weights, powered, status.words[keys[0].task])
+                    task = keys[0].task
+                    unlike = status.unlike.get(task, "")
+                    record |= _judged(record, gold, weights, powered, status.words[task], unlike)
                 looked = registered.by_looks(record)
                 records.append(record | looked)
                 measured.append(_Measured(change, powered, bool(looked)))
@@ -248,6 +250,7 @@ def _judged(
     weights: Mapping[CellKey, float],
     corrected: PredictionPowered | None,
     words: str,
+    unlike: str,
 ) -> dict[str, Any]:
     """What changes in a record of a judge's scores: the effect corrected by gold labels, or a word of caution.
 
@@ -273,6 +276,7 @@ def _judged(
         "judge": f"corrected by gold labels of {corrected.estimate.n} items",
         **uncorrected,
         "labelled_items": corrected.estimate.n,
+        **({"caution": unlike} if unlike else {}),
     }
 
 
