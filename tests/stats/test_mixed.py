@@ -170,7 +170,9 @@ def test_the_effect_of_a_cluster_agrees_with_statsmodels():
     of_row = np.array([cluster[item == code][0] for code in totals.item])
     design = fixed_design(cells, ["condition"])
     fit = fit_mixed(totals, design, clusters=of_row, replicate_effect=False)
-    frame = pandas.DataFrame({"y": score, "treated": (condition == "C1") * 1.0, "cluster": cluster, "item": item})
+    frame = pandas.DataFrame(
+        {"y": score, "treated": (condition == "C1") * 1.0, "cluster": cluster, "item": item}
+    )
     reference = sm.MixedLM.from_formula(
         "y ~ treated", frame, groups="cluster", re_formula="1", vc_formula={"item": "0 + C(item)"}
     ).fit(reml=True)
@@ -213,10 +215,8 @@ def test_below_six_clusters_nothing_is_tested():
     item, cluster, condition, score = clustered_rows([6] * 5, seed=1)
     cells, codes = encode_cells({"condition": condition.tolist()})
     totals = cell_totals(item, codes, score)
-    fit = fit_mixed(
-        totals, fixed_design(cells, ["condition"]), clusters=totals.item // 6, jackknife=True
-    )
-    assert fit.coefficients[1].note == "5 clusters, and below 6 nothing is tested"
+    fit = fit_mixed(totals, fixed_design(cells, ["condition"]), clusters=totals.item // 6, jackknife=True)
+    assert fit.coefficients[1].note == "not tested: 5 clusters, at least 6 are needed"
     assert np.isnan(fit.coefficients[1].p_value)
     together = fit_mixed(
         totals, fixed_design(cells, ["condition"]), clusters=np.zeros_like(totals.item), jackknife=True

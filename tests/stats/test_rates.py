@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.proportions import wilson_mean

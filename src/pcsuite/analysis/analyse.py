@@ -155,7 +155,7 @@ def analyse(
             *entropy.entropy_tables(tables, scores, answers, embedder),
             *objective.objective_tables(scores, answers, manifest),
             replicates.self_consistency_table(tables, scores),
-            replicates.variance_table(tables),
+            replicates.variance_table(tables, scores),
             replicates.constraint_vs_retry(retries),
             by_size.by_size(scores, evidence.sizes),
             key_fields.key_fields(tables, scores),

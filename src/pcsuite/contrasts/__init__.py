@@ -11,7 +11,7 @@ over these: they say which arms meet which and what a verdict is called. The roo
 log, no file and no wording.
 """
 
-from pcsuite.contrasts.looks import judge_look
+from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
 from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
 from pcsuite.contrasts.missing import HeldResult, hold_under_missing
 from pcsuite.contrasts.scores import (
@@ -75,6 +75,7 @@ __all__ = [
     "rules_out_loss",
     "shown_no_worse",
     "standing",
+    "unbiased_at_stop",
     "verdict_of_change",
     "verdict_of_limits",
 ]

@@ -84,8 +84,8 @@ class Measurement:
     """The cluster of each difference, as codes from 0; ``None`` where every item is a cluster of its own."""
     kind: Kind = "binary"
     symmetric: Claim | None = None
-    """What could be said if differences to either side were alike; ``None`` where ``estimate`` and ``test`` need no such
-    assumption, or have made it for want of bounds."""
+    """What could be said if differences to either side were alike; ``None`` where ``estimate`` and ``test`` need no
+    such assumption, or have made it for want of bounds."""
     grain: float = 0.0
     """Smallest step of the mean over replicates where arms have unequal numbers of them; 0 where they do not."""
 

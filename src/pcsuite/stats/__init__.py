@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.calibration import *  # noqa: F403
     from pcsuite.stats.clustered import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
+    from pcsuite.stats.early_stop import *  # noqa: F403
     from pcsuite.stats.effect_sizes import *  # noqa: F403
     from pcsuite.stats.emmeans import *  # noqa: F403
     from pcsuite.stats.equal_tokens import *  # noqa: F403
@@ -72,6 +73,7 @@ power: minimal_detectable_effect required_items required_replicates least_p item
 agreement: rater_agreement Agreement cohens_kappa
 prediction_powered: prediction_powered_mean PredictionPowered
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
+early_stop: stopped_mean StoppingRule
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency

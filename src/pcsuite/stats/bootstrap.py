@@ -113,12 +113,14 @@ def bootstrap_means(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     bounds: Bounds | Sequence[Bounds] | None = None,
+    single: bool = True,
 ) -> list[Estimate]:
     """Intervals of the column means of an items-by-columns table, all from the same resamples of items.
 
     ``bounds`` are the least and largest possible value, of all columns or a pair for each (default: 0..1 for columns
-    that lie there, no negative ones for columns that have none). One item gives values without an interval (``nan``),
-    and so do equal values without bounds.
+    that lie there, no negative ones for columns that have none). ``single`` says that 0 and 1 are scores of single
+    answers where a column has no other values: their interval is exact (:mod:`pcsuite.stats.proportions`). One item
+    gives values without an interval (``nan``), and so do equal values without bounds.
 
     >>> [e.value for e in bootstrap_means([[0, 1], [1, 3]], rng=np.random.default_rng(0), resamples=100)]
     [0.5, 2.0]
@@ -131,7 +133,7 @@ def bootstrap_means(
     by_column = bounds if bounds is not None and isinstance(bounds[0], tuple) else [bounds] * width
     declared = cast(Sequence[Bounds | None], by_column)
     results = [
-        computed_interval(column, level, bounds=_bounds_of_levels(column, ends))
+        computed_interval(column, level, bounds=bounds_of_levels(column, ends), single=single)
         for column, ends in zip(table.T, declared, strict=True)
     ]
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
@@ -272,7 +274,7 @@ def bootstrap_micro_f1_difference(
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level)
 
 
-def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
+def bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
     """Range of a level: as declared where its values lie in it; else that of a share, an amount, or none."""
     if declared is not None and declared[0] - 1e-9 <= values.min() and values.max() <= declared[1] + 1e-9:
         return declared

@@ -11,6 +11,12 @@ safe, λ = κ / (bound + m), with κ = 0.95, 0.475, …, one of which is close t
 
 Fixed shares have two merits here: the capital does not depend on the order of the items seen so far, and it falls as
 ``m`` rises, so that the sequence's limits are found by bisection.
+
+Items in clusters are bet on cluster by cluster. The mean over items is the mean sum of a cluster over its mean size, so
+under "the mean is at most m" the sums of (dᵢ − m) have a mean of at most 0; over the largest size they lie where single
+differences do, and one bet is laid on each: on a cluster's mean, with a stake in proportion to its size. Clusters must
+come whole, in an order that does not depend on their scores; the largest size must be known beforehand, or sizes must
+have nothing to do with the differences.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.estimate import FloatArray, as_vector, check_level
+from pcsuite.stats.estimate import FloatArray, IntArray, as_vector, check_level
 
 SHARES: FloatArray = np.array([0.95 / 2**halvings for halvings in range(7)])
 """Shares of the safe stake that the bettors stake."""
@@ -60,7 +66,7 @@ def log_capital(
     >>> float(np.exp(log_capital([1.0, 1.0], 0.0)[-1]).round(3))
     1.711
     """
-    values = _bounded(differences, bound)
+    values = as_bounded(differences, bound)
     if not -bound < mean < bound:
         raise AnalysisError(f"mean {mean:g} must lie within ±{bound:g}")
     sign = 1.0 if alternative == "greater" else -1.0
@@ -70,42 +76,56 @@ def log_capital(
 
 
 def confidence_sequence(
-    differences: ArrayLike, *, level: float = 0.95, bound: float = 1.0, looks: Sequence[int] | None = None
+    differences: ArrayLike,
+    *,
+    level: float = 0.95,
+    bound: float = 1.0,
+    looks: Sequence[int] | None = None,
+    clusters: IntArray | None = None,
 ) -> ConfidenceSequence:
     """Limits for the mean of paired differences within ±``bound``, valid at all ``looks`` at once.
 
     Looks are numbers of items, ascending; by default one after every item. Both sides err with probability at most
     (1 - ``level``) / 2 each, and limits never widen from one look to the next. For several arms give each the level of
-    :func:`family_level`. Items must come in an order that does not depend on their scores.
+    :func:`family_level`. Items must come in an order that does not depend on their scores. ``clusters`` are codes of
+    related items, which no look may tear apart.
 
     >>> sequence = confidence_sequence([1.0] * 12)
     >>> bool(sequence.low[4] < 0 < sequence.low[8])
     True
     """
-    values = _bounded(differences, bound) / bound
+    values = as_bounded(differences, bound) / bound
     check_level(level)
     counts = tuple(range(1, len(values) + 1)) if looks is None else tuple(looks)
     if not counts or list(counts) != sorted(set(counts)) or counts[0] < 1 or counts[-1] > len(values):
         raise AnalysisError(f"looks must be ascending numbers of items from 1 to {len(values)}")
     enough = float(np.log(2 / (1 - level)))
-    low = np.maximum.accumulate([_lower_limit(values[:n], enough) for n in counts])
-    high = np.minimum.accumulate([-_lower_limit(-values[:n], enough) for n in counts])
+    largest = _largest(clusters)
+    low, high = [], []
+    for n in counts:
+        sums, sizes = _units(values[:n], None if clusters is None else clusters[:n], largest)
+        low.append(_lower_limit(sums, sizes, enough))
+        high.append(-_lower_limit(-sums, sizes, enough))
     mean = np.array([values[:n].mean() for n in counts])
-    return ConfidenceSequence(counts, mean * bound, low * bound, high * bound, level)
+    return ConfidenceSequence(
+        counts,
+        mean * bound,
+        np.maximum.accumulate(low) * bound,
+        np.minimum.accumulate(high) * bound,
+        level,
+    )
 
 
-def anytime_p(differences: ArrayLike, *, bound: float = 1.0) -> float:
+def anytime_p(differences: ArrayLike, *, bound: float = 1.0, clusters: IntArray | None = None) -> float:
     """Two-sided p-value (0..1) of "the true mean is 0" that holds whenever one chooses to look.
 
-    Twice the inverse of the larger capital of a gain and a loss after all the items.
+    Twice the inverse of the larger capital of a gain and a loss after all the items, or all their ``clusters``.
 
     >>> round(anytime_p([1.0] * 8), 3)
     0.058
     """
-    reached = max(
-        float(log_capital(differences, 0.0, bound=bound, alternative=side)[-1])
-        for side in ("greater", "less")
-    )
+    sums, sizes = _units(as_bounded(differences, bound) / bound, clusters, _largest(clusters))
+    reached = max(float(_shared(np.log1p(_stakes(side * sums, sizes, 0.0)).sum(axis=1))) for side in (1, -1))
     return min(1.0, 2 * float(np.exp(-reached)))
 
 
@@ -140,7 +160,8 @@ def judge_limits(low: float, high: float, *, margin: float | None = None) -> Ver
     return "undecided"
 
 
-def _bounded(differences: ArrayLike, bound: float) -> FloatArray:
+def as_bounded(differences: ArrayLike, bound: float) -> FloatArray:
+    """A vector of differences within ±``bound``; raises ``AnalysisError`` where one lies outside."""
     values = as_vector(differences, "differences")
     if not bound > 0:
         raise AnalysisError(f"bound is {bound:g}, it must be positive")
@@ -158,15 +179,32 @@ def _shared(logs: FloatArray) -> FloatArray:
     return np.asarray(most + np.log(np.exp(logs - most).mean(axis=0)))
 
 
-def _lower_limit(values: FloatArray, enough: float) -> float:
+def _largest(clusters: IntArray | None) -> int:
+    return 1 if clusters is None or not len(clusters) else int(np.bincount(clusters).max())
+
+
+def _units(values: FloatArray, clusters: IntArray | None, largest: int) -> tuple[FloatArray, FloatArray]:
+    """Sums and sizes of what is bet on, single items or clusters, as shares of the largest size."""
+    if clusters is None:
+        return values, np.ones(len(values))
+    sizes = np.bincount(clusters)
+    there = sizes > 0
+    return np.bincount(clusters, weights=values)[there] / largest, sizes[there] / largest
+
+
+def _stakes(sums: FloatArray, sizes: FloatArray, mean: float) -> FloatArray:
+    """What each bettor (first axis) wins on each unit, as a share of his capital, betting that the mean is greater."""
+    return np.asarray(SHARES[:, None] * (sums - mean * sizes)[None, :] / (1 + mean))
+
+
+def _lower_limit(sums: FloatArray, sizes: FloatArray, enough: float) -> float:
     """The largest mean against which the capital has reached ``enough`` (a logarithm); values lie within ±1."""
-    distinct, counts = np.unique(values, return_counts=True)
+    (distinct, distinct_sizes), counts = np.unique(np.stack([sums, sizes]), axis=1, return_counts=True)
 
     def reached(mean: float) -> bool:
-        stakes = SHARES[:, None] * (distinct - mean)[None, :] / (1 + mean)
-        return bool(_shared(np.log1p(stakes) @ counts) >= enough)
+        return bool(_shared(np.log1p(_stakes(distinct, distinct_sizes, mean)) @ counts) >= enough)
 
-    low, high = -1.0 + 1e-9, float(values.mean())
+    low, high = -1.0 + 1e-9, float(sums.sum() / sizes.sum())
     if high <= low or not reached(low):
         return -1.0
     for _ in range(_HALVINGS):

@@ -8,6 +8,7 @@ sizes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
 from pcsuite.analysis.table import (
     MAIN_CELL,
+    N_CLUSTERS,
     Column,
     Table,
     TableSpec,
@@ -99,6 +101,7 @@ EFFECTS = TableSpec(
         *interval("judge_delta", "the difference of the judge's own scores, where labels corrected it", shown=False),
         Column("labelled_items", "items with gold labels on both sides, which the correction rests on", shown=False),
         Column("caution", "what the difference cannot be taken without", form="text", late=True),
+        N_CLUSTERS,
     ),
     note=(
         "The p-value after correction decides whether there is an effect; the interval says how large it is (where the"
@@ -222,20 +225,26 @@ def _compare(
         "treated": treated,
         **tested_columns("delta", change.estimate, change.test),
     }
+    if change.clusters is not None:
+        record["n_clusters"] = change.n_clusters
     if not is_pair or is_cost:
         return record
-    record |= estimate_columns("cohens_d", cohens_d_z(first, second))
+    sizes = {"cohens_d": cohens_d_z(first, second)}
     if change.missing is not None:
         record |= _failures(change.missing, contrast.condition, contrast.baseline, bounded=within)
     if within:
-        record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
+        sizes["odds_ratio"] = odds_ratio_paired(first, second)
         is_failure = spec.higher_is_better is False
         # A failure is a low value of what should be high, or a high value of what should be low.
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
-        record |= estimate_columns("risk_reduction", risk.reduction)
+        sizes["risk_reduction"] = risk.reduction
         # Infinite in one direction or in both: ``number`` leaves those empty.
         record["number_needed"] = number(risk.number_needed_to_treat)
         record["number_harmed"] = number(risk.number_needed_to_harm)
+    for name, size in sizes.items():
+        # Limits of effect sizes take items for unrelated; of related ones the difference alone has limits.
+        limited = size if change.clusters is None else replace(size, low=np.nan, high=np.nan)
+        record |= estimate_columns(name, limited)
     return record
 
 
