@@ -1,8 +1,8 @@
 """Items of two runs side by side: which both were to ask, which lack a score, and which only one of them ever had.
 
-An item that was planned and has no score (its call failed, its scorer gave none, the run ended before it) may be the very
-one that a change broke, so it is counted, named and bounded. An item that was never in a run's plan cannot be compared:
-that is refused, unless it is allowed.
+An item that was planned and has no score (its call failed, its scorer gave none, the run ended before it) may be the
+very one that a change broke, so it is counted, named and bounded. An item that was never in a run's plan cannot be
+compared: that is refused, unless it is allowed.
 """
 
 from __future__ import annotations
@@ -104,13 +104,17 @@ class PairedItems:
             return cls(tuple(sorted(common)), counts)
         if cells[0].key.perturbation == CLEAN and _same_plan(task, cells[1].key.task, runs, plans, every):
             return cls(tuple(sorted(every)), (len(every), len(every)))
-        if allow_different:
+        if allow_different and common:
             return cls(tuple(sorted(common)), counts)
         planned = [plan.counts.get(cell.key.task, 0) for plan, cell in zip(plans, cells, strict=True)]
         stated = [max(count, known) for count, known in zip(counts, planned, strict=True)]
+        sizes = f"of task '{task}' the first has {stated[0]:,}, the second {stated[1]:,}"
+        if not common:
+            raise AnalysisError(
+                f"the runs have no item in common: {sizes}", hint="compare runs over the same items"
+            )
         raise AnalysisError(
-            f"the runs were not asked the same items: of task '{task}' the first has {stated[0]:,}, the second"
-            f" {stated[1]:,}, and {len(common):,} are in common",
+            f"the runs were not asked the same items: {sizes}, and {len(common):,} are in common",
             hint="--allow-different-items compares those in common",
         )
 

@@ -132,8 +132,8 @@ class Comparison:
 
         ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
         where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 and of scores that
-        gold labels corrected by the 95 % interval), whatever missing scores would have been, else ``undecided``: too few
-        items to say. A loss that was seen stays one whatever is missing.
+        gold labels corrected by the 95 % interval), whatever missing scores would have been, else ``undecided``: too
+        few items to say. A loss that was seen stays one whatever is missing.
         """
         if any(entry.observed.verdict == "worse" for entry in self.held):
             return "worse"

@@ -573,7 +573,7 @@ def _items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]
 
 
 def _profile_beside(log: Path) -> Suite | None:
-    """The profile that an ablation, a prompt's run or a folder of ``pcsuite init`` has beside its log, else ``None``."""
+    """The profile that an ablation, a prompt's run or a folder of ``pcsuite init`` has beside its log, if any."""
     for folder in log.resolve().parents[1:3]:
         path = folder / "profile.yaml"
         if path.is_file():
