@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.analysis.analyse import analyse_scores
-from pcsuite.analysis.asked_items import RunPlan, clustered_scores, without_items
+from pcsuite.analysis.asked_items import RunPlan, cluster_labels, clustered_scores, without_items
 from pcsuite.analysis.baseline import Baseline, is_baseline
 from pcsuite.analysis.compare import Comparison, ItemChange, JudgedSide, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
@@ -465,13 +465,15 @@ def report(
     embeddings: str | None = None,
     baseline: str | None = None,
     runs_csv: bool = False,
+    cluster: Sequence[str] | str = (),
 ) -> ReportFiles:
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
     measures of information need; without it the rows of bundled tasks still say what was expected of them.
-    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
-    ``ConfigError`` for an unknown run.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. ``cluster``
+    are columns of the items that say which are related, in place of the clusters in the log. Raises ``ConfigError`` for
+    an unknown run, ``DataError`` or ``AnalysisError`` for columns that the items do not have.
 
         pcs.report("quickstart").index
     """
@@ -483,6 +485,15 @@ def report(
     suite = load(profile) if profile is not None else suites[0] if suites else None
     labels, answers = truth_texts(suite) if suite is not None else (None, None)
     items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
+    clusters = None
+    if columns := column_names(cluster):
+        named = {task: [*by_id] for log in logs for task, by_id in _items_of(Run(log), suite).items()}
+        at_hand = {task: by_id for log in logs for task, by_id in _items_of(Run(log), suite).items()}
+        expected = {task for log in logs for task in read_manifests([log]).tasks} or set(named)
+        labels = cluster_labels({task: named.get(task, []) for task in expected}, at_hand, columns)
+        clusters = {
+            task: dict(zip(named[task], map(str, of_items), strict=True)) for task, of_items in labels.items()
+        }
     folder = logs[0].parent
     return build_report(
         logs,
@@ -497,6 +508,7 @@ def report(
         baseline=baseline,
         items=items,
         runs_csv=runs_csv,
+        clusters=clusters,
     )
 
 

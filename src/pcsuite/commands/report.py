@@ -28,6 +28,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report mine                        # by name, of outputs/runs
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
       pcsuite report mine --baseline C4          # every condition against C4
+      pcsuite report --config tickets_profile.yaml --cluster customer
       pcsuite report mine --json                 # the answer for a program
     """
     about = "names or logs of runs to report on together"
@@ -38,6 +39,8 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
              " full bundle)", metavar="CONDITION"),
         flag("--format", "html (default): one page; md: one Markdown file; latex: tables; may be given several times",
              action="append", choices=("html", "md", "latex"), dest="formats"),
+        options.RELATED.but("columns of the items that say which are related (default: as the log says); the items are"
+                            " those of --config, else of the profile that the run was made from"),
         options.JSON,
     ])  # fmt: skip
     files = Group("the report", [
@@ -71,6 +74,7 @@ def execute_report(args: argparse.Namespace) -> int:
         embeddings=args.embeddings,
         baseline=args.baseline,
         runs_csv=args.runs_csv,
+        cluster=args.cluster or (),
     )
 
 

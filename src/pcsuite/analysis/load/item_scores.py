@@ -446,6 +446,12 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
 
 def _clusters(tables: RunTables) -> dict[str, IntArray]:
     """The clusters of ``ItemScores``, by the labels of the log; an item without a label stands for itself."""
+    if tables.clusters is not None:
+        named = tables.query(
+            "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE kind = 'main' GROUP BY task_id"
+        )
+        labels = tables.clusters
+        return number_clusters({task: [labels.get(task, {}).get(name) for name in ids] for task, ids in named})
     rows = tables.query(
         "SELECT task_id, list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
         # Rows that were kept from an earlier start may have another label: the newest counts, in every cell alike.
