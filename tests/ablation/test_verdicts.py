@@ -210,7 +210,10 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     full = arm(150, 400)
     blocks = [*looks, "unseen"]
     arms = arms_of(full, shams={"filler": arm(150, 400), "needed": arm(60, 400)})
-    found = {entry.block: entry for entry in judge_looks(looks, blocks, arms, 0.05)}
+    found = {
+        entry.block: entry
+        for entry in judge_looks(looks, blocks, arms, 0.05, batch=24, rng=np.random.default_rng(0))
+    }
     assert {name: entry.verdict for name, entry in found.items()} == {
         "needed": "helps",
         "filler": "helps only as filler",
@@ -222,4 +225,9 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     assert (found["needed"].effect.low, found["needed"].effect.high) == (0.1, 0.3)
     assert found["needed"].p_value == pytest.approx(0.006)
     assert "ran out" in found["open"].note
-    assert judge_looks(looks, blocks, arms_of(arm(0, 400)), 0.05)[3].verdict == "not tested"
+    assert (
+        judge_looks(looks, blocks, arms_of(arm(0, 400)), 0.05, batch=24, rng=np.random.default_rng(0))[
+            3
+        ].verdict
+        == "not tested"
+    )

@@ -18,7 +18,7 @@ from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
-from pcsuite.ablation.study import Study, prepare
+from pcsuite.ablation.study import BATCH, Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -224,6 +224,7 @@ class _AblationRun:
             rng=named_rng("shams", self.study.request.run_name),
             powered=self._powered(),
             missing=self._missing,
+            assume=self.study.request.assume,
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
@@ -293,7 +294,14 @@ class _AblationRun:
         chosen = await self._search(choosing, "trim-choice", 0, choosing_items)
         full = of_items(self.measured.arms[FULL], slice(part, None))
         rng = named_rng("confirming", study.request.run_name, study.model_id)
-        confirming = confirm_drops(chosen or (), full, margin=margin, rng=rng, missing=self._missing)
+        confirming = confirm_drops(
+            chosen or (),
+            full,
+            margin=margin,
+            rng=rng,
+            missing=self._missing,
+            assume=study.request.assume,
+        )
         return await self._search(confirming, "trim-confirmation", part, None)
 
     async def _search(
@@ -340,10 +348,16 @@ class _AblationRun:
         arms = self.measured.arms
         if request.until:
             asked = {name: of_items(arm, slice(self.visited)) for name, arm in arms.items()}
-            verdicts = judge_looks(self.looks, free, asked, request.margin)
+            verdicts = judge_looks(self.looks, free, asked, request.margin, batch=BATCH, rng=rng)
         else:
             verdicts = judge_blocks(
-                arms, free, margin=request.margin, rng=rng, powered=self._powered(), missing=self._missing
+                arms,
+                free,
+                margin=request.margin,
+                rng=rng,
+                powered=self._powered(),
+                missing=self._missing,
+                assume=request.assume,
             )
         interactions = find_interactions(arms, free, pairs, rng=rng)
         noise, noise_p, flips = judge_noise(arms, rng=rng)

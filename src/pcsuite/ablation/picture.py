@@ -19,6 +19,7 @@ from pcsuite.ablation.forecast import Preview
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.table import Column, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
+from pcsuite.contrasts import CLAUSE
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
@@ -38,8 +39,18 @@ BLOCKS = TableSpec(
         Column("block", "name of the block"),
         Column("verdict", "helps, hurts, no worse without it, helps only as filler, undecided or not tested"),
         Column("note", "what the verdict does not say"),
-        *interval("effect", "score of the full prompt less that of the prompt without the block"),
-        Column("p_holm", "p-value of the sign-flip test after Holm's correction over the blocks"),
+        Column("clause", "what the verdict assumes of the shape of graded scores; empty where nothing"),
+        Column(
+            "tentative",
+            f"verdict on graded scores that holds {CLAUSE}, where the verdict itself claims less",
+        ),
+        *interval(
+            "effect",
+            "score of the full prompt less that of the prompt without the block; limits hold for all blocks at once",
+        ),
+        Column("alone_low", "lower limit of the effect that holds for this block alone"),
+        Column("alone_high", "upper limit of the effect that holds for this block alone"),
+        Column("p_holm", "p-value after Holm's correction over the blocks"),
         *interval("against_sham", "score of the full prompt less that with a sham in the block's place"),
         Column("no_worse", "whether the prompt without it is non-inferior at the margin"),
         Column("margin", "the loss of score from which on a block is missed"),
@@ -148,13 +159,17 @@ def block_views(result: AblationResult) -> list[BlockView]:
 
 def verdict_words(result: AblationResult, entry: BlockVerdict) -> str:
     """A verdict as it is shown: *no worse* means nothing without the margin it is about."""
-    if entry.verdict != "no worse without it":
-        return entry.verdict
-    return f"{entry.verdict} (margin {result.study.request.margin:g})"
+    words = entry.verdict if entry.tentative is None else f"{entry.verdict} ({entry.tentative}, {CLAUSE})"
+    if entry.verdict == "no worse without it":
+        words = f"{entry.verdict} (margin {result.study.request.margin:g})"
+    return f"{words}, {entry.clause}" if entry.clause else words
 
 
 def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
     yield f"score with it less score without it: {interval_words(entry.effect, 3)}, p {p_text(entry.p_value)} (Holm)"
+    if entry.alone is not None:
+        alone = interval_words(entry.alone, 3).partition(" ")[2]
+        yield f"limits for all blocks at once; for this block alone {alone}"
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
     if entry.note and entry.verdict != "undecided":
@@ -181,10 +196,12 @@ def _undecided(entry: BlockVerdict) -> str:
         )
     if entry.note:
         return entry.note
+    if entry.tentative is not None:
+        return f"“{entry.tentative}” {CLAUSE}: a rare large change the other way was not ruled out"
     remedy = "no number of items would decide it: its effect is about the margin"
     if entry.more_items is not None:
         remedy = f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
-    if entry.effect.excludes(0):
+    if entry.alone is not None and entry.alone.excludes(0):
         reason = "its interval by itself excludes 0, but its test corrected over all blocks does not reject"
         return f"{reason} (p {p_text(entry.p_value)}); {remedy}"
     return remedy
@@ -230,9 +247,8 @@ def headline(result: AblationResult) -> str:
 def trim_sentence(result: AblationResult) -> str:
     """What the trimmed prompt is, and how sure that is.
 
-    Says the largest set of blocks that was confirmed on items which had no part in choosing it, with the 90 %
-    interval of the change in score (whose lower end is the one-sided 95 % limit), and what that saves per 1,000
-    calls.
+    Says the largest set of blocks that was confirmed on items which had no part in choosing it, with the change in
+    score, whose limits hold at 95 % for all sets that could be tried at once, and what that saves per 1,000 calls.
     """
     trim, margin = result.trim, result.study.request.margin
     if trim is None:
@@ -263,8 +279,9 @@ def trim_sentence(result: AblationResult) -> str:
     saved = f"{result.saved_tokens:,.0f} prompt tokens"
     if result.saved_usd:
         saved += f" and ${result.saved_usd:,.4f}"
+    change = interval_words(step.simultaneous or step.difference, 3)
     return (
-        f"Without {join_words(step.dropped)} the score changes by {interval_words(step.difference, 3)} (90 % interval)"
+        f"Without {join_words(step.dropped)} the score changes by {change}"
         f" on {items_words(step.difference.n, step.clusters)} that had no part in choosing: not worse by more than"
         f" {margin:g}."
         f" It saves {saved} per 1,000 calls."
@@ -435,6 +452,8 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" ({preview.flips_from}):",
         f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}"
         + (f" ({other.detectable:.3f} if related items answered independently)" if other else ""),
+        f"  of graded scores (0.25 apart, one standard deviation): {preview.forecast.detectable_any_shape:.2f} whatever"
+        f" their shape, {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
         f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
         f"  one lost call would move a bound by {1 / study.count:.3f}",
@@ -553,7 +572,11 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "block": entry.block,
             "verdict": entry.verdict,
             "note": entry.note,
+            "clause": entry.clause,
+            "tentative": entry.tentative,
             **_limits("effect", entry.effect),
+            "alone_low": _limits("alone", entry.alone)["alone_low"],
+            "alone_high": _limits("alone", entry.alone)["alone_high"],
             "p_holm": entry.p_value,
             **_limits("against_sham", entry.against_sham),
             "no_worse": entry.no_worse,
@@ -597,6 +620,7 @@ def document(result: AblationResult) -> dict[str, Any]:
         "margin": study.request.margin,
         "least_margin": least_margin(result.items) if result.clusters == result.items > 1 else None,
         "missing": study.request.missing,
+        "assume": study.request.assume,
         "design": study.design.why,
         "verdicts": verdict_records(result),
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
@@ -625,6 +649,11 @@ def document(result: AblationResult) -> dict[str, Any]:
                     "missing": step.missing,
                 }
                 | _limits("difference", step.difference)
+                | {
+                    name: value
+                    for name, value in _limits("simultaneous", step.simultaneous).items()
+                    if name != "simultaneous"
+                }
                 for step in result.trim.steps
             ],
             "saved": {"tokens_per_1000": result.saved_tokens, "usd_per_1000": result.saved_usd},

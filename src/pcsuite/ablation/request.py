@@ -16,6 +16,7 @@ from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.config.spellings import regime_id
+from pcsuite.contrasts import MARGIN, Assumption
 from pcsuite.data import init_task
 from pcsuite.data.clusters import cluster_sentence
 from pcsuite.data.items import Item
@@ -45,7 +46,9 @@ class AblationRequest(init_task.TableRequest):
     append_input: bool = False
     design: DesignName = "auto"
     controls: bool = True
-    margin: float = 0.02
+    margin: float = MARGIN
+    assume: Assumption = "nothing"
+    """What verdicts on graded scores may assume: nothing, or that differences to either side are alike."""
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
     missing: MissingAnswers | None = None

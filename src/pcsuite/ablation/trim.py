@@ -19,7 +19,16 @@ import numpy as np
 
 from pcsuite.ablation.verdicts import Scores, finite
 from pcsuite.config.profile import MissingAnswers
-from pcsuite.contrasts import ArmScores, Contrast, Family, hold_under_missing, judge, measure
+from pcsuite.contrasts import (
+    ALPHA,
+    ArmScores,
+    Assumption,
+    Contrast,
+    Family,
+    hold_under_missing,
+    judge,
+    measure,
+)
 from pcsuite.stats.estimate import Estimate
 
 Asked = frozenset[str]
@@ -39,6 +48,9 @@ class TrimStep:
     """Clusters behind the items; as many as items where no two are related."""
     missing: int = 0
     """Items of which an answer is missing on either side."""
+    simultaneous: Estimate | None = None
+    """The same difference with two-sided limits that hold at 95 % for all sets that could be tried at once: those of
+    the set that is reported, whichever it is."""
     hidden: bool = False
     """Whether it would be confirmed on the items that were answered, and missing answers could undo it."""
 
@@ -93,6 +105,7 @@ def confirm_drops(
     margin: float,
     rng: np.random.Generator,
     missing: MissingAnswers = "bound",
+    assume: Assumption = "nothing",
 ) -> Generator[Asked, ArmScores, Trim]:
     """Test the chosen blocks on the other part of the items: the first of them, half of them, all of them.
 
@@ -100,8 +113,9 @@ def confirm_drops(
     """
     count = len(chosen)
     steps: list[TrimStep] = []
-    family = Family("none", margin=margin)
-    for size in sorted({1, math.ceil(count / 2), count} if count else ()):
+    family = Family("none", margin=margin, assume=assume)
+    sizes = sorted({1, math.ceil(count / 2), count} if count else ())
+    for size in sizes:
         dropped = tuple(chosen[:size])
         arms = {"trimmed": (yield frozenset(dropped)), "full": full}
         results = judge(measure(arms, [Contrast.of("trimmed", "full")], rng=rng, limits=False), family)
@@ -119,6 +133,7 @@ def confirm_drops(
                 result.shown_no_worse,
                 result.measured.n_clusters,
                 int((lacking > 0).sum()),
+                result.measured.limits_at(1 - ALPHA / len(sizes)),
                 held.weakened and missing == "bound",
             )
         )

@@ -1,9 +1,10 @@
 """What the arms say of each block: helps, hurts, no worse without it, helps only as filler, or undecided.
 
 An ablation is a design over :mod:`pcsuite.contrasts`: every block is a contrast, "full prompt less prompt without it",
-and what is judged is the prompt without it. A block helps where that is worse (the sign-flip test rejects at 5 % after
-Holm's correction over all blocks), hurts where it is better, and can go where it is no worse at the margin. It helps
-only as filler where it helps and the prompt with a sham in its place is no worse than the full one. All else is
+and what is judged is the prompt without it. A block helps where that is worse (the test rejects at 5 % after Holm's
+correction over all blocks), hurts where it is better, and can go where it is no worse at the margin. It helps only as
+filler where it helps and the prompt with a sham in its place is no worse than the full one. On graded scores all this
+holds whatever their shape; what sign flips would say is told apart (:attr:`BlockVerdict.tentative`). All else is
 undecided, and nothing is tested where the full prompt scores so low that no arm could be worse.
 """
 
@@ -24,16 +25,21 @@ from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import (
     ALPHA,
     ArmScores,
+    Assumption,
     Contrast,
     Family,
+    Measurement,
     hold_under_missing,
     judge,
     judge_look,
     measure,
     negated,
+    unbiased_at_stop,
 )
 from pcsuite.errors import require
 from pcsuite.logging.looks import Look
+from pcsuite.stats.clustered import cluster_mean
+from pcsuite.stats.early_stop import StoppingRule
 from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
@@ -53,9 +59,10 @@ class BlockVerdict:
     block: str
     verdict: Verdict
     effect: Estimate
-    """Score of the full prompt less that of the prompt without the block: positive where the block helps."""
+    """Score of the full prompt less that of the prompt without the block: positive where the block helps. Its limits
+    hold for all blocks at once, so that they hold for whichever is picked out."""
     p_value: float
-    """Of the sign-flip test, after Holm's correction over the blocks."""
+    """After Holm's correction over the blocks."""
     against_sham: Estimate | None
     """Score of the full prompt less that with the sham: what the block says, apart from its being there."""
     no_worse: bool
@@ -71,6 +78,13 @@ class BlockVerdict:
     """The effect with every missing answer in the block's favour."""
     on_answered: Verdict | None = None
     """What would be said of the answered items alone, where missing answers could undo it."""
+    alone: Estimate | None = None
+    """The same effect with limits that hold for this block alone; ``None`` where there are no others."""
+    clause: str = ""
+    """What the verdict rests on beside the data: empty where it holds whatever the shape of the scores."""
+    tentative: Verdict | None = None
+    """The verdict that sign flips would give of graded scores, where it claims what ``verdict`` does not: it holds
+    :data:`~pcsuite.contrasts.CLAUSE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +109,15 @@ def judge_blocks(
     resamples: int = 10_000,
     powered: Mapping[str, PredictionPowered] | None = None,
     missing: MissingAnswers = "bound",
+    assume: Assumption = "nothing",
 ) -> list[BlockVerdict]:
     """A verdict for every block, in their order, from the arms by their ids: ``full``, ``-block`` and ``~block``.
 
     A block whose sham (``~block``) is not among the arms is not looked at as a filler.
     ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
     and non-inferiority are its own, and nothing is said of fillers. With ``missing`` at ``bound`` a verdict is one that
-    holds whatever the missing answers would have been; ``drop`` judges what was answered.
+    holds whatever the missing answers would have been; ``drop`` judges what was answered. ``assume`` is what verdicts
+    on graded scores may assume of their shape.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most 5 % of studies; each "no worse
     without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
@@ -116,7 +132,7 @@ def judge_blocks(
     measured = {entry.contrast.name: entry for entry in measure(arms, designed, rng=rng, resamples=resamples)}
     for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
-    family = Family("holm", margin=margin, at_floor=bool(floor))
+    family = Family("holm", margin=margin, at_floor=bool(floor), assume=assume)
     observed = judge(list(measured.values()), family)
     held = hold_under_missing(observed, arms, family, rng=rng)
     if missing == "drop":
@@ -131,7 +147,8 @@ def judge_blocks(
         )
         more, on_answered = None, None
         if verdict == "undecided":
-            more = more_items(result.measured.differences, margin, comparisons=len(blocks))
+            spread = _spread(result.measured)
+            more = more_items(result.measured.differences, margin, comparisons=len(blocks), spread=spread)
         if by_name[f"-{block}"].weakened:
             seen = by_name[f"-{block}"].observed
             on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)
@@ -141,7 +158,7 @@ def judge_blocks(
             BlockVerdict(
                 block,
                 verdict,
-                result.estimate,
+                result.simultaneous,
                 result.p_adjusted,
                 sham.estimate if sham is not None and sham.measured.n > 1 else None,
                 result.shown_no_worse,
@@ -151,9 +168,19 @@ def judge_blocks(
                 None if bounds is None else _known(bounds.least),
                 None if bounds is None else _known(bounds.most),
                 on_answered if on_answered != verdict else None,
+                result.estimate,
+                result.clause,
+                None if result.tentative is None else _BLOCK_VERDICTS[result.tentative],
             )
         )
     return judged
+
+
+def _spread(measured: Measurement) -> float | None:
+    """Standard deviation of an item's difference as far as it counts: with what its cluster shares; else ``None``."""
+    if measured.clusters is None or measured.n_clusters < 2:
+        return None
+    return cluster_mean(measured.differences, measured.clusters).se * math.sqrt(measured.n)
 
 
 def _known(value: float) -> float | None:
@@ -187,11 +214,16 @@ def judge_looks(
     blocks: Sequence[str],
     arms: Mapping[str, ArmScores],
     margin: float,
+    *,
+    batch: int,
+    rng: np.random.Generator,
 ) -> list[BlockVerdict]:
     """A verdict for every block of an ablation that ran until decided, from the last look at it.
 
-    ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
-    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
+    ``arms`` are those that were asked, on the items that were asked until then, in the order in which they were.
+    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. Looks
+    come after every ``batch`` of items; the effect of a block that was decided early is free of the bias that stopping
+    by what one sees has (:mod:`pcsuite.stats.early_stop`).
     """
     floor, judged = at_floor(arms[FULL].values, margin), []
     bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
@@ -203,7 +235,13 @@ def judge_looks(
             judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
-        gain = Estimate(look.mean, look.low, look.high, look.level, look.items, "confidence sequence")
+        rule = StoppingRule(batch, look.level, margin, no_worse=True)
+        seen = {name: _first(bounded[name], look.visited) for name in (f"-{block}", FULL) if name in bounded}
+        value = None
+        if len(seen) == 2:
+            value = unbiased_at_stop(seen, Contrast.of(f"-{block}", FULL), rule, rng=rng)
+        value = look.mean if value is None else min(max(value, look.low), look.high)
+        gain = Estimate(value, look.low, look.high, look.level, look.items, "confidence sequence")
         sham = None
         if f"~{block}" in arms:
             sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
@@ -230,6 +268,12 @@ def judge_looks(
     return judged
 
 
+def _first(arm: ArmScores, count: int) -> ArmScores:
+    """An arm on the first items alone."""
+    columns = ((name, getattr(arm, name)) for name in ("values", "items", "failed", "clusters"))
+    return replace(arm, **{name: column[:count] for name, column in columns if column is not None})
+
+
 def at_floor(full: Scores, margin: float) -> str:
     """Why nothing can be worse than the full prompt by the margin; empty where it can."""
     score = float(np.nanmean(full)) if np.isfinite(full).any() else 0.0
@@ -243,16 +287,17 @@ def finite(values: Scores) -> Scores:
     return values[np.isfinite(values)]
 
 
-def more_items(delta: Scores, margin: float, *, comparisons: int) -> int | None:
+def more_items(delta: Scores, margin: float, *, comparisons: int, spread: float | None = None) -> int | None:
     """Further items that would decide with 80 % power whether the block helps, hurts or can go, were it as seen.
 
+    ``spread`` is the standard deviation of an item's difference where related items make it larger than it looks.
     ``None`` where more than a million would be needed: the effect seen is about the margin itself.
     """
     if not len(delta):
         return None
     special = require("scipy.special", "stats")
     # A pair in favour of each side is added, as in the interval: no difference so far is not a spread of 0.
-    spread = float(np.concatenate([delta, [1.0, -1.0]]).std())
+    spread = max(spread or 0.0, float(np.concatenate([delta, [1.0, -1.0]]).std()))
     effect = float(delta.mean())
     reach = float(special.ndtri(POWER))
     needed = math.inf

@@ -38,6 +38,8 @@ ABLATE = (
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
+        flag("--assume", "what verdicts on graded scores may assume: nothing (default), or symmetric, that rare large"
+             " opposite cases do not exist", choices=("nothing", "symmetric"), default="nothing"),
     ]),
     options.table_group("the table, read as init-task reads it; what is left out is concluded and said",
          input="columns of the input (default: those the placeholders name)",

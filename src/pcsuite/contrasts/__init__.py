@@ -25,6 +25,7 @@ from pcsuite.contrasts.scores import (
 from pcsuite.contrasts.verdicts import (
     ALPHA,
     CLAUSE,
+    MARGIN,
     ContrastResult,
     Family,
     Grade,
@@ -46,6 +47,7 @@ from pcsuite.contrasts.verdicts import (
 __all__ = [
     "ALPHA",
     "CLAUSE",
+    "MARGIN",
     "ArmScores",
     "Assumption",
     "Claim",

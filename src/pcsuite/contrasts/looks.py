@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pcsuite.contrasts.scores import ArmScores, Contrast, clusters_of, on_scored_items
 from pcsuite.contrasts.verdicts import Family, Verdict, negated, rules_out_loss, verdict_of_limits
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.early_stop import StoppingRule, stopped_mean
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
 from pcsuite.stats.sequential import anytime_p, confidence_sequence, family_level
-from pcsuite.stats.early_stop import StoppingRule, stopped_mean
 
 METHOD = "confidence sequence"
 
@@ -40,9 +40,9 @@ def judge_look(
     The ``family`` is one of ``bonferroni`` (its contrasts share the level) or ``none``; ``earlier`` is the estimate and
     the p-value of the look before: limits hold at all looks at once, so what they have in common does too. Items must
     come in an order that does not depend on their scores, and clusters of them whole: a bet is laid on each cluster's
-    mean, in proportion to its size (:mod:`pcsuite.stats.sequential` says what that assumes). Raises :class:`~pcsuite.errors.AnalysisError` for arms
-    without bounds, a metric without a good end, a contrast that is not one arm less another, or another correction,
-    which would need all contrasts at once.
+    mean, in proportion to its size (:mod:`pcsuite.stats.sequential` says what that assumes). Raises
+    :class:`~pcsuite.errors.AnalysisError` for arms without bounds, a metric without a good end, a contrast that is not
+    one arm less another, or another correction, which would need all contrasts at once.
 
     >>> import numpy as np
     >>> sides = {"C1": ArmScores(np.ones(20), bounds=(0, 1)), "C0": ArmScores(np.zeros(20), bounds=(0, 1))}

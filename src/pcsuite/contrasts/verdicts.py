@@ -32,6 +32,9 @@ from pcsuite.stats.sequential import judge_limits
 from pcsuite.stats.shape_free import shape_free_interval, shape_free_test
 
 ALPHA = 0.05
+MARGIN = 0.02
+"""The loss that matters where nobody says another, in the unit of a score in 0..1. It does not depend on the number of
+items: where they are too few to show it, *undecided* is the answer."""
 Verdict = Literal["better", "worse", "changed", "no worse", "equivalent", "undecided", "not tested"]
 Correction = Literal["holm", "bh", "bonferroni", "none"]
 Standing = Literal["worse", "no worse", "undecided"]
