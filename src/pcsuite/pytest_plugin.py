@@ -67,11 +67,12 @@ class PromptRegression:
 
         ``given`` is a profile, or with ``data`` (a table) a prompt; files are looked for beside the test first.
         ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``scorer``, ``limit``, ``cluster``: columns
-        that say which items are related; a sampled ``regime`` with ``seeds=5`` answers every item five times). ``margin`` is how much lower a score may be. The test fails
-        where it is reliably lower and the loss seen is over the margin, where scores that are missing (calls that
-        failed) could hide that, unless ``missing="drop"``, and with ``undecided="fail"`` also where it is not shown to
-        be no worse. A baseline of other items than the run's is an error unless ``allow_different_items``. Calls are made anew unless ``use_cache``. The baseline is named after the test, or by
-        ``baseline``.
+        that say which items are related; a sampled ``regime`` with ``seeds=5`` answers every item five times).
+        ``margin`` is how much lower a score may be. The test fails where it is reliably lower and the loss seen is over
+        the margin, where scores that are missing (calls that failed) could hide that, unless ``missing="drop"``, and
+        with ``undecided="fail"`` also where it is not shown to be no worse. A baseline of other items than the run's is
+        an error unless ``allow_different_items``. Calls are made anew unless ``use_cache``. The baseline is named after
+        the test, or by ``baseline``.
         """
         import pcsuite as pcs
         from pcsuite.api.regression import check_regression

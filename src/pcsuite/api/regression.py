@@ -107,8 +107,9 @@ def check_regression(
     """Hold a run against a committed baseline, at a margin of the score (0.05 is five points).
 
     Items whose text or truth changed since the baseline was made are left out; items that only one of the two has are
-    refused unless ``allow_different_items``. Scores that are missing are bounded, unless ``missing`` is ``drop``. Raises
-    ``AnalysisError`` where the baseline is missing or is of other items than the run, with how to make a new one.
+    refused unless ``allow_different_items``. Scores that are missing are bounded, unless ``missing`` is ``drop``.
+    Raises ``AnalysisError`` where the baseline is missing or is of other items than the run, with how to make a new
+    one.
     """
     if not 0 < margin < 1:
         raise AnalysisError(f"margin {margin}: a share of the score between 0 and 1 is needed", hint="0.05")

@@ -485,15 +485,8 @@ def report(
     suite = load(profile) if profile is not None else suites[0] if suites else None
     labels, answers = truth_texts(suite) if suite is not None else (None, None)
     items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
-    clusters = None
-    if columns := column_names(cluster):
-        named = {task: [*by_id] for log in logs for task, by_id in _items_of(Run(log), suite).items()}
-        at_hand = {task: by_id for log in logs for task, by_id in _items_of(Run(log), suite).items()}
-        expected = {task for log in logs for task in read_manifests([log]).tasks} or set(named)
-        labels = cluster_labels({task: named.get(task, []) for task in expected}, at_hand, columns)
-        clusters = {
-            task: dict(zip(named[task], map(str, of_items), strict=True)) for task, of_items in labels.items()
-        }
+    columns = column_names(cluster)
+    clusters = _labels_by(columns, logs, suite) if columns else None
     folder = logs[0].parent
     return build_report(
         logs,
@@ -510,6 +503,20 @@ def report(
         runs_csv=runs_csv,
         clusters=clusters,
     )
+
+
+def _labels_by(
+    columns: Sequence[str], logs: Sequence[Path], suite: Suite | None
+) -> dict[str, dict[str, str]]:
+    """The label of every item of some logs' tasks by columns of theirs, by task and id; raises where there is none."""
+    at_hand: dict[str, Mapping[str, Item]] = {}
+    for log in logs:
+        run = Run(log)
+        tasks = run.manifest.tasks or run.scores.item_names
+        at_hand |= {task: {} for task in tasks if task not in at_hand} | dict(_items_of(run, suite))
+    names = {task: list(of_task) for task, of_task in at_hand.items()}
+    labelled = cluster_labels(names, at_hand, columns)
+    return {task: dict(zip(names[task], map(str, labels), strict=True)) for task, labels in labelled.items()}
 
 
 def compare(

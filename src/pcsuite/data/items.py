@@ -39,7 +39,7 @@ class Item:
     item's content: rows keep their ids when items are clustered otherwise.
     """
     attributes: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Further columns of the item's row that no prompt shows: items can be clustered by them. No part of the content."""
+    """Further columns of the item's row, which no prompt shows: items can be clustered by them. Not its content."""
     unanswerable: bool = field(init=False, compare=False, repr=False)
     """Whether the truth says that abstaining is the right answer."""
 
