@@ -451,7 +451,9 @@ def _clusters(tables: RunTables) -> dict[str, IntArray]:
             "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE kind = 'main' GROUP BY task_id"
         )
         labels = tables.clusters
-        return number_clusters({task: [labels.get(task, {}).get(name) for name in ids] for task, ids in named})
+        return number_clusters(
+            {task: [labels.get(task, {}).get(name) for name in ids] for task, ids in named}
+        )
     rows = tables.query(
         "SELECT task_id, list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
         # Rows that were kept from an earlier start may have another label: the newest counts, in every cell alike.
