@@ -202,6 +202,7 @@ def build_report(
     baseline: str | None = None,
     items: Items | None = None,
     runs_csv: bool = False,
+    clusters: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
@@ -210,7 +211,8 @@ def build_report(
     ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
     is a condition to compare with in place of the control. ``items`` (by task and id) let the rows to read say what was
     expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
-    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. Where neither the logs nor what is
+    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. ``clusters`` are labels by task and item
+    that say which items are related, in place of those in the logs. Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are. Each run has
     folders of its own (:mod:`pcsuite.reporting.folders`); what was reported on last is also linked at the old places.
     """
@@ -223,7 +225,7 @@ def build_report(
         task: {name: item.truth for name, item in by_id.items()} for task, by_id in (items or {}).items()
     }
     settings: list[Any] = [title, plots, sorted(formats), truths, references, embeddings]
-    settings += [declared, baseline, runs_csv, expected]
+    settings += [declared, baseline, runs_csv, expected, clusters]
     cache = _ReportCache(
         folders.tables / ".parts" / "report.json",
         logs,
@@ -234,6 +236,7 @@ def build_report(
         return _published(cached, folders)
     with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
         record_owner(folders, logs)
+        tables.clusters = clusters
         analysis = analyse(
             tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
         )
