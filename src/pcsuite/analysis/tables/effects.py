@@ -206,12 +206,19 @@ def with_posterior(table: Table, metrics: Metrics, margin: float) -> Table:
         high = metrics[record["metric"]].higher_is_better
         return None if high is None or record["p_value"] is None else 1 if high else -1
 
+    def weights(record: Mapping[str, Any]) -> Mapping[str, float]:
+        # Main effects and interactions of a factorial are orthogonal: each stands for itself.
+        if record["kind"] not in (CONTROL, TWIN, PLANNED):
+            return {record["contrast"]: 1.0}
+        return {record["condition"]: 1.0, record["baseline"]: -1.0}
+
     names = ("task", "model", "decoding", "kind", "metric")
     return with_probabilities(
         table,
         better,
         lambda record: tuple(record[name] for name in names),
         margin=lambda record: margin if record["metric"] == SCORE else None,
+        weights=weights,
     )
 
 
