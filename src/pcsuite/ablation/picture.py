@@ -196,6 +196,8 @@ def _undecided(entry: BlockVerdict) -> str:
         )
     if entry.note:
         return entry.note
+    if entry.effect.n < 2:
+        return f"{'no item has' if not entry.effect.n else 'one item has'} an answer both with and without it"
     if entry.tentative is not None:
         return f"“{entry.tentative}” {CLAUSE}: a rare large change the other way was not ruled out"
     remedy = "no number of items would decide it: its effect is about the margin"
@@ -255,7 +257,7 @@ def trim_sentence(result: AblationResult) -> str:
         return (
             "No shorter prompt was looked for."
             if not result.stopped
-            else "The budget ended before a shorter prompt could be confirmed."
+            else "The calls ended before a shorter prompt could be confirmed."
         )
     if floor := untested_note(result):
         return f"No shorter prompt was looked for: {floor.removeprefix('not tested: ')}."
