@@ -127,7 +127,7 @@ def analyse(
         scores.control = baseline
         registered = registration.Registered.of(manifest, tables.logs)
         gold = read_gold(tables.logs, manifest)
-        status = judge_status(tables.logs, gold.judges)
+        status = judge_status(tables.logs, gold.judges, gold)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         levels = summary.summary_by_condition(tables, scores, specs, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
@@ -179,7 +179,7 @@ def analyse_scores(tables: RunTables) -> Analysis:
     metrics = metrics_of(manifest.metrics)
     registered = registration.Registered.of(manifest, tables.logs)
     gold = read_gold(tables.logs, manifest)
-    status = judge_status(tables.logs, gold.judges)
+    status = judge_status(tables.logs, gold.judges, gold)
     levels = summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks)
     compared = effects.effects(scores, metrics, registered, gold, status)
     computed = [summary.with_gold(levels, gold, status), compared]

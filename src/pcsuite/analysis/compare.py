@@ -81,7 +81,7 @@ class JudgedSide:
     def of(cls, log: Path) -> JudgedSide:
         """From what lies beside a run's log."""
         gold = read_gold([log])
-        return cls(gold, judge_status([log], gold.judges))
+        return cls(gold, judge_status([log], gold.judges, gold))
 
 
 Missing = Literal["bound", "drop"]

@@ -4,15 +4,17 @@ A p-value says how surprising data are where nothing works; it is no chance that
 which here is learned from the effects themselves: the blocks of a prompt (the contrasts of a family) are drawn from one
 population, and an effect that stands out among small ones is shrunk towards them,
 
-    θ_k = μ + δ_k,   μ ~ N(0, τ²),   δ_k ~ N(0, τ²),   y_k | θ_k ~ N(θ_k, s_k²).
+    θ_k = μ + δ_k,   μ ~ N(0, τ²/4),   δ_k ~ N(0, τ²),   y_k | θ_k ~ N(θ_k, s_k²).
 
 One scale τ stands for both: blocks of a prompt may all help a little, and a lone contrast is shrunk towards 0. The
-share of shrinkage at the typical error, B = s² / (s² + τ²), has a uniform prior (Christiansen & Morris 1997; Daniels
-1999), so that there is nothing to set and no unit to know. For each B everything is normal and in closed form; the
-posterior is their mixture. ``s_k`` is read from the 95 % limits, so that clusters, few items and replicates count as
-they do there.
+prior is on the share of shrinkage at the typical error, B = s² / (s² + τ²) (Christiansen & Morris 1997; Daniels 1999),
+so that there is nothing to set and no unit to know. Its density is 3B²: the uniform one is too sure of itself where
+effects are smaller than their errors, as those of prompt blocks mostly are. For each B everything is normal and in
+closed form; the posterior is their mixture. ``s_k`` is read from the 95 % limits, so that clusters, few items and
+replicates count as they do there.
 
-``benchmarks/posterior_calibration.py`` shows how often effects with a stated probability are what is stated.
+Both choices, the density and the quarter, are made by ``benchmarks/posterior_calibration.py``, which shows how often
+effects with a stated probability are what is stated.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from pcsuite.stats.estimate import Estimate, FloatArray, normal_quantile
 from pcsuite.stats.pooling import NormalMixture
 
 _SHARES = (np.arange(100) + 0.5) / 100
-"""Shares of shrinkage that are gone through, each as likely as another before the data."""
+"""Shares of shrinkage that are gone through; before the data each is likely as its square."""
+_COMMON = 0.25
+"""Variance of what all effects have in common, over that of what tells them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def shrunken_effects(
     >>> large, small = Estimate(0.2, 0.0, 0.4), Estimate(0.0, -0.2, 0.2)
     >>> (alone,), (among, *_) = shrunken_effects([large]), shrunken_effects([large, *[small] * 5])
     >>> round(alone.p_better, 2), round(among.p_better, 2)
-    (0.92, 0.82)
+    (0.84, 0.77)
     """
     if margin is not None and margin < 0:
         raise AnalysisError(f"a margin of {margin} is negative", hint="give the smallest change that matters")
@@ -77,7 +81,7 @@ def shrunken_effects(
     for index, centre, spread in zip(np.flatnonzero(usable).tolist(), centres.T, spreads.T, strict=True):
         mixture = NormalMixture(centre, spread, weights)
         value, (low, high) = float(weights @ centre), mixture.limits(level)
-        mean = Estimate(value, low, high, level, effects[index].n, "normal–normal, uniform shrinkage")
+        mean = Estimate(value, low, high, level, effects[index].n, "normal–normal, shrunk")
         below, least, most = mixture.below(np.array([0.0, -(margin or 0.0), margin or 0.0])).tolist()
         within = None if margin is None else most - least
         results[index] = Posterior(mean, 1 - below if better > 0 else below, within)
@@ -101,15 +105,15 @@ def _mixture(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatA
     total = variances + tau2
     information = (1 / total).sum(axis=1)
     pull = (values / total).sum(axis=1)
-    scale = tau2[:, 0]
-    # y ~ N(0, diag(total) + τ² 11ᵀ): determinant and quadratic form by Sherman & Morrison.
+    scale = _COMMON * tau2[:, 0]
+    # y ~ N(0, diag(total) + scale · 11ᵀ): determinant and quadratic form by Sherman & Morrison.
     log_likelihood = -0.5 * (
         np.log(total).sum(axis=1)
         + np.log1p(scale * information)
         + (values**2 / total).sum(axis=1)
         - scale * pull**2 / (1 + scale * information)
     )
-    weights = np.exp(log_likelihood - log_likelihood.max())
+    weights = _SHARES**2 * np.exp(log_likelihood - log_likelihood.max())
     weights /= weights.sum()
     common_variance = 1 / (1 / scale + information)
     common = common_variance * pull

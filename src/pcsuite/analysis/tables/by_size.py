@@ -87,9 +87,13 @@ def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level:
     if not pairs:
         return {}
     # One arm a cell, so that means over models are formed where contrasts are.
-    items, table = item_matrix(scores, [key for pair in pairs for key in pair], SCORE)
-    clusters = scores.clusters_of(pairs[0][0].task, items)
-    arms = {str(index): ArmScores(values, clusters=clusters) for index, values in enumerate(table.T)}
+    keys = [key for pair in pairs for key in pair]
+    items, table = item_matrix(scores, keys, SCORE)
+    clusters = scores.clusters_of(keys[0].task, items)
+    arms = {
+        str(index): ArmScores(values, replicates=scores.cells[key].replicates, clusters=clusters)
+        for index, (key, values) in enumerate(zip(keys, table.T, strict=True))
+    }
     weights = {name: (-1.0 if int(name) % 2 else 1.0) / len(pairs) for name in arms}
     rng = named_rng("effect by size", *pairs[0][0].names().values(), level)
     (change,) = measure(arms, [Contrast("effect", weights)], rng=rng)

@@ -88,7 +88,7 @@ def _arms(scores: ItemScores, key: CellKey) -> dict[str, ArmScores]:
         items, sides = cell.items[:0], [np.empty((0, 3))] * 2
     clusters = scores.clusters_of(key.task, items)
     return {
-        name: ArmScores(values, items, clusters=clusters)
+        name: ArmScores(values, items, replicates=cell.replicates, clusters=clusters)
         for name, values in zip(("strict", "lenient"), sides, strict=True)
     }
 
