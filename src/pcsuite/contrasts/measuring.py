@@ -123,7 +123,8 @@ class Measurement:
         if self.by_labels:
             return _rescaled(self.estimate, level)
         value = self.estimate.value
-        if self.kind == "graded" and self.any_shape:
+        too_few = self.clusters is not None and bool(too_few_clusters(self.n_clusters))
+        if self.kind == "graded" and self.any_shape and not too_few:
             return shape_free_interval(
                 self.differences, bounds=self.bounds, level=level, clusters=self.clusters
             )
@@ -262,7 +263,7 @@ class _Aligned:
         kind: Kind
         if linearised:
             kind = "counts"
-        elif not len(differences) or np.isin(differences, (-1.0, 0.0, 1.0)).all():
+        elif not len(differences) or _all_or_nothing(differences, bounds):
             single = contrast.is_difference or len(taking_part) == 1
             kind = "binary" if single and max(replicates) <= 1 else "averaged"
         elif not np.isfinite(bounds).all():
@@ -351,6 +352,12 @@ class _Aligned:
         deltas = self.differences
         many = student_from is not None and len(deltas) > student_from
         return many and not self.counted and bool(deltas.std() > 0)
+
+
+def _all_or_nothing(differences: FloatArray, bounds: Bounds) -> bool:
+    """Whether an item changes by all that it can, or not at all."""
+    whole = bounds[1] if np.isfinite(bounds[1]) else 1.0
+    return bool((np.isin(differences, (-whole, 0.0, whole))).all())
 
 
 def _declared_bounds(arms: Sequence[ArmScores], weights: FloatArray) -> Bounds | None:

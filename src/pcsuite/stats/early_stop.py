@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.stats.estimate import FloatArray, IntArray, Rng
-from pcsuite.stats.sequential import SHARES, as_bounded
+from pcsuite.stats.sequential import SHARES, as_bounded, bet_units
 
 ORDERS = 600
 """Orders that are tried; what this leaves to chance is a twentieth of the first batch's own standard error."""
@@ -54,13 +54,13 @@ def stopped_mean(
     True
     """
     values = as_bounded(differences, bound) / bound
-    codes = np.arange(len(values)) if clusters is None else clusters
-    sizes = np.bincount(codes).astype(np.float64)
-    sums = np.bincount(codes, weights=values)
+    sizes, sums = np.ones(len(values)), values
+    if clusters is not None:
+        sizes, sums = np.bincount(clusters).astype(np.float64), np.bincount(clusters, weights=values)
     observed = np.arange(len(sizes))[None, :]
     if len(_looks(sizes, rule.batch)) < 2:
         return bound * float(values.mean())
-    wins = _wins(sums, sizes, rule)
+    wins = _wins(*bet_units(values, clusters), rule)
     stopped_last = _stops(wins, sizes, observed, rule)[0][0, -1]
     totals, accepted = 0.0, 0
     tried = [observed]
@@ -86,14 +86,13 @@ def _looks(sizes: FloatArray, batch: int) -> IntArray:
     return np.unique(np.minimum(looks, len(sizes)))
 
 
-def _wins(sums: FloatArray, sizes: FloatArray, rule: StoppingRule) -> FloatArray:
+def _wins(sums: FloatArray, weights: FloatArray, rule: StoppingRule) -> FloatArray:
     """Log of what each unit makes of each bettor's capital, by bet: greater and less than 0, and than the margins."""
     margin = rule.margin if rule.margin is not None else 0.0
     bets = [(1.0, 0.0), (-1.0, 0.0), (1.0, -margin), (-1.0, -margin)]
-    largest = sizes.max()
     return np.stack(
         [
-            np.log1p(SHARES[:, None] * ((side * sums - mean * sizes) / largest)[None, :] / (1 + mean))
+            np.log1p(SHARES[:, None] * (side * sums - mean * weights)[None, :] / (1 + mean))
             for side, mean in bets
         ]
     )

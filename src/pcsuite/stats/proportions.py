@@ -64,7 +64,9 @@ def _blaker_low(x: int, n: int, alpha: float) -> float:
         other = float(special.bdtr(y, n, p)) if y >= 0 else 0.0
         return float(special.bdtrc(x - 1, n, p)) + other - alpha
 
-    return step if excess(step) < 0 else _root(brentq, excess, start, step)
+    limit = step if excess(step) < 0 else _root(brentq, excess, start, step)
+    # A rate of one half can be the limit itself; rounding must not leave it outside.
+    return max(0.0, limit - 1e-10)
 
 
 def _root(brentq: Callable[..., float], function: Callable[[float], float], low: float, high: float) -> float:

@@ -12,11 +12,10 @@ safe, λ = κ / (bound + m), with κ = 0.95, 0.475, …, one of which is close t
 Fixed shares have two merits here: the capital does not depend on the order of the items seen so far, and it falls as
 ``m`` rises, so that the sequence's limits are found by bisection.
 
-Items in clusters are bet on cluster by cluster. The mean over items is the mean sum of a cluster over its mean size, so
-under "the mean is at most m" the sums of (dᵢ − m) have a mean of at most 0; over the largest size they lie where single
-differences do, and one bet is laid on each: on a cluster's mean, with a stake in proportion to its size. Clusters must
-come whole, in an order that does not depend on their scores; the largest size must be known beforehand, or sizes must
-have nothing to do with the differences.
+Items in clusters are bet on cluster by cluster: on the mean of each, with a stake in proportion to its size, up to the
+size of the cluster that a random item stands in; larger clusters count as if they had that size, since a stake must be
+safe for the largest and would be small for all others. Clusters must come whole, in an order that does not depend on
+their scores. Of one size they assume nothing else; where sizes differ, that size has nothing to do with the difference.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import FloatArray, IntArray, as_vector, check_level
+from pcsuite.stats.shape_free import size_of_random_item
 
 SHARES: FloatArray = np.array([0.95 / 2**halvings for halvings in range(7)])
 """Shares of the safe stake that the bettors stake."""
@@ -100,10 +100,9 @@ def confidence_sequence(
     if not counts or list(counts) != sorted(set(counts)) or counts[0] < 1 or counts[-1] > len(values):
         raise AnalysisError(f"looks must be ascending numbers of items from 1 to {len(values)}")
     enough = float(np.log(2 / (1 - level)))
-    largest = _largest(clusters)
     low, high = [], []
     for n in counts:
-        sums, sizes = _units(values[:n], None if clusters is None else clusters[:n], largest)
+        sums, sizes = bet_units(values[:n], None if clusters is None else clusters[:n])
         low.append(_lower_limit(sums, sizes, enough))
         high.append(-_lower_limit(-sums, sizes, enough))
     mean = np.array([values[:n].mean() for n in counts])
@@ -124,7 +123,7 @@ def anytime_p(differences: ArrayLike, *, bound: float = 1.0, clusters: IntArray 
     >>> round(anytime_p([1.0] * 8), 3)
     0.058
     """
-    sums, sizes = _units(as_bounded(differences, bound) / bound, clusters, _largest(clusters))
+    sums, sizes = bet_units(as_bounded(differences, bound) / bound, clusters)
     reached = max(float(_shared(np.log1p(_stakes(side * sums, sizes, 0.0)).sum(axis=1))) for side in (1, -1))
     return min(1.0, 2 * float(np.exp(-reached)))
 
@@ -179,17 +178,15 @@ def _shared(logs: FloatArray) -> FloatArray:
     return np.asarray(most + np.log(np.exp(logs - most).mean(axis=0)))
 
 
-def _largest(clusters: IntArray | None) -> int:
-    return 1 if clusters is None or not len(clusters) else int(np.bincount(clusters).max())
-
-
-def _units(values: FloatArray, clusters: IntArray | None, largest: int) -> tuple[FloatArray, FloatArray]:
-    """Sums and sizes of what is bet on, single items or clusters, as shares of the largest size."""
+def bet_units(values: FloatArray, clusters: IntArray | None) -> tuple[FloatArray, FloatArray]:
+    """What is bet on, single items or clusters: the weight of each, 1 at most, and its mean times that weight."""
     if clusters is None:
         return values, np.ones(len(values))
     sizes = np.bincount(clusters)
     there = sizes > 0
-    return np.bincount(clusters, weights=values)[there] / largest, sizes[there] / largest
+    means = np.bincount(clusters, weights=values)[there] / sizes[there]
+    weights = np.minimum(1.0, sizes[there] / size_of_random_item(sizes))
+    return means * weights, weights
 
 
 def _stakes(sums: FloatArray, sizes: FloatArray, mean: float) -> FloatArray:

@@ -7,8 +7,10 @@ was not seen. Beside the values stands one unseen item at the far end of the ran
 :mod:`pcsuite.stats.random_weights`, which computes them. The price is inherent. Whatever was not ruled out counts.
 
 Values in clusters: the mean over items is E[sum of a cluster] / E[its size], so "the mean is at most m" says that the
-sums of (value - m) have a mean of at most 0. Those sums, over the largest size, lie within the range less m, and they
-are independent: they take the place of the values. Assumed is that no cluster is larger than the largest seen.
+sums of (value - m) have a mean of at most 0. Those sums are independent and take the place of the values; the unseen
+one is a cluster at the far end, as large as the cluster that a random item stands in (Σ size² / Σ size). Where all
+clusters have one size nothing else is assumed; where sizes differ, that the largest are not those that go farthest: an
+unseen cluster of the largest size would let one pair among a hundred single items double all limits.
 """
 
 from __future__ import annotations
@@ -94,7 +96,16 @@ def _excesses(sample: FloatArray, mean: float, clusters: IntArray | None) -> Flo
     if clusters is None:
         return sample - mean
     sizes = np.bincount(clusters)
-    return np.asarray((np.bincount(clusters, weights=sample) - mean * sizes) / sizes.max())
+    return np.asarray((np.bincount(clusters, weights=sample) - mean * sizes) / size_of_random_item(sizes))
+
+
+def size_of_random_item(sizes: IntArray) -> float:
+    """Mean size of the cluster that a random item stands in: Σ size² / Σ size.
+
+    >>> size_of_random_item(np.array([1, 1, 2]))
+    1.5
+    """
+    return float((sizes**2).sum() / sizes.sum())
 
 
 def _p_above(sample: FloatArray, mean: float, least: float, clusters: IntArray | None) -> float:
