@@ -98,3 +98,21 @@ def test_failed_calls_are_bounded_in_the_confirmation_unless_they_are_to_be_drop
     for values, missing in ((wrong, 100), (few, 3)):
         trim, _ = answered(confirm_drops("a", arm(200), margin=0.05), lambda dropped, values=values: values)
         assert (trim.dropped, trim.steps[0].missing) == (("a",), missing)
+
+
+def test_a_confirmed_set_has_limits_for_all_sets_that_could_be_tried():
+    trim, _ = answered(confirm_drops(("a", "b", "c"), arm(300), margin=0.1), lambda dropped: arm(298))
+    assert [step.confirmed for step in trim.steps] == [True, True, True]
+    for step in trim.steps:
+        assert step.simultaneous.level == pytest.approx(1 - 0.05 / 3)
+        assert step.simultaneous.value == step.difference.value
+        assert step.simultaneous.low < step.difference.low
+
+
+def test_a_graded_trim_must_hold_whatever_the_shape():
+    """Losses of 0.005 and 0.015 at a margin of 0.02: unseen items that lose it all are not ruled out by 200."""
+    full, trimmed = np.full(200, 0.5), np.tile([0.495, 0.485], 100)
+    careful, _ = answered(confirm_drops(("a",), full, margin=0.02), lambda dropped: trimmed)
+    assert careful.dropped == ()
+    bold, _ = answered(confirm_drops(("a",), full, margin=0.02, assume="symmetric"), lambda dropped: trimmed)
+    assert bold.dropped == ("a",)

@@ -18,6 +18,7 @@ from pcsuite.analysis.baseline import Baseline, is_baseline
 from pcsuite.analysis.compare import Comparison, ItemChange, JudgedSide, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
+    SCORE,
     CellKey,
     ItemScores,
     item_scores,
@@ -27,6 +28,7 @@ from pcsuite.analysis.load.item_scores import (
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
 from pcsuite.analysis.metrics import Metrics, metrics_of
+from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import MissingAnswers
@@ -466,13 +468,15 @@ def report(
     baseline: str | None = None,
     runs_csv: bool = False,
     cluster: Sequence[str] | str = (),
+    posterior: bool = False,
 ) -> ReportFiles:
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
     measures of information need; without it the rows of bundled tasks still say what was expected of them.
     ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. ``cluster``
-    are columns of the items that say which are related, in place of the clusters in the log. Raises ``ConfigError`` for
+    are columns of the items that say which are related, in place of the clusters in the log. ``posterior`` adds
+    probabilities to the effects: better, and within the profile's ``analysis.loss_margin``. Raises ``ConfigError`` for
     an unknown run, ``DataError`` or ``AnalysisError`` for columns that the items do not have.
 
         pcs.report("quickstart").index
@@ -502,6 +506,7 @@ def report(
         items=items,
         runs_csv=runs_csv,
         clusters=clusters,
+        posterior=posterior,
     )
 
 
@@ -529,6 +534,7 @@ def compare(
     allow_different_items: bool = False,
     cluster: Sequence[str] | str = (),
     profile: Profile | None = None,
+    posterior: bool = False,
 ) -> Comparison:
     """Compare two runs item by item: did the second get better or worse, and how surely?
 
@@ -538,6 +544,7 @@ def compare(
     says); runs that were to ask different items are refused with an ``AnalysisError`` unless
     ``allow_different_items``. ``cluster`` are columns of the items that say which of them are related, instead of the
     clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
+    ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one.
 
         pcs.compare("before", "after", margin=0.05).standing
     """
@@ -572,7 +579,7 @@ def compare(
             for entry, run in ((scores, earlier or later), (later_scores, later))
         )
     judged = (side, JudgedSide.of(later.log))
-    return compare_runs(
+    comparison = compare_runs(
         scores,
         later_scores,
         metrics=metrics,
@@ -582,6 +589,25 @@ def compare(
         allow_different_items=allow_different_items,
         missing=missing,
     )
+    return _with_posterior(comparison) if posterior else comparison
+
+
+def _with_posterior(comparison: Comparison) -> Comparison:
+    """The comparison with probabilities beside each tested difference; cells of one metric are shrunk together."""
+    metrics = comparison.metrics
+
+    def better(record: Mapping[str, Any]) -> int | None:
+        high = metrics[record["metric"]].higher_is_better
+        tested = not metrics.is_cost(record["metric"]) and record["p_value"] is not None
+        return None if high is None or not tested else 1 if high else -1
+
+    table = with_probabilities(
+        comparison.table,
+        better,
+        lambda record: record["metric"],
+        margin=lambda record: comparison.margin or None if record["metric"] == SCORE else None,
+    )
+    return replace(comparison, table=table)
 
 
 def _items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]:

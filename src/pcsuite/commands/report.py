@@ -29,6 +29,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
       pcsuite report mine --baseline C4          # every condition against C4
       pcsuite report --config tickets_profile.yaml --cluster customer
+      pcsuite report mine --posterior            # P(better) beside every effect
       pcsuite report mine --json                 # the answer for a program
     """
     about = "names or logs of runs to report on together"
@@ -41,6 +42,8 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
              action="append", choices=("html", "md", "latex"), dest="formats"),
         options.RELATED.but("columns of the items that say which are related (default: as the log says); the items are"
                             " those of --config, else of the profile that the run was made from"),
+        options.POSTERIOR.but("add to every effect the probability that it is better and, of the score, within the"
+                              " profile's analysis.loss_margin"),
         options.JSON,
     ])  # fmt: skip
     files = Group("the report", [
@@ -76,6 +79,7 @@ def execute_report(args: argparse.Namespace) -> int:
         baseline=args.baseline,
         runs_csv=args.runs_csv,
         cluster=args.cluster or (),
+        posterior=args.posterior,
     )
 
 
@@ -140,6 +144,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after --json | jq .regressions
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
+      pcsuite compare before after --margin 0.05 --posterior    # P(better), P(within the margin)
     """
     about = "name or log of the run to compare with, or a baseline (.json)"
     parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
@@ -156,6 +161,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
         options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
         options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
                            default=None),
+        options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
         flag("--format", shown, choices=("text", "md", "github", "json"), default="text"),
         flag("--csv", "also write every compared cell to a CSV file", **FILE),
         flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),
@@ -189,6 +195,7 @@ def execute_compare(args: argparse.Namespace) -> int:
         allow_different_items=args.allow_different_items,
         cluster=args.cluster or (),
         profile=args.config,
+        posterior=args.posterior,
     )
     names = (args.first.stem if first is None else first.name, second.name)
     if args.csv:

@@ -12,6 +12,7 @@ from pcsuite._util.text import aligned, counted, figure_text, limits_text, p_tex
 from pcsuite.analysis.asked_items import Side
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.probabilities import probability_lines
 from pcsuite.reporting.grid import Section
 from pcsuite.reporting.page import ReportPage
 from pcsuite.reporting.verdicts import VerdictSentence
@@ -58,7 +59,7 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
         *missing_lines(comparison, first, second),
         "",
     ]
-    return "\n".join(lines + aligned([_HEADINGS, *rows]))
+    return "\n".join(lines + aligned([_HEADINGS, *rows]) + _probabilities(comparison))
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
@@ -66,7 +67,21 @@ def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     head = [*_head(comparison, first, second), *_standing(comparison, first, second)]
     head += missing_lines(comparison, first, second)
     head = [escape_markdown(line) for line in head]
-    return "\n\n".join([f"**{head[0]}**", *head[1:], table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
+    shown = table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))
+    return "\n\n".join(
+        [f"**{head[0]}**", *head[1:], shown, *map(escape_markdown, _probabilities(comparison))]
+    )
+
+
+def _probabilities(comparison: Comparison) -> list[str]:
+    """Posterior probabilities of each compared cell, where they were asked for."""
+    return probability_lines(
+        list(comparison.table.records()),
+        lambda record: (
+            f"{record['task']} × {record['model']} × {record['decoding']} × {_condition(record)},"
+            f" {comparison.metrics.label(record['metric'])}"
+        ),
+    )
 
 
 MARKER = "<!-- pcsuite compare -->"
@@ -106,6 +121,7 @@ def comparison_github(
         f"### {_mark(comparison)} {_STANDINGS[comparison.standing].format(**names)}{margin}{_untold(comparison)}",
         *head,
         table(_HEADINGS, scores, (5, 6, 8, 9)),
+        *map(escape_markdown, _probabilities(comparison)),
         *_broken_items(comparison, answers or {}),
     ]
     if others:

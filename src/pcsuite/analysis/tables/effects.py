@@ -19,6 +19,7 @@ from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
+from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import (
     MAIN_CELL,
     N_CLUSTERS,
@@ -193,6 +194,25 @@ def effects(
     for record in records if registered.plan is not None else ():
         record["planned"] = "yes" if registered.is_primary(record) else "no"
     return Table.of(EFFECTS, records)
+
+
+def with_posterior(table: Table, metrics: Metrics, margin: float) -> Table:
+    """The effects with the probability of each to be for the better and, of the score, within ±``margin``.
+
+    Shrunk together are the tested contrasts of one kind, task, model, regime and metric.
+    """
+
+    def better(record: Mapping[str, Any]) -> int | None:
+        high = metrics[record["metric"]].higher_is_better
+        return None if high is None or record["p_value"] is None else 1 if high else -1
+
+    names = ("task", "model", "decoding", "kind", "metric")
+    return with_probabilities(
+        table,
+        better,
+        lambda record: tuple(record[name] for name in names),
+        margin=lambda record: margin if record["metric"] == SCORE else None,
+    )
 
 
 class _Measured(NamedTuple):
