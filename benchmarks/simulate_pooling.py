@@ -4,9 +4,9 @@
     python benchmarks/simulate_pooling.py --studies 2000
 
 A study has ``k`` tasks whose true effects vary about 0 with the standard deviation τ, each seen with a standard error.
-``ours`` is :func:`pcsuite.stats.pooling.random_effects`; beside it Hartung and Knapp's interval by itself (never below the
-ordinary variance) and the profile likelihood, plain and with the quantile of t in place of the normal one. Widths are in
-units of Hartung and Knapp's.
+``ours`` is :func:`pcsuite.stats.pooling.random_effects`; beside it Hartung and Knapp's interval by itself (never below
+the ordinary variance) and the profile likelihood, plain and with the quantile of t in place of the normal one. Widths
+are in units of Hartung and Knapp's.
 """
 
 from __future__ import annotations
