@@ -78,11 +78,15 @@ def rates(k, errors, tau, studies, rng):
 
 def main() -> None:
     """Print a row for each number of tasks, kind of errors and τ."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=500)
     parser.add_argument("--tasks", type=int, nargs="+", default=[3, 4, 6, 10])
     args = parser.parse_args()
-    print("| tasks | standard errors | τ | " + " | ".join(f"{name} covers (width)" for name in METHODS) + " |")
+    print(
+        "| tasks | standard errors | τ | " + " | ".join(f"{name} covers (width)" for name in METHODS) + " |"
+    )
     print("|---|---|---|" + "---|" * len(METHODS))
     for k in args.tasks:
         for name, errors in WORLDS.items():

@@ -216,7 +216,7 @@ def test_below_six_clusters_nothing_is_tested():
     cells, codes = encode_cells({"condition": condition.tolist()})
     totals = cell_totals(item, codes, score)
     fit = fit_mixed(totals, fixed_design(cells, ["condition"]), clusters=totals.item // 6, jackknife=True)
-    assert fit.coefficients[1].note == "5 clusters, and below 6 nothing is tested"
+    assert fit.coefficients[1].note == "not tested: 5 clusters, at least 6 are needed"
     assert np.isnan(fit.coefficients[1].p_value)
     together = fit_mixed(
         totals, fixed_design(cells, ["condition"]), clusters=np.zeros_like(totals.item), jackknife=True

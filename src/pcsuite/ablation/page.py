@@ -13,7 +13,6 @@ from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
-from pcsuite.analysis.table import Table
 from pcsuite.errors import AnalysisError, require
 from pcsuite.pages.figures import drawing
 from pcsuite.pages.render import render_page
@@ -50,7 +49,7 @@ def render_ablation(result: AblationResult) -> str:
         trim_sentence=picture.trim_sentence(result),
         drops=picture.drop_rows(result),
         diff=picture.diff_lines(result),
-        undecided=picture.undecided_lines(result),
+        undecided=[*picture.undecided_lines(result), *picture.posterior_lines(result)],
         margin=picture.margin_sentence(result),
         limits=(
             "limits are those of confidence sequences, which hold at every look and for all blocks together"
@@ -203,6 +202,6 @@ def write_result(result: AblationResult) -> list[Path]:
         with write_errors(AnalysisError, path):
             path.write_bytes(text.encode("utf-8", "backslashreplace"))
         written.append(path)
-    written.append(Table.of(picture.BLOCKS, picture.verdict_records(result)).write_csv(folder / "blocks.csv"))
+    written.append(picture.blocks_table(result).write_csv(folder / "blocks.csv"))
     written.append(write_png(result, folder / "ablation.png"))
     return written

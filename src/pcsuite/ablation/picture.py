@@ -17,7 +17,8 @@ from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN
 from pcsuite.ablation.forecast import Preview
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
-from pcsuite.analysis.table import Column, TableSpec, interval
+from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.contrasts import CLAUSE
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
@@ -26,6 +27,7 @@ from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
 from pcsuite.stats.clustered import too_few_clusters
+from pcsuite.stats.posterior import shrunken_effects
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -196,6 +198,8 @@ def _undecided(entry: BlockVerdict) -> str:
         )
     if entry.note:
         return entry.note
+    if entry.effect.n < 2:
+        return f"{'no item has' if not entry.effect.n else 'one item has'} an answer both with and without it"
     if entry.tentative is not None:
         return f"“{entry.tentative}” {CLAUSE}: a rare large change the other way was not ruled out"
     remedy = "no number of items would decide it: its effect is about the margin"
@@ -255,7 +259,7 @@ def trim_sentence(result: AblationResult) -> str:
         return (
             "No shorter prompt was looked for."
             if not result.stopped
-            else "The budget ended before a shorter prompt could be confirmed."
+            else "The calls ended before a shorter prompt could be confirmed."
         )
     if floor := untested_note(result):
         return f"No shorter prompt was looked for: {floor.removeprefix('not tested: ')}."
@@ -506,7 +510,15 @@ def sentences(result: AblationResult) -> list[str]:
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
     margin = margin_sentence(result)
     lines += [*undecided_lines(result), *([margin] if margin else [])]
+    lines += posterior_lines(result)
     return [*lines, noise_sentence(result), trim_sentence(result)]
+
+
+def posterior_lines(result: AblationResult) -> list[str]:
+    """The probabilities of each block, where they were asked for."""
+    if not result.study.request.posterior:
+        return []
+    return probability_lines(verdict_records(result), lambda record: record["block"])
 
 
 def undecided_lines(result: AblationResult) -> list[str]:
@@ -561,12 +573,28 @@ def diff_lines(result: AblationResult) -> list[tuple[bool, str]]:
     return [(view.dropped, line) for view in block_views(result) for line in [*view.text.splitlines(), ""]]
 
 
+def blocks_table(result: AblationResult) -> Table:
+    """``blocks.csv``: one row a block, with probabilities where they were asked for."""
+    records = verdict_records(result)
+    return Table.of(BLOCKS.extended(PROBABILITIES) if result.study.request.posterior else BLOCKS, records)
+
+
+def block_probabilities(result: AblationResult) -> dict[str, dict[str, float | None]]:
+    """By block: the probability that it helps, and that it matters less than the margin; shrunk over all blocks."""
+    margin = result.study.request.margin
+    own = [entry.alone or entry.effect for entry in result.verdicts]
+    posteriors = shrunken_effects(own, margin=margin)
+    pairs = zip(result.verdicts, posteriors, strict=True)
+    return {entry.block: probability_columns(posterior, margin) for entry, posterior in pairs}
+
+
 def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
     """One record a block, as ``blocks.csv`` and ``ablation.json`` have it.
 
     Their keys are the columns of :data:`BLOCKS`; figures that could not be estimated are ``None``.
     """
     records = []
+    probabilities = block_probabilities(result) if result.study.request.posterior else {}
     for entry in result.verdicts:
         record: dict[str, Any] = {
             "block": entry.block,
@@ -591,7 +619,7 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
         }
         for name in MEASURES:
             record |= _limits(name, result.measures[entry.block][name])
-        records.append(record)
+        records.append(record | probabilities.get(entry.block, {}))
     return records
 
 

@@ -49,6 +49,8 @@ class AblationRequest(init_task.TableRequest):
     margin: float = MARGIN
     assume: Assumption = "nothing"
     """What verdicts on graded scores may assume: nothing, or that differences to either side are alike."""
+    posterior: bool = False
+    """Whether each block has the probabilities that it helps, and that it matters less than the margin."""
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
     missing: MissingAnswers | None = None

@@ -65,7 +65,7 @@ class Study:
     folder: Path
     base: Suite
     items: Sequence[Item]
-    """All there are; the profile takes :attr:`count` of them."""
+    """Those that are asked, in their order."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
 
@@ -87,7 +87,7 @@ class Study:
     @property
     def count(self) -> int:
         """Items that are asked."""
-        return min(len(self.items), self.request.limit or len(self.items))
+        return len(self.items)
 
     @property
     def chosen_on(self) -> int:
@@ -96,14 +96,14 @@ class Study:
         No cluster stands in both parts: the border between two clusters that is nearest to the middle, of two as near
         the later one. All of them where the items are one cluster: then nothing can be confirmed.
         """
-        asked = self.items[: self.count]
+        asked = self.items
         borders = [n for n in range(1, len(asked)) if asked[n - 1].cluster != asked[n].cluster]
         return min(borders, key=lambda n: (abs(2 * n - len(asked)), -n), default=len(asked))
 
     @property
     def clusters(self) -> int:
         """Clusters of the items that are asked."""
-        return count_clusters(self.items[: self.count])
+        return count_clusters(self.items)
 
     def write(self, arms: Iterable[PromptArm]) -> Suite:
         """Write the profile with these arms and load it as any profile is loaded.
@@ -326,7 +326,7 @@ def _read(request: AblationRequest, kind: str) -> Study:
         columns = task.spec.cluster
         items = clustered(task.items, columns, request.data) if columns else list(task.items)
     repro = ReproSection()  # those of the profile that is written
-    items = sample_items(items, None, repro.global_seed, task.id, repro.deterministic_hash_seed)
+    items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
     return Study(request, prompt, task, model, only, folder, base, items)
@@ -384,7 +384,7 @@ def _check_context(study: Study) -> None:
     context = getattr(options, "context_tokens", None)
     if context is None:
         return
-    item = max(study.items[: study.count], key=partial(_sent_characters, study))
+    item = max(study.items, key=partial(_sent_characters, study))
     tokens = math.ceil(_sent_characters(study, item) / CHARACTERS_PER_TOKEN)
     if tokens + study.task.spec.max_tokens > context:
         raise PromptError(

@@ -173,6 +173,7 @@ RELATED = several("--cluster", "columns that say which items are related (a cust
                   KEYS["cluster"], metavar="COL[,COL]")
 MISSING = flag("--missing", "answers that never came: bound claims only what holds whatever they would have been"
                " (default), drop judges what was answered", KEYS["missing"], choices=("bound", "drop"))
+POSTERIOR = switch("--posterior", "add the probabilities that it is better, and that it is too small to matter")
 # fmt: on
 
 PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -474,7 +475,12 @@ def _splits(items: list[Item], related: list[Item], request: TaskRequest) -> dic
     if request.dev_share is not None:
         dev_size = round(count * request.dev_share)
     by_id = {item.item_id: item for item in items}
-    train, rest = split_off(related, train_size, f"{request.name}_train", SPLIT_SEED)
+    # Clusters larger than the split wanted give it the smallest of them that makes enough exemplars.
+    larger = {size for size in Counter(item.cluster for item in related).values() if size > train_size}
+    for size in sorted({train_size, *larger}):
+        train, rest = split_off(related, size, f"{request.name}_train", SPLIT_SEED)
+        if len(train) >= MIN_TRAIN:
+            break
     dev, test = split_off(rest, dev_size, f"{request.name}_dev", SPLIT_SEED)
     train, dev, test = ([by_id[item.item_id] for item in part] for part in (train, dev, test))
     if not test or len(train) < MIN_TRAIN:

@@ -39,7 +39,7 @@ class Item:
     item's content: rows keep their ids when items are clustered otherwise.
     """
     attributes: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Further columns of the item's row that no prompt shows: items can be clustered by them. No part of the content."""
+    """Further columns of the item's row, which no prompt shows: items can be clustered by them. Not its content."""
     unanswerable: bool = field(init=False, compare=False, repr=False)
     """Whether the truth says that abstaining is the right answer."""
 
@@ -383,25 +383,22 @@ def rank_of(*parts: object) -> bytes:
 def sample_items(
     items: Iterable[Item], n: int | None, seed: int, task_id: str, hash_seed: str = DEFAULT_HASH_SEED
 ) -> list[Item]:
-    """The first ``n`` items by hash rank, in rank order; ``None`` takes all of them.
+    """The first ``n`` items by hash rank; ``None`` takes all of them.
 
-    Items of one cluster follow one another, at the rank that the first of them by id has: whatever takes a beginning of
-    the items (a limit, a look, the part that chooses) takes whole clusters, the last one perhaps excepted. The choice
-    is the same everywhere and nested: the first 10 of 500 are the 10. Raises :class:`DataError` where ``n`` is
-    negative.
+    The choice is the same everywhere and nested: the 10 are among the first 500. They come in rank order, but items of
+    one cluster follow one another, at the rank that the first of them by id has: whatever takes a beginning of them (a
+    look, the part that chooses) takes whole clusters. Raises :class:`DataError` where ``n`` is negative.
     """
     if n is not None and n < 0:
         raise DataError(f"cannot sample {n} items of task '{task_id}'", hint="give a number of 0 or more")
     known = list(items)
+    ids = [item.item_id for item in known]
+    ranks = {item_id: (rank_of(hash_seed, seed, task_id, item_id), item_id) for item_id in ids}
+    chosen = sorted(known, key=lambda item: ranks[item.item_id])[:n]
     leaders: dict[str, str] = {}
-    for item in known:
+    for item in chosen:
         leaders[item.cluster] = min(leaders.get(item.cluster, item.item_id), item.item_id)
-
-    def rank(item_id: str) -> tuple[bytes, str]:
-        return rank_of(hash_seed, seed, task_id, item_id), item_id
-
-    ranked = sorted(known, key=lambda item: (rank(leaders[item.cluster]), rank(item.item_id)))
-    return ranked if n is None else ranked[:n]
+    return sorted(chosen, key=lambda item: (ranks[leaders[item.cluster]], ranks[item.item_id]))
 
 
 def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH_SEED) -> list[Item]:

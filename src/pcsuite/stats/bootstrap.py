@@ -133,7 +133,7 @@ def bootstrap_means(
     by_column = bounds if bounds is not None and isinstance(bounds[0], tuple) else [bounds] * width
     declared = cast(Sequence[Bounds | None], by_column)
     results = [
-        computed_interval(column, level, bounds=_bounds_of_levels(column, ends), single=single)
+        computed_interval(column, level, bounds=bounds_of_levels(column, ends), single=single)
         for column, ends in zip(table.T, declared, strict=True)
     ]
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
@@ -274,7 +274,7 @@ def bootstrap_micro_f1_difference(
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level)
 
 
-def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
+def bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
     """Range of a level: as declared where its values lie in it; else that of a share, an amount, or none."""
     if declared is not None and declared[0] - 1e-9 <= values.min() and values.max() <= declared[1] + 1e-9:
         return declared

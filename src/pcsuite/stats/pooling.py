@@ -7,9 +7,9 @@ prediction interval averages over what τ² may be (its confidence distribution,
 with τ² fixed at its estimate it would cover 90 % at six tasks.
 
 Hartung and Knapp's interval takes the weights for known. Where standard errors are very unequal (one large benchmark
-beside small ones) it covers as little as 70 %: a τ² of 0 by chance gives all the weight to one study. So the mean too is
-averaged over what τ² may be (a generalised pivot, Iyer, Wang & Mathew 2004), and the limits are the outer ones of both;
-with equal errors they are Hartung and Knapp's. A profile likelihood was tried and covers less
+beside small ones) it covers as little as 70 %: a τ² of 0 by chance gives all the weight to one study. So the mean too
+is averaged over what τ² may be (a generalised pivot, Iyer, Wang & Mathew 2004), and the limits are the outer ones of
+both; with equal errors they are Hartung and Knapp's. A profile likelihood was tried and covers less
 (``benchmarks/simulate_pooling.py`` has all three).
 """
 
@@ -137,16 +137,24 @@ def _tau2_at(y: FloatArray, variances: FloatArray, targets: FloatArray) -> Float
 
 
 @dataclass(frozen=True, slots=True)
-class _NormalMixture:
-    """A mixture of normals, all of the same weight."""
+class NormalMixture:
+    """A mixture of normal distributions.
+
+    >>> halves = NormalMixture(np.array([-1.0, 1.0]), np.array([0.1, 0.1]))
+    >>> halves.below(np.array([0.0])).tolist(), halves.two_sided_p()
+    ([0.5], 1.0)
+    """
 
     centres: FloatArray
     scales: FloatArray
+    weights: FloatArray | None = None
+    """They sum to 1; without them all weigh the same."""
 
     def below(self, points: FloatArray) -> FloatArray:
         """Probability below each point."""
         ndtr = require("scipy.special", "stats").ndtr
-        return np.asarray(ndtr((points[:, None] - self.centres) / self.scales).mean(axis=1))
+        shares = ndtr((points[:, None] - self.centres) / self.scales)
+        return np.asarray(shares.mean(axis=1) if self.weights is None else shares @ self.weights)
 
     def limits(self, level: float) -> tuple[float, float]:
         """The quantiles between which ``level`` of it lies."""
@@ -180,17 +188,17 @@ def _over_tau(y: FloatArray, variances: FloatArray) -> tuple[FloatArray, FloatAr
     return tau2, weights @ y / weights.sum(axis=1), np.where(weighted, 1 / weights.sum(axis=1), 0.0)
 
 
-def _mean_mixture(y: FloatArray, variances: FloatArray, shared: float, shared_df: float) -> _NormalMixture:
+def _mean_mixture(y: FloatArray, variances: FloatArray, shared: float, shared_df: float) -> NormalMixture:
     """The mean effect, averaged over what τ² may be; ``shared`` is the variance common to all values."""
     _, centres, error = _over_tau(y, variances)
     if shared > 0 and np.isfinite(shared_df):
         # A normal with this scale reaches as far as Student's t with the shared part's degrees of freedom.
         special = require("scipy.special", "stats")
         shared = shared * float(special.stdtrit(shared_df, 0.975) / special.ndtri(0.975)) ** 2
-    return _NormalMixture(centres, np.sqrt(error + shared) + 1e-300)
+    return NormalMixture(centres, np.sqrt(error + shared) + 1e-300)
 
 
 def _prediction(y: FloatArray, variances: FloatArray, shared: float, level: float) -> tuple[float, float]:
     """Limits of the effect on a new study: a mixture of normals over what τ² may be."""
     tau2, centres, error = _over_tau(y, variances)
-    return _NormalMixture(centres, np.sqrt(tau2 + error + shared) + 1e-300).limits(level)
+    return NormalMixture(centres, np.sqrt(tau2 + error + shared) + 1e-300).limits(level)

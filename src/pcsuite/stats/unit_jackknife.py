@@ -17,13 +17,12 @@ import numpy as np
 
 from pcsuite.errors import require
 from pcsuite.stats.bootstrap import bounds_of_differences
+from pcsuite.stats.clustered import too_few_clusters
 from pcsuite.stats.design import CellTotals
 from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.permutation import ENUMERATE_UP_TO, sign_flip_test
 from pcsuite.stats.random_weights import mean_interval
 
-FEWEST_CLUSTERS = 6
-"""Clusters below which nothing is tested: with five even the exact two-sided sign-flip test cannot reject at 5 %."""
 _LOST = 1e-9
 """A direction of which a unit holds all but this share of the information is known from that unit alone."""
 
@@ -87,8 +86,8 @@ class UnitJackknife:
         if effective < 1.5:
             return untested(f"rests on one {self.unit} nearly alone")
         taking_part = int((share > 1e-9).sum())
-        if self.unit == "cluster" and taking_part < FEWEST_CLUSTERS:
-            return untested(f"{taking_part} clusters, and below {FEWEST_CLUSTERS} nothing is tested")
+        if self.unit == "cluster" and (reason := too_few_clusters(taking_part)):
+            return untested(reason)
         moves = self.moves @ weights
         variance = (effective - 1) / effective * float(moves @ moves)
         # What each unit adds to the estimate; they sum to it.
@@ -179,7 +178,8 @@ class _Units:
             rows = order[starts[unit] : starts[unit + 1]]
             rows_of_unit = design[totals.cell[rows]]
             information[index] = (rows_of_unit * weight[rows, None]).T @ rows_of_unit
-        return cls(pattern, information, cross, mass, sum_x, sum_y)
+        sums = (np.asarray(part, dtype=np.float64) for part in (cross, mass, sum_x, sum_y))
+        return cls(pattern, information, *sums)
 
     def eliminate(self, variance: float) -> None:
         """Take out a random intercept of the units, of this variance over the residual's."""
@@ -205,7 +205,7 @@ class _Units:
         np.add.at(counts, (place[parent][of_first], self.pattern[of_first]), 1.0)
 
         def total(values: FloatArray) -> FloatArray:
-            return np.bincount(parent, weights=values, minlength=several)
+            return np.asarray(np.bincount(parent, weights=values, minlength=several), dtype=np.float64)
 
         return _Units(
             np.asarray(pattern, dtype=np.int64).reshape(-1),

@@ -28,7 +28,6 @@ from pcsuite.stats.estimate import FloatArray, IntArray
 CLEAN = "none"
 LOGGED_SCORE, SCORE = "task_score", "score"
 """The primary metric's name in the log and in metrics files, and its name in tables."""
-UNREADABLE = "judge_unreadable"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
 COUNT_OF, SQUARES_OF = "rows with ", "squares of "
@@ -169,7 +168,7 @@ class CellScores:
     failed: FloatArray = field(default_factory=lambda: np.empty(0))
     """Share of the rows of each item of ``asked`` that failed, 0..1."""
     unscored: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Share of them that were answered and have no score: the judge's verdict could not be read."""
+    """Share of them that were answered and have no score: the judge could not be read, the scorer gave no number."""
 
     def metric(self, name: str) -> ItemValues:
         """A metric of the items for which it is defined; empty for an unknown one.
@@ -384,8 +383,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
     )
-    unread = tables.metric_column(UNREADABLE)
-    unscored = f"count(*) FILTER (n_errors = 0 AND {unread} > 0)" if unread is not None else "0"
+    # A judge that could not be read, a scorer that gave no number: answered, and as good as failed.
+    unscored = f"count(*) FILTER (n_errors = 0 AND {metrics[SCORE]} IS NULL)"
     averages += "".join(
         f", count({metrics[name]}) FILTER (n_errors = 0) AS {sql_name(COUNT_OF + name)}, sum(({metrics[name]})::DOUBLE"
         f" * ({metrics[name]})) FILTER (n_errors = 0) AS {sql_name(SQUARES_OF + name)}"
@@ -447,6 +446,14 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
 
 def _clusters(tables: RunTables) -> dict[str, IntArray]:
     """The clusters of ``ItemScores``, by the labels of the log; an item without a label stands for itself."""
+    if tables.clusters is not None:
+        named = tables.query(
+            "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE kind = 'main' GROUP BY task_id"
+        )
+        labels = tables.clusters
+        return number_clusters(
+            {task: [labels.get(task, {}).get(name) for name in ids] for task, ids in named}
+        )
     rows = tables.query(
         "SELECT task_id, list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
         # Rows that were kept from an earlier start may have another label: the newest counts, in every cell alike.

@@ -4,8 +4,8 @@ Fixed effects are condition, model size, family (and the model itself, where sev
 with the interactions condition × size and condition × regime; items (and datasets, when pooled) have random intercepts.
 A factor with one level has no effect to estimate and stays out. Estimates are those of the model; standard errors and
 p-values come from leaving out one item at a time (one task, when pooled), so that they hold where scores sit at 0 or 1
-and where a condition does more for some items, or on some tasks, than for others. Where items are related, their clusters
-have a random intercept too, and one cluster is left out at a time.
+and where a condition does more for some items, or on some tasks, than for others. Where items are related, their
+clusters have a random intercept too, and one cluster is left out at a time.
 """
 
 from __future__ import annotations

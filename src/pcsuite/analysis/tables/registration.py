@@ -81,6 +81,8 @@ LOOKS = TableSpec(
         Column("verdict", "better, worse, equivalent, no worse or undecided", form="text"),
         Column("stopped", "whether the arm was stopped by this look", form="text"),
         Column("at_utc", "when it was taken", shown=False),
+        Column("missing", "items visited of which an answer is missing on either side", form="number"),
+        Column("clusters", "clusters of the items, on which the bets are laid", form="number"),
     ),
     note=(
         "Confidence sequences by betting (Waudby-Smith & Ramdas 2024): limits hold however often one looks, so that"
