@@ -211,6 +211,11 @@ def execute_compare(args: argparse.Namespace) -> int:
             "standing": comparison.standing,
             "margin": comparison.margin,
             "passes": comparison.passes,
+            "different_items": [
+                key._asdict()
+                | {"first": paired.counts[0], "second": paired.counts[1], "common": len(paired.names)}
+                for key, paired in comparison.different.items()
+            ],
             "missing": {
                 "policy": comparison.policy,
                 "first": len(comparison.missing_of("first")),
