@@ -313,7 +313,9 @@ def noise_sentence(result: AblationResult) -> str:
         if not result.noise_p < NOISE_ALPHA
         else "an effect, so something other than the blocks moves the score"
     )
-    verdict += f" (at {NOISE_ALPHA:.0%}: so many ablations alarm by chance alone)"
+    verdict += (
+        f" (tested at {NOISE_ALPHA:g}, so one ablation in {1 / NOISE_ALPHA:.0f} alarms by chance alone)"
+    )
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
         f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone."

@@ -193,22 +193,22 @@ def missing_scores(
     has_score = {
         int(item) for item, value in zip(cell.items.tolist(), scored.tolist(), strict=True) if value == value
     }
-    found = []
+    lacking = []
     for name in names:
         code = codes.get(name, -1)
         row = asked.get(code)
         if row is None:
             if code not in has_score:
-                found.append(MissingScore(cell.key, side, name, "not asked", 1.0))
+                lacking.append(MissingScore(cell.key, side, name, "not asked", 1.0))
             continue
         failed, unscored = float(cell.failed[row]), float(cell.unscored[row]) if len(cell.unscored) else 0.0
         if code not in has_score:
             why: Why = "failed" if failed == 1 else "not scored"
-            found.append(MissingScore(cell.key, side, name, why, 1.0))
+            lacking.append(MissingScore(cell.key, side, name, why, 1.0))
         elif failed + unscored > 0:
             why = "failed" if failed else "not scored"
-            found.append(MissingScore(cell.key, side, name, why, failed + unscored))
-    return found
+            lacking.append(MissingScore(cell.key, side, name, why, failed + unscored))
+    return lacking
 
 
 def without_items(scores: ItemScores, items: Collection[tuple[str, str]]) -> ItemScores:
