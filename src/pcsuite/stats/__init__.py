@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
+    from pcsuite.stats.cluster_rows import *  # noqa: F403
     from pcsuite.stats.clustered import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
     from pcsuite.stats.early_stop import *  # noqa: F403
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pcsuite.stats.permutation import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
+    from pcsuite.stats.posterior import *  # noqa: F403
     from pcsuite.stats.prediction_powered import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
     from pcsuite.stats.random_weights import *  # noqa: F403
@@ -61,6 +63,8 @@ unit_jackknife: Contrast
 attribution: attribute attribution_weights unidentified
 selection: best_of
 pooling: random_effects Pooled
+posterior: shrunken_effects Posterior
+cluster_rows: cluster_rows cluster_sums mean_over_items
 emmeans: marginal_means contrasts_with_reference
 equivalence: tost_paired noninferior_paired
 random_weights: WeightedMean mean_interval mean_test
@@ -71,7 +75,7 @@ calibration: ece_interval brier_interval risk_coverage_interval
 power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
 power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
 agreement: rater_agreement Agreement cohens_kappa
-prediction_powered: prediction_powered_mean PredictionPowered
+prediction_powered: prediction_powered_mean PredictionPowered compare_labelled LabelledSample
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
 early_stop: stopped_mean StoppingRule
 variance: decompose_variance decompose_variance_unbalanced

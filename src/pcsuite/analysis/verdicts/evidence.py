@@ -285,7 +285,9 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
          for task, measured in by_task.items()]
     )  # fmt: skip
     items = sum(len(measured.items) for measured in by_task.values())
-    units = int(sizes.sum())
+    joint = _joint_clusters(deltas, by_task)
+    # A customer whose texts are in two tasks is one customer.
+    units = items if joint is None else len(np.unique(joint))
     counts: dict[str, Any] = {
         "items": items,
         "clusters": units,
@@ -313,7 +315,7 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
         np.array([getattr(estimate, part) for estimate in estimates]) for part in ("value", "low", "high")
     )
     value = float(np.mean(centres))
-    df: float = units - len(estimates)
+    df: float = int(sizes.sum()) - len(estimates)
     # Squared arms add as variances do (MOVER, Zou & Donner 2008), so that intervals that lean stay leaning.
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
     high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
@@ -327,9 +329,7 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     # Flipping the sign of an item's share in the mean of means; with equal numbers of items the shares are equal.
     unequal = len({len(measured.items) for measured in by_task.values()}) > 1
     shares = [measured.values / (len(measured.items) if unequal else 1) for measured in by_task.values()]
-    p_value = _sign_flip_p(
-        np.concatenate(shares), _joint_clusters(deltas, by_task), "verdicts", "flips", *names
-    )
+    p_value = _sign_flip_p(np.concatenate(shares), joint, "verdicts", "flips", *names)
     # What holds for these items may not hold over tasks, of which the interval speaks.
     if studies:
         p_value = max(p_value, random.p_value)
