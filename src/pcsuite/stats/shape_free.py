@@ -125,4 +125,4 @@ def _lower_limit(sample: FloatArray, least: float, tail: float, clusters: IntArr
         return _p_above(sample, mean, least, clusters) - tail
 
     # The chance that the mean lies below grows with the mean asked about: 0 at the least, about a half at the middle.
-    return float(require("scipy.optimize", "stats").brentq(excess, least, middle, xtol=1e-7))
+    return float(require("scipy.optimize", "stats").brentq(excess, least, middle, xtol=1e-6))
