@@ -115,8 +115,10 @@ def _p_above(sample: FloatArray, mean: float, least: float, clusters: IntArray |
 
 def _lower_limit(sample: FloatArray, least: float, tail: float, clusters: IntArray | None) -> float:
     """The largest mean that "the mean is at most …" is rejected for at ``tail``."""
-    if clusters is None:
-        return WeightedMean.of(sample, end=least).quantile(tail)
+    sizes = np.ones(1) if clusters is None else np.bincount(clusters)
+    if clusters is None or np.ptp(sizes) == 0:  # clusters of one size count as their means
+        means = sample if clusters is None else np.bincount(clusters, weights=sample) / sizes
+        return WeightedMean.of(np.asarray(means), end=least).quantile(tail)
     middle = float(sample.mean())
     if _p_above(sample, least, least, clusters) >= tail or middle - least < 1e-12:
         return least
