@@ -68,8 +68,8 @@ def shape_free_interval(
     Each side misses in at most (1 - ``level``) / 2. Arguments as for :func:`shape_free_test`, with which the limits
     agree. Two values or more are needed.
 
-    >>> found = shape_free_interval([0.0] * 40, bounds=(-1, 1), level=0.9)
-    >>> round(found.low, 4), round(found.high, 4)  # 1 - 0.05 ** (1 / 40): the exact limit of no case in 40
+    >>> same = shape_free_interval([0.0] * 40, bounds=(-1, 1), level=0.9)
+    >>> round(same.low, 4), round(same.high, 4)  # 1 - 0.05 ** (1 / 40): the exact limit of no case in 40
     (-0.0722, 0.0722)
     """
     sample = _within(values, bounds)
