@@ -15,7 +15,7 @@ from pcsuite._util.text import counted, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN
-from pcsuite.ablation.forecast import Preview
+from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
@@ -458,8 +458,9 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" ({preview.flips_from}):",
         f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}"
         + (f" ({other.detectable:.3f} if related items answered independently)" if other else ""),
-        f"  of graded scores (0.25 apart, one standard deviation): {preview.forecast.detectable_any_shape:.2f} whatever"
-        f" their shape, {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
+        f"  if scores are graded (differences of a standard deviation of {GRADED_SPREAD:g}):"
+        f" {preview.forecast.detectable_any_shape:.2f} whatever their shape,"
+        f" {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
         f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
         f"  one lost call would move a bound by {1 / study.count:.3f}",
