@@ -13,7 +13,6 @@ from pcsuite.stats.proportions import (
     clustered_se,
     paired_difference,
     wilson,
-    wilson_mean,
 )
 
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -26,15 +25,6 @@ def test_intervals_agree_with_statsmodels(pair, level):
     estimate = wilson(k, n, level=level)
     assert estimate.low == pytest.approx(low, abs=1e-9)
     assert estimate.high == pytest.approx(high, abs=1e-9)
-
-
-def test_wilson_mean_is_wilson_for_binary_scores_and_narrower_for_graded():
-    binary = np.array([1.0] * 27 + [0.0] * 3)
-    assert wilson_mean(binary).low == pytest.approx(wilson(27, 30).low)
-    graded = np.array([0.9] * 15 + [1.0] * 12 + [0.7] * 3)
-    assert wilson_mean(graded).low > wilson(27, 30).low
-    with pytest.raises(AnalysisError, match=r"outside 0\.\.1"):
-        wilson_mean([2.0])
 
 
 def test_wilson_covers_where_the_bootstrap_cannot():

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.proportions import wilson_mean
 from pcsuite.stats.rates import (
     abstention_matrix,
     cost_per_correct,
@@ -48,7 +47,6 @@ def test_ratios_by_hand():
     assert not cost_per_correct([300, 500], [0, 0], rng=generator()).defined
     estimate = unsupported_per_100_tokens([1, 2], [50, 250], rng=generator(), resamples=50)
     assert estimate.value == pytest.approx(1.0)
-    assert wilson_mean([1, 0, 0, 0]).value == pytest.approx(0.25)
 
 
 points = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)

@@ -37,7 +37,7 @@ from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.config.profile import MissingAnswers
-from pcsuite.contrasts import ArmScores
+from pcsuite.contrasts import ArmScores, cluster_codes, related_items
 from pcsuite.errors import MISSING_OUTCOMES, BudgetExceededError, CallOutcome, ConfigError, ErrorRateError
 from pcsuite.logging.log import ResumeIndex, RunLog, ScoredRow
 from pcsuite.logging.looks import Look, read_looks
@@ -49,8 +49,9 @@ from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats.attribution import OperatorEffect, attribute
+from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.effect_sizes import paired_t_interval
-from pcsuite.stats.estimate import Estimate, undefined
+from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 FINGERPRINT = "ablation.sha256"
@@ -372,6 +373,7 @@ class _AblationRun:
             )
         items = self.plan.tasks[study.task.id].items
         names = [item.item_id for item in items]
+        clusters = cluster_codes([item.cluster for item in items])
         complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.first], axis=0)
         if request.until:
             complete = np.arange(len(items)) < self.visited
@@ -393,13 +395,15 @@ class _AblationRun:
             verdicts=verdicts,
             measures={
                 name: {
-                    measure: _interval(table[measure][FULL] - table[measure][without(name, free).id])
+                    measure: _interval(
+                        table[measure][FULL] - table[measure][without(name, free).id], clusters
+                    )
                     for measure in MEASURES
                 }
                 for name in free
             },
             flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
-            attribution=_attribution(scores, self.arms.values(), rng),
+            attribution=_attribution(scores, self.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),
             noise=noise,
@@ -442,7 +446,7 @@ def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
 
 
 def _attribution(
-    scores: Mapping[str, Scores], arms: Iterable[PromptArm], rng: np.random.Generator
+    scores: Mapping[str, Scores], arms: Iterable[PromptArm], clusters: IntArray, rng: np.random.Generator
 ) -> list[OperatorEffect]:
     """Effects by other methods than leaving a block out, on the items that every arm answered."""
     # Arms that were asked on one part of the items only (while trimming) have no place in it.
@@ -452,10 +456,11 @@ def _attribution(
     if len(complete) < 2:
         return []
     values = np.column_stack([scores[arm.id] for arm in complete])
-    values = values[np.isfinite(values).all(axis=1)]
+    answered = np.isfinite(values).all(axis=1)
+    values, related = values[answered], related_items(clusters[answered])
     if len(values) < 2:
         return []
-    effects = attribute(values, [sorted(arm.kept) for arm in complete], rng=rng)
+    effects = attribute(values, [sorted(arm.kept) for arm in complete], rng=rng, clusters=related)
     return [effect for effect in effects if effect.method != "leave-one-out"]
 
 
@@ -468,9 +473,13 @@ def _mean(values: Scores) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def _interval(values: Scores) -> Estimate:
-    known = finite(values)
-    return paired_t_interval(known) if len(known) > 1 else undefined("fewer than two items", len(known))
+def _interval(values: Scores, clusters: IntArray) -> Estimate:
+    """Limits of what a block changes in a measure that nothing is claimed of, by cluster where items are related."""
+    has_value = np.isfinite(values)
+    known, related = values[has_value], related_items(clusters[has_value])
+    if len(known) < 2:
+        return undefined("fewer than two items", len(known))
+    return paired_t_interval(known) if related is None else cluster_interval(known, related)
 
 
 def _flipped(full: Scores, other: Scores, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from pcsuite._util.text import counted, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
-from pcsuite.ablation.forecast import Preview
+from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
@@ -198,6 +198,8 @@ def _undecided(entry: BlockVerdict) -> str:
         )
     if entry.note:
         return entry.note
+    if entry.effect.n < 2:
+        return f"{'no item has' if not entry.effect.n else 'one item has'} an answer both with and without it"
     if entry.tentative is not None:
         return f"“{entry.tentative}” {CLAUSE}: a rare large change the other way was not ruled out"
     remedy = "no number of items would decide it: its effect is about the margin"
@@ -257,7 +259,7 @@ def trim_sentence(result: AblationResult) -> str:
         return (
             "No shorter prompt was looked for."
             if not result.stopped
-            else "The budget ended before a shorter prompt could be confirmed."
+            else "The calls ended before a shorter prompt could be confirmed."
         )
     if floor := untested_note(result):
         return f"No shorter prompt was looked for: {floor.removeprefix('not tested: ')}."
@@ -311,7 +313,9 @@ def noise_sentence(result: AblationResult) -> str:
         if not result.noise_p < NOISE_ALPHA
         else "an effect, so something other than the blocks moves the score"
     )
-    verdict += f" (at {NOISE_ALPHA:.0%}: so many ablations alarm by chance alone)"
+    verdict += (
+        f" (tested at {NOISE_ALPHA:g}, so one ablation in {1 / NOISE_ALPHA:.0f} alarms by chance alone)"
+    )
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
         f" p {p_text(result.noise_p)}: {verdict}. {result.noise_flips:.1%} of the scores moved by chance alone."
@@ -454,8 +458,9 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" ({preview.flips_from}):",
         f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}"
         + (f" ({other.detectable:.3f} if related items answered independently)" if other else ""),
-        f"  of graded scores (0.25 apart, one standard deviation): {preview.forecast.detectable_any_shape:.2f} whatever"
-        f" their shape, {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
+        f"  if scores are graded (differences of a standard deviation of {GRADED_SPREAD:g}):"
+        f" {preview.forecast.detectable_any_shape:.2f} whatever their shape,"
+        f" {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
         f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
         f"  one lost call would move a bound by {1 / study.count:.3f}",

@@ -379,8 +379,12 @@ def suspect_pairs(scores: Mapping[str, Scores], blocks: Sequence[str]) -> list[t
     for block in blocks:
         alone = arm_of([block], blocks).id
         if alone in scores:
-            added = np.nanmean(scores[FULL] - scores[f"-{block}"])
-            gaps[block] = float(np.nanmean(scores[alone] - scores[NONE]) - added)
+            beside, by_itself = (
+                finite(scores[FULL] - scores[f"-{block}"]),
+                finite(scores[alone] - scores[NONE]),
+            )
+            if len(beside) and len(by_itself):
+                gaps[block] = float(by_itself.mean() - beside.mean())
     suspects = [block for block, gap in sorted(gaps.items(), key=lambda entry: -entry[1]) if gap > 0]
     return [
         (first, second) if blocks.index(first) < blocks.index(second) else (second, first)

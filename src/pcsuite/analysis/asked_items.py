@@ -82,7 +82,12 @@ class PairedItems:
     names: tuple[str, ...]
     """Their ids: all that both runs planned, scored or not."""
     counts: tuple[int, int]
-    """Items that each cell was asked or planned."""
+    """Items that each cell was asked or planned; more than are compared where different items are allowed."""
+
+    @property
+    def differ(self) -> bool:
+        """Whether items are left out because only one of the runs has them."""
+        return self.counts != (len(self.names),) * 2
 
     @classmethod
     def of(
@@ -100,15 +105,20 @@ class PairedItems:
         if common == every:
             return cls(tuple(sorted(every)), counts)
         task = cells[0].key.task
-        if any(plan.partial for plan in plans):
-            return cls(tuple(sorted(common)), counts)
-        if cells[0].key.perturbation == CLEAN and _same_plan(task, cells[1].key.task, runs, plans, every):
+        partial = any(plan.partial for plan in plans)
+        whole = cells[0].key.perturbation == CLEAN and not partial
+        if whole and _same_plan(task, cells[1].key.task, runs, plans, every):
             return cls(tuple(sorted(every)), (len(every), len(every)))
         if allow_different and common:
             return cls(tuple(sorted(common)), counts)
-        planned = [plan.counts.get(cell.key.task, 0) for plan, cell in zip(plans, cells, strict=True)]
+        # What is planned and what was asked are one number, unless a run asks some conditions on fewer items.
+        planned = [
+            0 if partial else plan.counts.get(cell.key.task, 0)
+            for plan, cell in zip(plans, cells, strict=True)
+        ]
         stated = [max(count, known) for count, known in zip(counts, planned, strict=True)]
-        sizes = f"of task '{task}' the first has {stated[0]:,}, the second {stated[1]:,}"
+        where = f" under condition {cells[1].key.condition}" if partial else ""
+        sizes = f"of task '{task}'{where} the first has {stated[0]:,}, the second {stated[1]:,}"
         if not common:
             raise AnalysisError(
                 f"the runs have no item in common: {sizes}", hint="compare runs over the same items"
@@ -183,22 +193,22 @@ def missing_scores(
     has_score = {
         int(item) for item, value in zip(cell.items.tolist(), scored.tolist(), strict=True) if value == value
     }
-    found = []
+    lacking = []
     for name in names:
         code = codes.get(name, -1)
         row = asked.get(code)
         if row is None:
             if code not in has_score:
-                found.append(MissingScore(cell.key, side, name, "not asked", 1.0))
+                lacking.append(MissingScore(cell.key, side, name, "not asked", 1.0))
             continue
         failed, unscored = float(cell.failed[row]), float(cell.unscored[row]) if len(cell.unscored) else 0.0
         if code not in has_score:
             why: Why = "failed" if failed == 1 else "not scored"
-            found.append(MissingScore(cell.key, side, name, why, 1.0))
+            lacking.append(MissingScore(cell.key, side, name, why, 1.0))
         elif failed + unscored > 0:
             why = "failed" if failed else "not scored"
-            found.append(MissingScore(cell.key, side, name, why, failed + unscored))
-    return found
+            lacking.append(MissingScore(cell.key, side, name, why, failed + unscored))
+    return lacking
 
 
 def without_items(scores: ItemScores, items: Collection[tuple[str, str]]) -> ItemScores:

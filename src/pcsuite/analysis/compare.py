@@ -120,6 +120,8 @@ class Comparison:
     """What is made of them."""
     unscored: Sequence[CellKey] = ()
     """Cells of the second run whose score could not be compared: hardly an item has one in both runs."""
+    different: Mapping[CellKey, PairedItems] = field(default_factory=dict)
+    """Cells of which only the items in common are compared, because that was allowed."""
 
     @property
     def broke(self) -> list[ItemChange]:
@@ -231,10 +233,13 @@ def compare_runs(
     arms_of_scores: dict[int, Arms] = {}
     lacking: list[MissingScore] = []
     unscored: list[CellKey] = []
+    different: dict[CellKey, PairedItems] = {}
     shared = 0
     for left, right in cells:
         paired = PairedItems.of((first, second), (left, right), plans, allow_different=allow_different_items)
         shared = max(shared, len(paired.names))
+        if paired.differ:
+            different[right.key] = paired
         lost: tuple[list[MissingScore], list[MissingScore]] = ([], [])
         if SCORE in left.values or SCORE in right.values:
             lost = (
@@ -297,6 +302,7 @@ def compare_runs(
         lacking,
         missing,
         unscored,
+        different,
     )
 
 

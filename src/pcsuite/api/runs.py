@@ -551,10 +551,10 @@ def compare(
     if margin < 0:
         raise ConfigError(f"--margin {margin}: a margin is not negative")
     later = second if isinstance(second, Run) else Run(find_log(second, output_dir))
-    if missing is None:
-        missing = (
-            later.suite.profile.missing if later.suite is not None else later.manifest.missing or "bound"
-        )
+    if missing is None and later.suite is not None:
+        missing = later.suite.profile.missing
+    elif missing is None:
+        missing = "drop" if later.manifest.missing == "drop" else "bound"
     metrics = later.metrics
     if isinstance(first, (str, Path)) and is_baseline(Path(first)):
         first = Baseline.read(Path(first))

@@ -65,6 +65,7 @@ def execute_report(args: argparse.Namespace) -> int:
     """
     from pcsuite.logging.segments import find_log
 
+    options.check_named(args.cluster, "--cluster")
     return write_report(
         options.suite_from(args) if args.config else None,
         [find_log(name, args.output_dir or "outputs") for name in args.runs],
@@ -182,6 +183,7 @@ def execute_compare(args: argparse.Namespace) -> int:
     from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
+    options.check_named(args.cluster, "--cluster")
     kept = is_baseline(args.first)
     first = None if kept else Run(find_log(args.first, args.output_dir))
     second = Run(find_log(args.second, args.output_dir))
@@ -209,6 +211,11 @@ def execute_compare(args: argparse.Namespace) -> int:
             "standing": comparison.standing,
             "margin": comparison.margin,
             "passes": comparison.passes,
+            "different_items": [
+                key._asdict()
+                | {"first": paired.counts[0], "second": paired.counts[1], "common": len(paired.names)}
+                for key, paired in comparison.different.items()
+            ],
             "missing": {
                 "policy": comparison.policy,
                 "first": len(comparison.missing_of("first")),

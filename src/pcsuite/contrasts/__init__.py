@@ -21,6 +21,7 @@ from pcsuite.contrasts.scores import (
     cluster_codes,
     clusters_of,
     on_scored_items,
+    related_items,
 )
 from pcsuite.contrasts.verdicts import (
     ALPHA,
@@ -74,6 +75,7 @@ __all__ = [
     "measure",
     "negated",
     "on_scored_items",
+    "related_items",
     "rules_out_loss",
     "shown_no_worse",
     "standing",

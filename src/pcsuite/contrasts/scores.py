@@ -181,7 +181,17 @@ def clusters_of(arms: Sequence[ArmScores], rows: Sequence[IntArray]) -> IntArray
             raise AnalysisError(f"an arm has {len(arm.values)} items and {len(arm.clusters)} cluster labels")
         labelled = cluster_codes(arm.clusters[arm_rows])
         codes = labelled if codes is None or np.array_equal(codes, labelled) else _joined(codes, labelled)
-    return codes if codes is not None and len(codes) and codes.max() + 1 < len(codes) else None
+    return None if codes is None else related_items(codes)
+
+
+def related_items(labels: Sequence[Any] | Labels) -> IntArray | None:
+    """Labels of clusters as codes from 0; ``None`` where every item is a cluster of its own.
+
+    >>> related_items(["a", "b"]) is None, related_items([7, 7, 3]).tolist()
+    (True, [0, 0, 1])
+    """
+    codes = cluster_codes(labels)
+    return codes if len(codes) and codes.max() + 1 < len(codes) else None
 
 
 def cluster_codes(labels: Sequence[Any] | Labels) -> IntArray:

@@ -44,6 +44,8 @@ class TaskNote(msgspec.Struct):
     """Clusters of related items that they are in; as many as items where no two are related."""
     clustered_by: list[str] = msgspec.field(default_factory=list)
     """Columns that make the clusters; without any, items with equal inputs are one."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """By item: its cluster, where rows of an earlier start say otherwise; else rows themselves say it."""
     source: str = ""
     max_tokens: int = 0
     length_band: list[int] = msgspec.field(default_factory=list)

@@ -201,6 +201,11 @@ def missing_lines(comparison: Comparison, first: str, second: str) -> list[str]:
                 f"Missing in {name}: {counted(len(lost), 'score')} of {counted(len(ids), 'planned item')} ({reasons}):"
                 f" {', '.join(ids[:_MISSING_NAMED])}{more}."
             )
+    for key, paired in comparison.different.items():
+        lines.append(
+            f"Different items of {_condition(key._asdict())} on {key.task}: {paired.counts[0]:,} in {first},"
+            f" {paired.counts[1]:,} in {second}, compared are the {len(paired.names):,} in common."
+        )
     if comparison.missing and comparison.policy == "drop":
         lines.append("They are left out (--missing drop), as if they were missing by chance.")
     for key in comparison.unscored:

@@ -244,7 +244,7 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
                 key, units, replicates, families[key[0]], correction, world, settings, greedy=greedy
             )
         measure = cells[0].task.evaluator.pooling
-        found = replace(
+        power_of = replace(
             by_design[design],
             key=key,
             from_pilot=key in measured,
@@ -254,10 +254,10 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
             related=related,
             units=units,
         )
-        if found.target is not None and found.target.items is not None and units < items:
-            grown = math.ceil(found.target.items * items / units)  # clusters of the sizes seen
-            found = replace(found, target=replace(found.target, items=grown))
-        results.append(found)
+        if power_of.target is not None and power_of.target.items is not None and units < items:
+            grown = math.ceil(power_of.target.items * items / units)  # clusters of the sizes seen
+            power_of = replace(power_of, target=replace(power_of.target, items=grown))
+        results.append(power_of)
     return results
 
 

@@ -299,9 +299,9 @@ class Pipeline:
                 raise
             # A filter or a prompt that does not fit would end every other try alike: it is what became of the item,
             # which is scored as an empty answer to it is.
-            said = shorten(str(error), _LONGEST_ERROR)
-            told = {"step": 0, "type": "provider", "text": said}
-            return Outcome("", OUTCOME_ENDS[error.outcome], transcript=[told])
+            message = shorten(str(error), _LONGEST_ERROR)
+            step = {"step": 0, "type": "provider", "text": message}
+            return Outcome("", OUTCOME_ENDS[error.outcome], transcript=[step])
 
     async def _control_outcome(self, unit: Unit) -> Outcome:
         """The answer to a control's unit, for a row that is compared with it."""

@@ -152,6 +152,11 @@ def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None, logged
         manifest = main
     elif (earlier_plan := _readable_manifest(log)) is not None:
         manifest.configurations = earlier_plan.configurations
+        for task_id, note in manifest.tasks.items():
+            before = earlier_plan.tasks.get(task_id)
+            if before is not None and (before.labels or before.clustered_by != note.clustered_by):
+                # Rows that are there keep the label they were written with: what counts now is said here.
+                note.labels = {item.item_id: item.cluster for item in plan.tasks[task_id].items}
     manifest.configurations = {**manifest.configurations, plan.suite.config_hash: plan.suite.settings}
     write_manifest(log, manifest)
 

@@ -53,7 +53,7 @@ bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio boots
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
 permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
 effect_sizes: cohens_d_z odds_ratio_paired absolute_risk_reduction paired_t_interval
-proportions: blaker paired_difference wilson wilson_mean clustered_se
+proportions: blaker paired_difference wilson clustered_se
 clustered: cluster_mean cluster_test cluster_interval ClusterMean
 shape_free: shape_free_test shape_free_interval
 f1: f1_score precision_recall_f1 micro_f1 linearised_f1

@@ -146,8 +146,8 @@ def cluster_interval(
             float(values.mean()) if value is None else value, math.nan, math.nan, level, n, reason
         )
     mean = cluster_mean(values, clusters)
-    found = t_interval(mean.value, mean.se, mean.df, level=level, n=n)
-    low, high = found.low, found.high
+    student = t_interval(mean.value, mean.se, mean.df, level=level, n=n)
+    low, high = student.low, student.high
     if count <= FEW_CLUSTERS:
         typical = _typical_values(values, clusters)
         outside = int((1 - level) / 2 * (len(typical) + 1))

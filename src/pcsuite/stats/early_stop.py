@@ -56,7 +56,8 @@ def stopped_mean(
     values = as_bounded(differences, bound) / bound
     sizes, sums = np.ones(len(values)), values
     if clusters is not None:
-        sizes, sums = np.bincount(clusters).astype(np.float64), np.bincount(clusters, weights=values)
+        sizes = np.bincount(clusters).astype(np.float64)
+        sums = np.asarray(np.bincount(clusters, weights=values), dtype=np.float64)
     observed = np.arange(len(sizes))[None, :]
     if len(_looks(sizes, rule.batch)) < 2:
         return bound * float(values.mean())

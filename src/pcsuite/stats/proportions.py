@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -140,25 +139,6 @@ def wilson(successes: float, n: float, *, level: float = 0.95) -> Estimate:
     low = 0.0 if successes == 0 else float(centre - half)
     high = 1.0 if successes == n else float(centre + half)
     return Estimate(share, low, high, level, round(n), "wilson")
-
-
-def wilson_mean(scores: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Wilson's interval for the mean of scores in 0..1, at the effective sample size n·p(1-p)/s².
-
-    Binary scores give the ordinary Wilson interval (Franco et al. 2019 use the same device for survey
-    designs). Raises ``AnalysisError`` for scores outside 0..1.
-
-    >>> round(wilson_mean([1, 1, 0.5, 0]).high, 3)
-    0.889
-    """
-    values = as_vector(scores, "scores")
-    if values.min() < 0 or values.max() > 1:
-        raise AnalysisError("scores lie outside 0..1", hint="use bootstrap_mean for unbounded scores")
-    n, share, variance = len(values), float(values.mean()), float(values.var())
-    effective = n * (share * (1 - share)) / variance if variance > 1e-12 else float(n)
-    estimate = wilson(min(share * effective, effective), effective, level=level)
-    se = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-    return replace(estimate, value=share, n=n, se=se)
 
 
 def clustered_se(scores: ArrayLike, clusters: ArrayLike) -> float:

@@ -57,11 +57,13 @@ def log_capital(
     *,
     bound: float = 1.0,
     alternative: Literal["greater", "less"] = "greater",
+    clusters: IntArray | None = None,
 ) -> FloatArray:
     """Natural logarithm of the capital after every item of a bet that the true mean is ``greater`` (or ``less``).
 
     ``differences`` lie within ±``bound``. If the true mean is ``mean`` (or on the wrong side of it), the chance that
-    the capital ever reaches 1/α is at most α. Raises ``AnalysisError`` for differences or a mean out of bounds.
+    the capital ever reaches 1/α is at most α. With ``clusters`` (codes from 0) it is the capital after each of them.
+    Raises ``AnalysisError`` for differences or a mean out of bounds.
 
     >>> float(np.exp(log_capital([1.0, 1.0], 0.0)[-1]).round(3))
     1.711
@@ -69,10 +71,9 @@ def log_capital(
     values = as_bounded(differences, bound)
     if not -bound < mean < bound:
         raise AnalysisError(f"mean {mean:g} must lie within ±{bound:g}")
-    sign = 1.0 if alternative == "greater" else -1.0
-    scaled, against = sign * values / bound, sign * mean / bound
-    stakes = SHARES[:, None] * (scaled - against)[None, :] / (1 + against)
-    return _shared(np.cumsum(np.log1p(stakes), axis=1))
+    side = 1.0 if alternative == "greater" else -1.0
+    sums, sizes = bet_units(side * values / bound, clusters)
+    return _shared(np.cumsum(np.log1p(_stakes(sums, sizes, side * mean / bound)), axis=1))
 
 
 def confidence_sequence(
@@ -123,8 +124,10 @@ def anytime_p(differences: ArrayLike, *, bound: float = 1.0, clusters: IntArray 
     >>> round(anytime_p([1.0] * 8), 3)
     0.058
     """
-    sums, sizes = bet_units(as_bounded(differences, bound) / bound, clusters)
-    reached = max(float(_shared(np.log1p(_stakes(side * sums, sizes, 0.0)).sum(axis=1))) for side in (1, -1))
+    reached = max(
+        float(log_capital(differences, 0.0, bound=bound, alternative=side, clusters=clusters)[-1])
+        for side in ("greater", "less")
+    )
     return min(1.0, 2 * float(np.exp(-reached)))
 
 

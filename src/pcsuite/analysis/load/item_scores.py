@@ -440,27 +440,30 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         item_names={task: list(ids) for task, ids in names},
         operator_types=manifest.operator_types,
         operator_work=manifest.operator_work,
-        clusters=_clusters(tables),
+        clusters=_clusters(
+            tables, {task: note.labels for task, note in manifest.tasks.items() if note.labels}
+        ),
     )
 
 
-def _clusters(tables: RunTables) -> dict[str, IntArray]:
-    """The clusters of ``ItemScores``, by the labels of the log; an item without a label stands for itself."""
-    if tables.clusters is not None:
-        named = tables.query(
-            "SELECT task_id, list(DISTINCT item_id ORDER BY item_id) FROM runs WHERE kind = 'main' GROUP BY task_id"
-        )
-        labels = tables.clusters
-        return number_clusters(
-            {task: [labels.get(task, {}).get(name) for name in ids] for task, ids in named}
-        )
+def _clusters(tables: RunTables, written: Mapping[str, Mapping[str, str]]) -> dict[str, IntArray]:
+    """The clusters of ``ItemScores``, by the labels of the log; an item without a label stands for itself.
+
+    Labels that the reader names go before those ``written`` in the manifest, and these before those of the rows.
+    """
     rows = tables.query(
-        "SELECT task_id, list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
+        "SELECT task_id, list(item_id ORDER BY item_id), list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
         # Rows that were kept from an earlier start may have another label: the newest counts, in every cell alike.
         " arg_max(nullif(cluster, ''), timestamp_utc) AS label FROM runs WHERE kind = 'main'"
         " GROUP BY task_id, item_id) GROUP BY task_id ORDER BY task_id"
     )
-    return number_clusters(dict(rows))
+    other = written if tables.clusters is None else tables.clusters
+    return number_clusters(
+        {
+            task: [other[task].get(name) for name in names] if task in other else labels
+            for task, names, labels in rows
+        }
+    )
 
 
 def number_clusters(labels: Mapping[str, Sequence[str | None]]) -> dict[str, IntArray]:
