@@ -18,8 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 Study = Callable[[np.random.Generator], bool | None]
+REJECTED = 0.01
+"""Level of the exact binomial test by which a required rate is rejected."""
 FAMILIES: dict[str, Callable[[], Iterable[Cell]]] = {}
 
 
@@ -45,13 +48,17 @@ class Cell:
         return " and ".join(parts) or "–"
 
     def verdict(self, rate: float, studies: int) -> str:
-        """ "yes" within the limits, "within error" less than two standard errors outside, else "no"."""
-        error = 2 * np.sqrt(max(rate * (1 - rate), 0.25 / studies) / studies)
-        short = max(
-            (self.at_least - rate) if self.at_least is not None else 0.0,
-            (rate - self.at_most) if self.at_most is not None else 0.0,
+        """ "yes" within the limits, "within error" where an exact test at 1 % does not reject them, else "no"."""
+        happened = round(rate * studies) if studies else 0
+        p_value = 1.0
+        if self.at_least is not None:
+            p_value = min(p_value, float(special.bdtr(happened, studies, self.at_least)))
+        if self.at_most is not None and happened:
+            p_value = min(p_value, float(special.bdtrc(happened - 1, studies, self.at_most)))
+        inside = (self.at_least is None or rate >= self.at_least) and (
+            self.at_most is None or rate <= self.at_most
         )
-        return "yes" if short <= 0 else "within error" if short <= error else "no"
+        return "yes" if inside else "within error" if p_value >= REJECTED else "no"
 
 
 def family(name: str) -> Callable[[Callable[[], Iterable[Cell]]], Callable[[], Iterable[Cell]]]:

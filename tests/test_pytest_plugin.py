@@ -15,6 +15,7 @@ import scipy.stats  # noqa: F401
 import pcsuite.api.prompts
 import pcsuite.api.regression  # noqa: F401
 from support.own_task import PROMPT, write_own_profile, write_own_table
+from support.rejecting_server import REJECTED, RejectingServer
 
 pytestmark = pytest.mark.slow
 
@@ -161,3 +162,40 @@ def test_it_does_nothing_until_it_is_used(tmp_path):
     )
     assert done.returncode == 0, done.stdout
     assert "prompts against their baselines" not in done.stdout
+
+
+def test_calls_that_failed_do_not_pass_and_related_items_are_counted_together(tmp_path, run_pytest):
+    """Eight of eighty tickets fail: the others are no worse, and they could be. Copies are one piece of evidence."""
+    (tmp_path / "prompt.md").write_text("# Rules\nSort it.\n\n# Ticket\n{{ text }}\n", encoding="utf-8")
+    rows = [f"ticket number {n % 40},{'ab'[n % 2]},c{n % 10}" for n in range(80)]
+    (tmp_path / "tickets.csv").write_text("\n".join(["text,queue,customer", *rows]) + "\n", encoding="utf-8")
+    lost = set()
+
+    def reply(prompt):
+        number = int(prompt.split("ticket number ")[1].split()[0])
+        return REJECTED if number in lost else "ab"[number % 2]
+
+    (tmp_path / "lenient.yaml").write_text(
+        "version: '1.0'\nrun: {name: x}\nlimits: {stop_on_error_rate: 1.0}\nselection: {tasks: [agnews_json],"
+        " models: [smollm2-135m], conditions: [C0], decoding_regimes: [D0]}\n",
+        encoding="utf-8",
+    )
+    with RejectingServer(reply) as server:
+        settings = f'answer="queue", model="openai/parrot", base_url="{server.base_url}", cluster="customer"'
+        call = f'prompt_regression("prompt.md", data="tickets.csv", config="lenient.yaml", margin=0.35, {settings}'
+        (tmp_path / "test_it.py").write_text(
+            f"def test_it(prompt_regression):\n    {call})\n\ndef test_dropping(prompt_regression):\n"
+            f'    {call}, missing="drop", baseline="test_it__test_it.json")\n',
+            encoding="utf-8",
+        )
+        assert run_pytest(tmp_path, "--pcsuite-update", "-k", "test_it")[0] == 0
+        status, out = run_pytest(tmp_path)
+        assert status == 0, out
+        assert "over 80 items" in out
+        lost.update({0, 10, 20, 30})
+        status, out = run_pytest(tmp_path)
+    assert status == 1
+    assert "1 failed, 1 passed" in out
+    assert "8 scores missing, which could hide a regression" in out
+    kept = json.loads((tmp_path / "baselines" / "test_it__test_it.json").read_text())
+    assert len(set(kept["clusters"]["tickets"].values())) == 10

@@ -58,17 +58,21 @@ class PromptRegression:
         margin: float = 0.05,
         baseline: str | Path | None = None,
         undecided: Literal["pass", "fail"] = "pass",
+        missing: Literal["bound", "drop"] = "bound",
+        allow_different_items: bool = False,
         use_cache: bool = False,
         **settings: Any,
     ) -> RegressionCheck | None:
         """Run ``given`` and hold it against its baseline; returns the check, or ``None`` where it wrote the baseline.
 
         ``given`` is a profile, or with ``data`` (a table) a prompt; files are looked for beside the test first.
-        ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``scorer``, ``limit``; a sampled ``regime``
-        with ``seeds=5`` answers every item five times). ``margin`` is how much lower a score may be. The test fails
-        where it is reliably lower and the loss seen is over the margin, and with ``undecided="fail"`` also where it is
-        not shown to be no worse. Calls are made anew unless ``use_cache``. The baseline is named after the test, or by
-        ``baseline``.
+        ``settings`` are those of ``pcs.run`` or ``pcs.ablate`` (``model``, ``scorer``, ``limit``, ``cluster``: columns
+        that say which items are related; a sampled ``regime`` with ``seeds=5`` answers every item five times).
+        ``margin`` is how much lower a score may be. The test fails where it is reliably lower and the loss seen is over
+        the margin, where scores that are missing (calls that failed) could hide that, unless ``missing="drop"``, and
+        with ``undecided="fail"`` also where it is not shown to be no worse. A baseline of other items than the run's is
+        an error unless ``allow_different_items``. Calls are made anew unless ``use_cache``. The baseline is named after
+        the test, or by ``baseline``.
         """
         import pcsuite as pcs
         from pcsuite.api.regression import check_regression
@@ -101,12 +105,15 @@ class PromptRegression:
                 run.baseline().write(path, run.metrics)
                 self._report(f"baseline written: {path}")
                 return None
-            check = check_regression(run, path, margin=margin)
+            check = check_regression(
+                run, path, margin=margin, missing=missing, allow_different_items=allow_different_items
+            )
         except PcsuiteError as error:
             problem = f"{type(error).__name__}: {error}"
         if problem:  # outside the handler: pytest would show the error twice
             pytest.fail(problem, pytrace=False)
-        if check.standing == "worse" or (check.standing == "undecided" and undecided == "fail"):
+        failed = check.standing == "worse" or check.hides
+        if failed or (check.standing == "undecided" and undecided == "fail"):
             pytest.fail(f"{check.sentence()}\n\n{check.details()}", pytrace=False)
         self._report(check.sentence())
         return check

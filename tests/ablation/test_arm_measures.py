@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, first_items
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.config.load import load_suite
 from pcsuite.logging.row import UsageRecord, encode_row
 from pcsuite.runners.plan import build_plan
@@ -47,9 +47,10 @@ def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
     assert np.isnan(measured.scores["C3"]).all()
     arm = measured.arms["C0"]
     np.testing.assert_array_equal(arm.values, measured.scores["C0"])
-    np.testing.assert_array_equal(arm.failed, [0, 0.5, 0])  # of the second item's two calls one failed
+    # Of the second item's two calls one failed, and the third's answer has no score.
+    np.testing.assert_array_equal(arm.failed, [0, 0.5, 1])
     assert arm.replicates == (replicates + 1) / 2  # two items have a score
-    first = first_items(arm, 2)
+    first = of_items(arm, slice(2))
     assert (len(first.values), first.failed.tolist()) == (2, [0, 0.5])
     assert list(measured.by_measure) == ["score", *MEASURES]
     assert len(measured.rows("C0")) == replicates + 3

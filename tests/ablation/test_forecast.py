@@ -38,3 +38,12 @@ def test_simulated_flips_are_those_of_two_equal_conditions():
     assert simulated_flips(options, "t", ()) == pytest.approx(
         float((2 * chance * (1 - chance)).mean()), abs=2e-3
     )
+
+
+@pytest.mark.parametrize(("items", "any_shape"), [(24, 0.33), (40, 0.22), (60, 0.15), (120, 0.10)])
+def test_what_graded_scores_can_show_whatever_their_shape(items, any_shape):
+    """Six blocks, differences with a standard deviation of 0.25; the simulation finds four of five at these effects."""
+    found = forecast(items, 6, margin=0.02)
+    assert found.detectable_any_shape == pytest.approx(any_shape, abs=0.015)
+    # By signs: (z(1 - 0.05/12) + z(0.8)) * 0.25 / sqrt(n).
+    assert found.detectable_symmetric == pytest.approx((2.638 + 0.8416) * 0.25 / items**0.5, abs=1e-3)

@@ -65,8 +65,8 @@ def test_the_terminal_shows_every_block_with_its_verdict(result):
 def test_an_undecided_block_whose_interval_excludes_0_says_why(result):
     entry = next(entry for entry in result.verdicts if entry.block == "rules")
     effect = replace(entry.effect, low=0.01, value=0.09, high=0.18)
-    odd = replace(entry, verdict="undecided", effect=effect, p_value=0.25, more_items=115, note="")
-    plain = replace(odd, effect=replace(effect, low=-0.01))
+    odd = replace(entry, verdict="undecided", alone=effect, p_value=0.25, more_items=115, note="")
+    plain = replace(odd, alone=replace(effect, low=-0.01))
     for given, told in (
         (odd, "rules: its interval by itself excludes 0, but its test corrected over all blocks does not reject (p 0.250);"
               " about 115 more items would decide it"),

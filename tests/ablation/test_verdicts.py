@@ -223,3 +223,58 @@ def test_verdicts_of_looks_are_those_of_their_limits():
     assert found["needed"].p_value == pytest.approx(0.006)
     assert "ran out" in found["open"].note
     assert judge_looks(looks, blocks, arms_of(arm(0, 400)), 0.05)[3].verdict == "not tested"
+
+
+def by_texts(texts, copies):
+    return ArmScores(
+        np.repeat(texts, copies), bounds=(0, 1), clusters=np.repeat(np.arange(len(texts)), copies)
+    )
+
+
+def test_copies_of_a_few_texts_make_no_block_help():
+    """Five of twenty texts lost without it: as 100 items 25 of 25 lost, as texts a p-value of 2 / 2^5."""
+    full, without = np.array([1.0] * 12 + [0.0] * 8), np.array([1.0] * 7 + [0.0] * 13)
+    rng = np.random.default_rng(0)
+    arms = {"full": by_texts(full, 5), "-a": by_texts(without, 5)}
+    (found,) = judge_blocks(arms, ["a"], margin=0.05, rng=rng)
+    assert (found.verdict, found.p_value) == ("undecided", 1 / 16)
+    apart = {name: ArmScores(entry.values, bounds=(0, 1)) for name, entry in arms.items()}
+    assert judge_blocks(apart, ["a"], margin=0.05, rng=rng)[0].verdict == "helps"
+    # More items of the same kind are more texts, not more copies: what would decide is counted in items.
+    assert (
+        found.more_items
+        > judge_blocks(
+            {name: ArmScores(entry.values[::5], bounds=(0, 1)) for name, entry in arms.items()},
+            ["a"],
+            margin=0.05,
+            rng=rng,
+        )[0].more_items
+    )
+
+
+def test_effects_have_limits_for_all_blocks_at_once_and_for_each_alone():
+    found = judged(arm(120), {"needed": arm(80), "dead": arm(120)})
+    for entry in found.values():
+        assert (entry.effect.level, entry.alone.level) == (pytest.approx(0.975), 0.95)
+        assert entry.effect.low < entry.alone.low < entry.alone.high < entry.effect.high
+
+
+def test_graded_blocks_say_in_which_grade_they_help():
+    """0.02 lost on every item: by signs sure, but one item in forty could gain it all back."""
+    arms = {
+        name: ArmScores(np.full(40, value), bounds=(0, 1)) for name, value in (("full", 0.5), ("-a", 0.48))
+    }
+    (careful,) = judge_blocks(arms, ["a"], margin=0.01, rng=np.random.default_rng(0))
+    assert (careful.verdict, careful.tentative, careful.clause) == ("undecided", "helps", "")
+    (bold,) = judge_blocks(arms, ["a"], margin=0.01, rng=np.random.default_rng(0), assume="symmetric")
+    assert (bold.verdict, bold.tentative) == ("helps", None)
+    assert bold.clause == "unless rare large opposite cases exist"
+
+
+def test_a_block_decided_early_is_worth_what_it_is_without_the_stop():
+    look = Look(
+        "t", "m", "d", "-a", "full", "task_score", 72, 72, -0.4, -0.6, -0.05, 0.95, 0.01, 0.05, "worse", True,
+        unbiased=-0.3,
+    )  # fmt: skip
+    (found,) = judge_looks({"a": look}, ["a"], arms_of(arm(150)), 0.05)
+    assert (found.verdict, found.effect.value, found.effect.high) == ("helps", 0.3, 0.6)

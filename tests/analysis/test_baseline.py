@@ -1,6 +1,7 @@
 """Baselines: written, read, and compared as the run they are of."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from pcsuite.analysis.baseline import Baseline
 from pcsuite.analysis.compare import compare_runs
 from pcsuite.errors import AnalysisError
 from support.own_task import write_own_profile
+from support.two_runs import SCORE_ONLY, run_of
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +76,23 @@ def test_a_cell_with_too_few_values_is_refused(made, tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(AnalysisError, match="another number of values than items"):
         Baseline.read(path)
+
+
+def test_missing_scores_and_clusters_are_part_of_a_baseline(tmp_path):
+    """What failed when the baseline was made is missing in it, and what was related stays so."""
+    run = run_of(np.ones(30), failed=[3, 4], unscored=[7])
+    related = replace(run, clusters={"t": np.arange(30) // 3})
+    path = Baseline(related, "before").write(tmp_path / "b.json", SCORE_ONLY)
+    document = json.loads(path.read_text())
+    assert document["cells"][0]["missing"] == {"i003": 1.0, "i004": 1.0, "i007": 1.0}
+    read = Baseline.read(path).scores
+    compared = compare_runs(read, run_of(np.ones(30)), metrics=SCORE_ONLY, margin=0.3)
+    assert {(entry.run, entry.item_id) for entry in compared.missing} == {
+        ("first", "i003"),
+        ("first", "i004"),
+        ("first", "i007"),
+    }
+    (record,) = compared.table.records()
+    # Of ten clusters of three the one with the unscored item has two; one has lost all but one.
+    assert (record["n_items"], record["n_clusters"], record["missing_first"]) == (27, 10, 3)
+    assert (record["delta_least"], record["delta_most"]) == (0.0, pytest.approx(0.1))

@@ -64,8 +64,11 @@ def test_more_truncation_is_worse_and_more_tokens_are_not_judged(scores_of):
 def test_items_are_paired_by_name_not_by_place(scores_of):
     a = scores_of("a", rows_of([0, 1, 0, 1]))
     rows = [make_row(item=f"i{k:03d}", score=v) for k, v in [(1, 1.0), (2, 0.0), (3, 1.0)]]
-    (record,) = compare_runs(a, scores_of("b", rows), metrics=SCORE_ONLY).table.records()
+    b = scores_of("b", rows)
+    (record,) = compare_runs(a, b, metrics=SCORE_ONLY, allow_different_items=True).table.records()
     assert (record["n_items"], record["delta"]) == (3, 0.0)
+    with pytest.raises(AnalysisError, match="the first has 4, the second 3, and 3 are in common"):
+        compare_runs(a, b, metrics=SCORE_ONLY)
 
 
 @pytest.mark.slow

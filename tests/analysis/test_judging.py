@@ -12,6 +12,7 @@ from pcsuite.analysis.judging import (
     judges_of,
     powered_contrast,
     read_gold,
+    sample_words,
 )
 from pcsuite.analysis.load.item_scores import CellKey
 from pcsuite.config.load import load_suite
@@ -126,3 +127,41 @@ def test_a_judge_that_goes_by_length_is_found_out(tmp_path):
     assert whole["length_bias"] > 0.5
     assert whole["length_bias_low"] > 0
     assert np.isfinite(whole["bias"])
+
+
+def test_labelled_items_are_held_against_the_rest():
+    key, other = (CellKey("t", "m", "D0", "none", name) for name in ("C0", "C1"))
+    # The judge passes all twelve labelled items and half of the other forty.
+    judged = [1.0] * 12 + [1.0, 0.0] * 20
+    cells = {key: cell(judged, dict.fromkeys(range(12), (1.0, 1.0))), other: cell(judged, {})}
+    sample = Gold(cells=cells).sample("t")
+    assert (sample.labelled, sample.others) == (1.0, 0.5)
+    assert not sample.alike
+    assert sample_words(sample) == (
+        "labelled items are unlike the rest: the judge passes 1.00 of them and 0.50 of the others (difference +0.50"
+        " [+0.34, +0.66]); corrected effects hold for items like those labelled"
+    )
+    # Half of the labelled ones pass too: nothing to tell, unless asked.
+    alike = Gold(cells={key: cell([1.0, 0.0] * 26, dict.fromkeys(range(12), (1.0, 1.0)))}).sample("t")
+    assert sample_words(alike) == ""
+    assert sample_words(alike, always=True).startswith(
+        "labelled items resemble the rest: the judge passes 0.50"
+    )
+    # All twelve are of one customer, who is no sample of customers: nothing can be said by cluster.
+    cells[key].clusters |= {item: "one" if item < 12 else f"c{item % 10}" for item in range(52)}
+    assert Gold(cells=cells).sample("t") is None
+    assert Gold(cells={key: cell(judged, {})}).sample("t") is None
+
+
+def test_labels_of_related_items_correct_by_cluster():
+    labelled = dict.fromkeys(range(20), (1.0, 1.0))
+    treated, control = (
+        cell([1.0] * 40, labelled),
+        cell([1.0] * 40, {k: (float(k % 2), 1.0) for k in range(20)}),
+    )
+    alone = powered_contrast([(1.0, treated), (-1.0, control)])
+    treated.clusters |= {item: f"c{item % 8}" for item in range(40)}
+    clustered = powered_contrast([(1.0, treated), (-1.0, control)])
+    assert clustered.estimate.value == alone.estimate.value == pytest.approx(0.5)
+    assert clustered.estimate.method.endswith("8 clusters labelled")
+    assert clustered.estimate.low <= alone.estimate.low

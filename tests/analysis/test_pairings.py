@@ -145,7 +145,7 @@ def test_items_by_conditions_are_those_that_all_have(tmp_path):
     rows += [make_row(item=i, condition="C1", score=s) for i, s in (("c", 0.6), ("b", 0.5))]
     with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as tables:
         scores = item_scores(tables)
-    assert item_matrix(scores, list(scores.cells), "score").tolist() == [[0.2, 0.5], [0.3, 0.6]]
+    assert item_matrix(scores, list(scores.cells), "score").values.tolist() == [[0.2, 0.5], [0.3, 0.6]]
 
 
 @pytest.mark.slow
@@ -160,6 +160,6 @@ def test_of_pooled_counts_the_columns_average_to_micro_f1(tmp_path):
     ]
     with RunTables([write_log(tmp_path / "a.jsonl", rows)], tmp_path / "tables") as tables:
         scores = item_scores(tables)
-    means = item_matrix(scores, list(scores.cells), "score").mean(axis=0)
+    means = item_matrix(scores, list(scores.cells), "score").values.mean(axis=0)
     assert means == pytest.approx([8 / 12, 12 / 14])
     assert np.isfinite(means).all()

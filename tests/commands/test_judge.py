@@ -126,6 +126,7 @@ def test_without_a_check_the_report_says_so_everywhere(judged):
 @pytest.mark.slow
 def test_a_sample_is_blind_to_the_condition(checked):
     assert "60 of 100 items drawn" in checked.drawn
+    assert "sample  advice: labelled items resemble the rest: the judge passes" in checked.said
     assert "C0" not in checked.sheet
     assert "C1" not in checked.sheet
 

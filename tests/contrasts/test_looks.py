@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from pcsuite.contrasts import ArmScores, Contrast, Family, judge_look
+from pcsuite.contrasts import ArmScores, Contrast, Family, judge_look, unbiased_at_stop
 from pcsuite.errors import AnalysisError
-from pcsuite.stats import Estimate, anytime_p, confidence_sequence
+from pcsuite.stats import Estimate, StoppingRule, anytime_p, confidence_sequence, stopped_mean
+from pcsuite.stats.sequential import SHARES
 
 AGAINST = Contrast.of("new", "old")
 
@@ -57,3 +58,37 @@ def test_what_cannot_be_looked_at():
         judge_look(sides([1], [1], None), AGAINST, Family("none"))
     with pytest.raises(AnalysisError, match="bounded"):
         judge_look(sides([1], [1]), Contrast.of("new", "old", better=None), Family("none"))
+
+
+def test_copies_are_bet_on_once():
+    texts, labels = np.array([1.0, 0, 1, 1, 0, 1] * 4), np.repeat(np.arange(24), 5)
+    once = judge_look(sides(texts, np.zeros(24)), AGAINST, Family("none", margin=0.05))
+    copies = judge_look(
+        {
+            name: ArmScores(np.repeat(values, 5), bounds=(0, 1), clusters=labels)
+            for name, values in (("new", texts), ("old", np.zeros(24)))
+        },
+        AGAINST,
+        Family("none", margin=0.05),
+    )
+    assert copies.p_value == pytest.approx(once.p_value)
+    assert (copies.estimate.low, copies.estimate.high) == pytest.approx(
+        (once.estimate.low, once.estimate.high)
+    )
+    assert copies.estimate.method == "confidence sequence, 24 clusters"
+
+
+def test_a_cluster_counts_by_its_size_up_to_that_of_a_random_item():
+    """Sizes 1, 1 and 2: a random item stands in one of 1.5 on average, so the bets are 2/3, 2/3 and 1."""
+    labels, values = np.array([0, 1, 2, 2]), np.array([1.0, 0.0, 1.0, 0.0])
+    found = anytime_p(values, clusters=labels)
+    capital = np.mean([(1 + share * 2 / 3) * (1 + share / 2) for share in SHARES])
+    assert found == pytest.approx(min(1.0, 2 / capital))
+
+
+def test_the_mean_at_an_early_stop_is_that_of_all_orders_that_stop_there():
+    new = np.array([0.0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    rule = StoppingRule(batch=5)
+    found = unbiased_at_stop(sides(new, np.zeros(20)), AGAINST, rule, rng=np.random.default_rng(0))
+    assert found == stopped_mean(new, rule, rng=np.random.default_rng(0))
+    assert unbiased_at_stop(sides([np.nan], [1.0]), AGAINST, rule, rng=np.random.default_rng(0)) is None

@@ -91,7 +91,9 @@ def test_unequal_replicates_forbid_flipping_signs():
 
 def test_students_t_stands_in_for_many_items():
     deltas = np.random.default_rng(1).normal(0.05, 0.3, 50)
-    found = one({"new": ArmScores(deltas), "old": ArmScores(np.zeros(50))}, student_from=49)
+    found = one({"new": ArmScores(deltas), "old": ArmScores(np.zeros(50))}, student_from=49).under(
+        "symmetric"
+    )
     reference = stats.ttest_1samp(deltas, 0)
     assert found.test.p_value == pytest.approx(reference.pvalue)
     assert (found.estimate.low, found.estimate.high) == pytest.approx(tuple(reference.confidence_interval()))
@@ -118,6 +120,7 @@ def test_draws_are_those_of_all_tests_then_of_all_limits():
     pair = [Contrast.of("a", "c"), Contrast.of("b", "c")]
     found = measure(scores, pair, rng=rng(), resamples=500)
     again, deltas = rng(), [(scores[name].values - scores["c"].values) for name in "ab"]
+    found = [m.under("symmetric") for m in found]
     assert [m.test.p_value for m in found] == [sign_flip_test(d, rng=again).p_value for d in deltas]
     assert [m.estimate for m in found] == [paired_bootstrap(d, rng=again, resamples=500) for d in deltas]
 
@@ -156,3 +159,120 @@ def test_more_than_two_arms_are_bounded_too():
     rest = ArmScores(np.array([1.0, 0]), failed=np.zeros(2), bounds=(0, 1))
     missing = one({"a": part, "b": rest, "c": rest}, Contrast("mean", {"a": 1, "b": -0.5, "c": -0.5})).missing
     assert (missing.least, missing.most) == pytest.approx((0.0, 0.5))
+
+
+def clustered(values, size, **more):
+    return ArmScores(
+        np.repeat(values, size), clusters=np.repeat(np.arange(len(values)), size), bounds=(0, 1), **more
+    )
+
+
+def test_copies_of_texts_are_tested_as_the_texts():
+    new, old = np.array([1.0] * 14 + [0.0] * 6), np.array([1.0] * 8 + [0.0] * 12)
+    texts = one({"new": ArmScores(new, bounds=(0, 1)), "old": ArmScores(old, bounds=(0, 1))})
+    copies = one({"new": clustered(new, 5), "old": clustered(old, 5)})
+    assert (copies.n, copies.n_clusters) == (100, 20)
+    assert copies.test.p_value == pytest.approx(texts.test.p_value) == 2 / 2**6
+    assert copies.estimate.value == pytest.approx(texts.estimate.value)
+    # Texts have the interval of paired proportions, clusters one that is exact: alike, and no shorter for the copies.
+    assert copies.estimate.high - copies.estimate.low == pytest.approx(
+        texts.estimate.high - texts.estimate.low, rel=0.3
+    )
+
+
+def test_clusters_of_one_item_each_change_nothing():
+    new, old = np.array([1.0, 1, 1, 0, 0, 1, 1, 0]), np.zeros(8)
+    labels = np.arange(8)
+    plain = one({"new": ArmScores(new), "old": ArmScores(old)})
+    labelled = one({"new": ArmScores(new, clusters=labels), "old": ArmScores(old)})
+    assert labelled.clusters is None
+    assert (labelled.estimate, labelled.test) == (plain.estimate, plain.test)
+
+
+def test_below_six_clusters_there_is_a_figure_and_a_reason():
+    found = one({"new": clustered(np.ones(5), 10), "old": clustered(np.zeros(5), 10)})
+    assert found.estimate.value == 1
+    assert np.isnan([found.estimate.low, found.test.p_value]).all()
+    assert found.reason == "not tested: 5 clusters, at least 6 are needed"
+    assert np.isnan(found.limits_at(0.9).low)
+
+
+def test_micro_f1_of_copies_is_tested_by_cluster():
+    draws = np.random.default_rng(5)
+    right = draws.integers(0, 4, (2, 12))
+    tables = [np.column_stack([row, np.ones(12), 4 - row]).astype(float) for row in right]
+    labels = np.repeat(np.arange(12), 4)
+    names = ("new", "old")
+    copies = one(
+        {
+            name: ArmScores(np.repeat(table, 4, axis=0), clusters=labels)
+            for name, table in zip(names, tables, strict=True)
+        }
+    )
+    texts = one({name: ArmScores(table) for name, table in zip(names, tables, strict=True)})
+    assert copies.estimate.value == pytest.approx(texts.estimate.value)
+    deltas = copies.differences[::4]
+    assert copies.test.p_value == pytest.approx(stats.ttest_1samp(deltas, 0).pvalue)
+
+
+GRADED = {
+    "new": ArmScores(np.full(24, 0.45), bounds=(0, 1)),
+    "old": ArmScores(np.full(24, 0.5), bounds=(0, 1)),
+}
+
+
+def test_graded_scores_have_a_claim_for_any_shape_and_one_for_symmetric_ones():
+    """Twenty-four losses of 0.05: by signs 2^-23; one unseen gain of 1 in twenty-four outweighs all of them."""
+    found = one(GRADED)
+    assert found.kind == "graded"
+    assert found.symmetric.test.p_value == pytest.approx(2**-23)
+    assert found.test.p_value == pytest.approx(2 * stats.beta.sf(0.05 / 1.05, 1, 24), abs=1e-6)
+    assert found.estimate.low < -0.05 < 0 < found.estimate.high
+    bold = found.under("symmetric")
+    assert bold.test is found.symmetric.test
+    assert bold.estimate.high < found.estimate.high
+    assert (found.any_shape, bold.any_shape) == (True, False)
+
+
+def test_averages_of_0_and_1_are_clusters_of_them_and_not_graded():
+    draws = np.random.default_rng(2)
+    new, old = draws.binomial(3, 0.7, 40) / 3, draws.binomial(3, 0.5, 40) / 3
+    found = one({name: ArmScores(v, replicates=3, bounds=(0, 1)) for name, v in (("new", new), ("old", old))})
+    assert (found.kind, found.symmetric) == ("averaged", None)
+    flips = sign_flip_test(new - old, rng=rng()).p_value
+    assert found.test.p_value == pytest.approx(max(flips, stats.ttest_1samp(new - old, 0).pvalue))
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "kind"),
+    [
+        ([1.0, 0, 1, 0], (0, 1), "binary"),
+        ([100.0, 0, 100, 0], (0, 100), "binary"),
+        ([0.3, 0, 1, 0], (0, 1), "graded"),
+        ([0.3, 0, 1, 0], None, "graded"),
+        ([300.0, 0, 120, 0], None, "amount"),
+    ],
+)
+def test_what_scores_are_decides_the_test(values, bounds, kind):
+    arms = {"new": ArmScores(np.array(values), bounds=bounds), "old": ArmScores(np.zeros(4), bounds=bounds)}
+    assert one(arms).kind == kind
+
+
+def test_limits_of_another_level_are_of_the_same_kind():
+    found = one(GRADED)
+    assert found.limits_at(0.95).low == pytest.approx(found.estimate.low)
+    assert found.limits_at(0.99).low < found.estimate.low
+    exact = one({"new": ArmScores(np.array([1.0] * 9 + [0.0] * 11)), "old": ArmScores(np.zeros(20))})
+    assert exact.limits_at(0.95) == exact.estimate
+    copies = one({"new": clustered(np.eye(8)[0], 3), "old": clustered(np.zeros(8), 3)})
+    assert copies.limits_at(0.95).high == pytest.approx(copies.estimate.high)
+
+
+def test_failures_are_compared_by_cluster():
+    failed = np.repeat([1.0, 1, 1, 0, 0, 0, 0, 0], 10)
+    labels = np.repeat(np.arange(8), 10)
+    arms = {
+        "new": ArmScores(np.where(failed == 1, NAN, 1.0), failed=failed, bounds=(0, 1), clusters=labels),
+        "old": ArmScores(np.ones(80), failed=np.zeros(80), bounds=(0, 1), clusters=labels),
+    }
+    assert one(arms).missing.p_value == 0.25  # three clusters of eight, all on one side

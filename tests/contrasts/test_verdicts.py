@@ -180,3 +180,81 @@ def test_a_difference_taken_the_other_way_round():
     assert negated(Estimate(0.1, -0.2, 0.3, 0.9, 7, "m", 0.05)) == Estimate(
         -0.1, -0.3, 0.2, 0.9, 7, "m", 0.05
     )
+
+
+def pair(new, old, **more):
+    arms = {
+        "new": ArmScores(np.asarray(new, float), **more),
+        "old": ArmScores(np.asarray(old, float), **more),
+    }
+    return measure(arms, [Contrast.of("new", "old")], rng=np.random.default_rng(0))
+
+
+def test_a_graded_claim_by_signs_is_tentative_unless_symmetry_is_assumed():
+    measured = pair(np.full(24, 0.45), np.full(24, 0.5), bounds=(0, 1))
+    (careful,) = judge(measured, Family())
+    assert (careful.verdict, careful.tentative, careful.grade, careful.clause) == (
+        "undecided",
+        "worse",
+        None,
+        "",
+    )
+    assert careful.p_tentative == pytest.approx(2**-23)
+    assert careful.p_adjusted > 0.05
+    (bold,) = judge(measured, Family(assume="symmetric"))
+    assert (bold.verdict, bold.tentative, bold.grade) == ("worse", None, "symmetric")
+    assert bold.clause == "unless rare large opposite cases exist"
+    assert bold.estimate.high < careful.estimate.high
+
+
+def test_a_claim_that_holds_whatever_the_shape_has_no_clause():
+    (sure,) = judge(
+        pair(np.linspace(0.6, 0.9, 60), np.full(60, 0.2), bounds=(0, 1)), Family(assume="symmetric")
+    )
+    assert (sure.verdict, sure.grade, sure.clause) == ("better", "any shape", "")
+    (exact,) = judge(pair(np.ones(12), np.zeros(12)), Family())
+    assert (exact.verdict, exact.grade) == ("better", "any shape")
+
+
+def test_an_amount_says_what_it_assumes():
+    (tokens,) = judge(pair(np.arange(100.0, 120), np.zeros(20)), Family())
+    assert (tokens.verdict, tokens.grade) == ("better", "symmetric")
+
+
+def test_no_worse_of_graded_scores_allows_for_the_loss_that_was_not_seen():
+    small = np.tile([0.01, -0.01, 0.02, -0.02], 10)  # 40 changes, none large
+    assert not shown_no_worse(
+        small, margin=0.05
+    ).shown  # one in forty could lose it all: 1 - 0.05^(1/40) = 0.07
+    assert shown_no_worse(small, margin=0.05, assume="symmetric").shown
+    assert shown_no_worse(np.tile(small, 5), margin=0.05).shown
+
+
+def test_no_worse_goes_by_cluster():
+    labels = np.repeat(np.arange(20), 10)
+    assert shown_no_worse(np.zeros(200), margin=0.05).shown
+    related = shown_no_worse(np.zeros(200), margin=0.05, clusters=labels)
+    assert not related.shown  # 20 clusters can show no less than 1 - 0.05^(1/20) = 0.139
+    assert related.limits.low == pytest.approx(-(1 - 0.05 ** (1 / 20)), abs=1e-3)
+    assert shown_no_worse(np.zeros(50), margin=0.05, clusters=np.repeat(np.arange(5), 10)) is None
+    (judged_,) = judge(pair(np.ones(200), np.ones(200), clusters=labels), Family(margin=0.05))
+    assert judged_.verdict == "undecided"
+    (looser,) = judge(pair(np.ones(200), np.ones(200), clusters=labels), Family(margin=0.15))
+    assert looser.verdict == "equivalent"
+
+
+def test_too_few_clusters_are_not_tested_and_say_why():
+    labels = np.repeat(np.arange(5), 10)
+    (result,) = judge(pair(np.ones(50), np.zeros(50), clusters=labels), Family(margin=0.05))
+    assert (result.verdict, result.no_worse) == ("not tested", None)
+    assert result.reason == "not tested: 5 clusters, at least 6 are needed"
+
+
+def test_simultaneous_limits_are_those_of_bonferroni():
+    found = judged(Family("holm"), up=160, down=80, same=120)
+    for result in found.values():
+        assert result.family_level == pytest.approx(1 - 0.05 / 3)
+        assert result.simultaneous == result.measured.limits_at(1 - 0.05 / 3)
+        assert result.simultaneous.low < result.estimate.low
+    (alone,) = judge(pair(np.ones(12), np.zeros(12)), Family("none"))
+    assert alone.simultaneous == alone.estimate

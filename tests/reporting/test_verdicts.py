@@ -135,3 +135,40 @@ def test_the_overview_counts_pairs():
 
 def test_one_pair_needs_no_overview():
     assert overall_verdicts([effect()], TEMPERATURE, bundled_metrics()) == []
+
+
+def test_the_headline_has_limits_that_hold_for_the_whole_family():
+    records = [
+        effect(joint_low=0.4, joint_high=0.9, family_size=7, n_clusters=12),
+        effect(condition="C1", delta=0.01, p_bh=0.8),
+    ]
+    words = headline(records, TEMPERATURE, bundled_metrics())
+    assert words == (
+        "C6 raised the score from 0.31 to 1.00 against C0 (+0.69, 95 % +0.40 to +0.90 for all 7 contrasts at once,"
+        " 40 items in 12 clusters)."
+    )
+    ((_, evidence, _),) = sentences(records[:1])
+    assert evidence == (
+        "+0.69, 95 % interval 0.40 to 0.90 for all 7 contrasts at once, 40 items in 12 clusters, adjusted p < 0.001:"
+        " holds after correction"
+    )
+
+
+def test_what_sign_flips_alone_show_is_told_with_its_clause():
+    clause = "unless rare large opposite cases exist"
+    record = effect(p_value=0.09, p_bh=0.09, p_symmetric_bh=0.01, clause=clause, delta=0.1, treated=0.41)
+    assert f"{clause}; whatever the shape of the differences no change is shown." in headline(
+        [record], TEMPERATURE, bundled_metrics()
+    )
+    ((text, evidence, tone),) = sentences([record])
+    assert text.startswith("No condition raised the score beyond chance")
+    assert evidence.endswith(f"whatever the shape of the differences, but does {clause}")
+    assert tone == "neutral"
+
+
+def test_too_few_clusters_are_told_as_the_reason():
+    reason = "not tested: 4 clusters, at least 6 are needed"
+    record = effect(p_value=None, p_bh=None, caution=reason, delta_low=None, delta_high=None, n_clusters=4)
+    assert headline([record], TEMPERATURE, bundled_metrics()) == f"Effects were {reason}."
+    ((_, evidence, _),) = sentences([record])
+    assert evidence.endswith(f"40 items in 4 clusters, adjusted p n/a: {reason}")

@@ -1,12 +1,14 @@
 """Power of a plan: the report's family, the test's floor, a pilot's world, and what a wanted effect needs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
 from pcsuite.logging.log import iter_newest_rows
-from pcsuite.runners.estimate import PowerSettings, family_sizes, plan_power
+from pcsuite.runners.estimate import PowerSettings, _between_clusters, family_sizes, plan_power
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
 from pcsuite.stats.power import achieved_power
@@ -109,3 +111,38 @@ def test_pooled_counts_are_planned_on_the_pooled_figure(tmp_path, capsys):
     assert design.world.differences.mean() == pytest.approx(pooled["C3"] - pooled["C0"])
     assert main(["plan", "--config", str(path), "--power", "--pilot", str(summary.paths.log)]) == 0
     assert "planned on micro-F1" in " ".join(capsys.readouterr().out.split())
+
+
+def test_related_items_are_worth_fewer(tmp_path, capsys):
+    """40 items in 20 clusters by a key of theirs: as good as 20 where they answer alike, as 40 where they do not."""
+    path, plan = plan_of(tmp_path, regimes=("D0",))
+    (task,) = plan.tasks.values()
+    related = replace(task, items=[replace(item, cluster=f"c{n % 20}") for n, item in enumerate(task.items)])
+    cells = tuple(replace(cell, task=related) for cell in plan.cells)
+    clustered = replace(plan, tasks={task.id: related}, cells=cells)
+    (apart,) = plan_power(plan, PowerSettings())
+    (alike,) = plan_power(clustered, PowerSettings())
+    (loose,) = plan_power(clustered, PowerSettings(related=0.0))
+    assert [(d.items, d.clusters, d.units) for d in (apart, alike, loose)] == [(40, 40, 40), (40, 20, 20), (40, 20, 40)]
+    assert loose.gain == apart.gain < alike.gain
+    few = replace(related, items=[replace(item, cluster=f"c{n % 5}") for n, item in enumerate(task.items)])
+    (untested,) = plan_power(
+        replace(clustered, tasks={task.id: few}, cells=tuple(replace(cell, task=few) for cell in cells)),
+        PowerSettings(related=0.0),
+    )
+    assert not untested.can_hold
+    assert main(["plan", "--config", str(path), "--power", "--cluster", "labl", "--regimes", "D0"]) == 2
+    assert "did you mean 'label'?" in capsys.readouterr().err
+    assert main(["plan", "--config", str(path), "--power", "--cluster", "label", "--regimes", "D0"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "40 items in 4 clusters by label" in out
+    assert "nothing will be tested: 4 clusters, at least 6 are needed" in out
+
+
+def test_a_pilot_says_how_alike_related_items_are():
+    # Two values each of ten clusters: the same within, different between, and the other way round.
+    same = np.repeat(np.arange(10.0), 2)
+    labels = [f"c{n // 2}" for n in range(20)]
+    assert _between_clusters(same, labels) == pytest.approx(1.0)
+    assert _between_clusters(np.tile([0.0, 1.0], 10), labels) == 0.0
+    assert _between_clusters(same, [str(n) for n in range(20)]) is None

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+import pcsuite as pcs
 from pcsuite.config.load import load_suite
 from pcsuite.engines.limits import RetryPolicy
 from pcsuite.errors import BudgetExceededError, ErrorRateError
-from pcsuite.logging.log import RunPaths, iter_rows, newest_rows, read_prompts
+from pcsuite.logging.log import RunPaths, iter_newest_rows, iter_rows, newest_rows, read_prompts
+from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.segments import Beside
 from pcsuite.runners.plan import Scope, build_plan
 from pcsuite.runners.run_suite import run_plan, run_suite
@@ -222,3 +224,20 @@ def test_keys_never_reach_the_log(tmp_path, monkeypatch):
         if file.is_file():
             assert b"sk-secret" not in file.read_bytes()
     assert "sk-secret" not in (tmp_path / "cache" / "responses.sqlite").read_bytes().decode("latin-1")
+
+
+def test_a_resumed_run_that_is_clustered_otherwise_says_so_for_all_its_rows(tmp_path):
+    """Rows keep their ids and the label they were written with; what counts is what the run says last."""
+    path = write_profile(tmp_path, items=12, conditions=("C0",), regimes=("D0",))
+    first = pcs.run(path, quiet=True, limit=8)
+    assert "agnews_json" not in first.scores.clusters
+    again = pcs.run(path, quiet=True, cluster="label")
+    assert again.summary.skipped == 8
+    rows = list(iter_newest_rows(again.log))
+    labels = {row.task.item_id: row.task.cluster for row in rows if row.timestamp_utc}
+    assert len(set(labels.values())) > 4, "of eight rows the label is that of their input"
+    by_label = again.scores.clusters["agnews_json"]
+    assert len(set(by_label.tolist())) <= 4
+    assert read_manifest(again.log).tasks["agnews_json"].clustered_by == ["label"]
+    # And back: equal inputs alone.
+    assert "agnews_json" not in pcs.run(path, quiet=True).scores.clusters

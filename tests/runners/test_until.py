@@ -2,17 +2,22 @@
 
 import csv
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pcsuite.cli import main
 from pcsuite.config.load import load_suite
+from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
 from pcsuite.errors import BudgetExceededError, ConfigError
-from pcsuite.logging.log import iter_newest_rows
+from pcsuite.logging.log import LoggedScores, RunLog, iter_newest_rows
 from pcsuite.logging.looks import read_looks
 from pcsuite.logging.segments import Beside
+from pcsuite.runners.plan import build_plan
 from pcsuite.runners.run_suite import run_suite
+from pcsuite.runners.until import UntilDecided, cluster_end
 from pcsuite.stats.sequential import confidence_sequence, family_level
 from support.profiles import SIMULATED, write_profile
 
@@ -199,3 +204,63 @@ def test_a_margin_without_a_rule_is_refused(tmp_path, capsys):
     path = write_profile(tmp_path, STRONG)
     assert main(["run", "--config", str(path), "--margin", "0.02"]) == 2
     assert "--margin goes with --until" in capsys.readouterr().err
+
+
+def related_items(tmp_path, size):
+    """The profile's task with its items' clusters in a file of its own: so many items each, one after the other."""
+    path = profile(tmp_path, conditions=("C0", "C3"), cluster="group")
+    suite = load_suite(path)
+    spec = suite.tasks["agnews_json"]
+    cache = Path(suite.profile.run.cache_dir)
+    items = task_items(spec, spec.split, cache, cluster=()).items
+    target = datasets_dir(cache) / f"{spec.dataset}_{spec.split}.jsonl"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(
+        "".join(dump_line(item.line() | {"group": f"g{n // size}"}) for n, item in enumerate(items)),
+        encoding="utf-8",
+    )
+    return load_suite(path)
+
+
+def test_looks_are_taken_where_clusters_end(tmp_path):
+    """Clusters of seven and batches of five: a look after 7, 14, 21, … items, and no cluster is cut."""
+    suite = related_items(tmp_path, 7)
+    summary = run_suite(suite, quiet=True)
+    looks = read_looks(summary.paths.log)
+    clusters = {row.task.item_id: row.task.cluster for row in iter_newest_rows(summary.paths.log)}
+    order = list(dict.fromkeys(row.task.item_id for row in iter_newest_rows(summary.paths.log)))
+    assert looks
+    for look in looks:
+        seen = [clusters[item] for item in order[: look.visited]]
+        after = [clusters[item] for item in order[look.visited :]]
+        assert not set(seen) & set(after)
+        assert look.clusters == len(set(seen))
+    assert len({look.visited for look in looks}) == len(looks)
+
+
+@pytest.mark.parametrize(("position", "end"), [(0, 0), (1, 3), (3, 3), (4, 4), (5, 7), (9, 7)])
+def test_where_a_cluster_ends(position, end):
+    items = [Item(str(n), str(n), {}, cluster=label) for n, label in enumerate("aaabccc")]
+    assert cluster_end(items, position) == end
+
+
+def test_an_arm_stops_only_where_it_would_whatever_its_missing_answers_were(tmp_path):
+    """C3 is far better on what was answered, and what it lost C0 has right: at its worst the two are even."""
+    suite = load_suite(profile(tmp_path, conditions=("C0", "C3")))
+    plan = build_plan(suite)
+    scores = LoggedScores()
+    with RunLog.of(suite.profile.run, overwrite=False, scores=scores) as log:
+        until = UntilDecided(plan, log, suite.profile.preregistration)
+        (arm,) = until._arms
+        for number, item in enumerate(arm.treated.task.items):
+            for cell, score in ((arm.treated, 1.0), (arm.baseline, 1.0 - number % 2)):
+                for unit in cell.units(item):
+                    if cell is arm.baseline or number % 2:
+                        scores.values[unit.run_id] = score
+        until._look(arm, 40)
+        assert (arm.last.verdict, arm.last.stopped, arm.last.missing, arm.last.items) == ("undecided", False, 20, 20)
+        dropping = suite.profile.model_copy(update={"missing": "drop"})
+        until._plan = replace(plan, suite=replace(suite, profile=dropping))
+        arm.last = None
+        until._look(arm, 40)
+        assert (arm.last.verdict, arm.last.stopped, arm.last.missing) == ("better", True, 20)

@@ -131,10 +131,12 @@ def test_equal_differences_are_no_certainty(n, change):
 
 
 def test_all_ones_of_eight_by_hand():
-    # The weight on the unseen item at 0 (one unit away) is Beta(1/2, 8): its upper quantile at t(7)'s level.
-    tail = stats.norm.cdf(-stats.t.ppf(0.975, 7) * np.sqrt(8 / 7))
+    # No item is tied, so the gains are binomial. At the 0.63 of Clopper and Pearson's limit two gains or fewer are
+    # likelier (0.033) than eight (0.025); Blaker's limit is where both are alike and together exceed 5 %.
     estimate = paired_bootstrap(np.ones(8), rng=generator())
-    assert estimate.low == pytest.approx(1 - stats.beta.ppf(1 - tail, 0.5, 8), abs=1e-5)
+    share = (estimate.low + 1) / 2
+    assert share**8 == pytest.approx(stats.binom.cdf(2, 8, share), abs=1e-9)
+    assert share**8 > 0.025
     assert estimate.high == 1.0
 
 

@@ -8,7 +8,7 @@ from pcsuite.stats.intervals import CLOSED_FORM_ITEMS, MANY_ITEMS, MANY_MOVED, c
 from pcsuite.stats.random_weights import mean_interval
 
 
-@pytest.mark.parametrize("items", [2, MANY_ITEMS - 1])
+@pytest.mark.parametrize("items", [3, MANY_ITEMS - 1])
 def test_few_items_have_the_interval_of_random_weights(items):
     values = np.linspace(0.0, 1.0, items)
     assert computed_interval(values, 0.95, bounds=(0.0, 1.0)) == mean_interval(

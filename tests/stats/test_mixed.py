@@ -146,3 +146,93 @@ def test_refusals():
         fit_mixed_rows(scores, items, factors, ["condition"], references={"condition": "c"})
     with pytest.raises(AnalysisError, match="too few"):
         fit_mixed_rows(scores[:2], items[:2], {"condition": ["a", "b"]}, ["condition"])
+
+
+def clustered_rows(sizes, *, seed, effect=0.3, spread=(0.5, 0.4, 0.3), varies=0.0):
+    """Items of clusters of these sizes, two answers each under two conditions: item, cluster, condition and score."""
+    rng = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(len(sizes)), sizes)
+    level = rng.normal(1, spread[0], len(sizes))[cluster] + rng.normal(0, spread[1], len(cluster))
+    change = effect + rng.normal(0, varies, len(sizes))[cluster] if varies else np.full(len(cluster), effect)
+    item = np.repeat(np.arange(len(cluster)), 4)
+    condition = np.tile(["C0", "C0", "C1", "C1"], len(cluster))
+    score = level[item] + (condition == "C1") * change[item] + rng.normal(0, spread[2], len(item))
+    return item, cluster[item], condition, score
+
+
+def test_the_effect_of_a_cluster_agrees_with_statsmodels():
+    pandas = pytest.importorskip("pandas")
+    import statsmodels.api as sm
+
+    item, cluster, condition, score = clustered_rows([2, 3, 4, 5, 6, 3, 4, 4, 5, 4, 3, 5], seed=3)
+    cells, codes = encode_cells({"condition": condition.tolist()})
+    totals = cell_totals(item, codes, score)
+    of_row = np.array([cluster[item == code][0] for code in totals.item])
+    design = fixed_design(cells, ["condition"])
+    fit = fit_mixed(totals, design, clusters=of_row, replicate_effect=False)
+    frame = pandas.DataFrame(
+        {"y": score, "treated": (condition == "C1") * 1.0, "cluster": cluster, "item": item}
+    )
+    reference = sm.MixedLM.from_formula(
+        "y ~ treated", frame, groups="cluster", re_formula="1", vc_formula={"item": "0 + C(item)"}
+    ).fit(reml=True)
+    assert fit.beta == pytest.approx(reference.fe_params.to_numpy(), abs=1e-5)
+    assert [c.se for c in fit.coefficients] == pytest.approx(reference.bse_fe.to_numpy(), rel=1e-3)
+    assert fit.components["cluster"].value == pytest.approx(float(reference.cov_re.iloc[0, 0]), rel=5e-3)
+    assert fit.components["item"].value == pytest.approx(float(reference.vcomp[0]), rel=5e-3)
+    assert fit.components["residual"].value == pytest.approx(reference.scale, rel=1e-3)
+
+
+def test_clusters_of_one_item_each_change_nothing_and_an_item_in_two_is_refused():
+    item, _, condition, score = clustered_rows([1] * 12, seed=5)
+    cells, codes = encode_cells({"condition": condition.tolist()})
+    totals, design = cell_totals(item, codes, score), fixed_design(cells, ["condition"])
+    alone = fit_mixed(totals, design, jackknife=True)
+    clustered = fit_mixed(totals, design, clusters=totals.item + 100, jackknife=True)
+    assert clustered.coefficients == alone.coefficients
+    assert "cluster" not in clustered.components
+    with pytest.raises(AnalysisError, match="an item is in two clusters"):
+        fit_mixed(totals, design, clusters=np.arange(len(totals.item)))
+
+
+def test_copies_of_items_are_no_further_evidence():
+    """Twelve texts once, and five times each: with their clusters the same standard error, without them 5^-½ of it."""
+    item, _, condition, score = clustered_rows([1] * 12, seed=7, varies=0.3)
+    cells, codes = encode_cells({"condition": condition.tolist()})
+    design = fixed_design(cells, ["condition"])
+    once = fit_mixed(cell_totals(item, codes, score), design, jackknife=True).coefficients[1]
+    copies = np.concatenate([item + 12 * copy for copy in range(5)])
+    repeated = cell_totals(copies, np.tile(codes, 5), np.tile(score, 5))
+    clustered = fit_mixed(repeated, design, clusters=repeated.item % 12, jackknife=True).coefficients[1]
+    taken_apart = fit_mixed(repeated, design, jackknife=True).coefficients[1]
+    assert clustered.estimate == pytest.approx(once.estimate)
+    assert clustered.se == pytest.approx(once.se, rel=1e-6)
+    assert clustered.df == pytest.approx(once.df)
+    assert taken_apart.se < 0.5 * once.se
+
+
+def test_below_six_clusters_nothing_is_tested():
+    item, _, condition, score = clustered_rows([6] * 5, seed=1)
+    cells, codes = encode_cells({"condition": condition.tolist()})
+    totals = cell_totals(item, codes, score)
+    fit = fit_mixed(totals, fixed_design(cells, ["condition"]), clusters=totals.item // 6, jackknife=True)
+    assert fit.coefficients[1].note == "not tested: 5 clusters, at least 6 are needed"
+    assert np.isnan(fit.coefficients[1].p_value)
+    together = fit_mixed(
+        totals, fixed_design(cells, ["condition"]), clusters=np.zeros_like(totals.item), jackknife=True
+    )
+    assert together.coefficients[1].note == "rests on one cluster alone"
+
+
+def test_false_alarms_stay_at_five_per_cent_where_effects_vary_by_cluster():
+    alarms = {"clustered": 0, "items": 0}
+    studies = 200
+    for seed in range(studies):
+        item, _, condition, score = clustered_rows([5] * 12, seed=seed, effect=0.0, varies=0.3)
+        cells, codes = encode_cells({"condition": condition.tolist()})
+        totals, design = cell_totals(item, codes, score), fixed_design(cells, ["condition"])
+        for name, clusters in (("clustered", totals.item // 5), ("items", None)):
+            fit = fit_mixed(totals, design, clusters=clusters, jackknife=True)
+            alarms[name] += fit.coefficients[1].p_value < 0.05
+    assert stats.binom.sf(alarms["clustered"] - 1, studies, 0.05) > 0.01
+    assert alarms["items"] > 0.2 * studies

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.prediction_powered import prediction_powered_mean
+from pcsuite.stats.prediction_powered import compare_labelled, prediction_powered_mean
 
 
 def world(rng, items, hit, reject, effect=0.8):
@@ -96,3 +97,58 @@ def test_wrong_arguments_are_named():
         prediction_powered_mean([2, 0], [1, 0], bounds=(0, 1))
     with pytest.raises(AnalysisError, match="level"):
         prediction_powered_mean([1, 0], [1, 0], level=2)
+
+
+def test_copies_of_labelled_items_are_no_further_labels():
+    """Twelve labelled and forty other texts, once and five times each."""
+    rng = np.random.default_rng(4)
+    judged = rng.uniform(size=52)
+    gold = np.clip(judged[:12] + rng.normal(0, 0.2, 12), 0, 1)
+    labelled, others = judged[:12], judged[12:]
+    clusters = np.concatenate([np.tile(np.arange(12), 5), 12 + np.tile(np.arange(40), 5)])
+    once = prediction_powered_mean(gold, labelled, others, bounds=(0, 1))
+    copies = [np.tile(part, 5) for part in (gold, labelled, others)]
+    clustered = prediction_powered_mean(*copies, bounds=(0, 1), clusters=clusters)
+    apart = prediction_powered_mean(*copies, bounds=(0, 1))
+    width, expected = (e.estimate.high - e.estimate.low for e in (clustered, once))
+    assert width == pytest.approx(expected, rel=0.1)
+    assert apart.estimate.high - apart.estimate.low < 0.6 * expected
+    assert clustered.test.p_value == pytest.approx(once.test.p_value, abs=1e-4)
+    few = prediction_powered_mean(gold, labelled, clusters=np.arange(12) % 4)
+    assert few.estimate.method == "not tested: 4 clusters, at least 6 are needed"
+    assert np.isnan(few.estimate.low)
+    assert np.isnan(few.test.p_value)
+    one = prediction_powered_mean(gold, labelled, clusters=np.zeros(12, dtype=int))
+    assert one.estimate.method == "not tested: 1 cluster, at least 6 are needed"
+    with pytest.raises(AnalysisError, match="52 items have 12 clusters"):
+        prediction_powered_mean(gold, labelled, others, clusters=np.arange(12))
+
+
+def test_labelled_items_against_the_rest_is_welchs_test():
+    rng = np.random.default_rng(0)
+    scores, labelled = rng.uniform(size=60), np.arange(60) < 20
+    sample = compare_labelled(scores, labelled)
+    reference = stats.ttest_ind(scores[:20], scores[20:], equal_var=False)
+    assert sample.p_value == pytest.approx(reference.pvalue)
+    interval = reference.confidence_interval()
+    assert (sample.difference.low, sample.difference.high) == pytest.approx((interval.low, interval.high))
+    assert sample.alike
+    easier = compare_labelled(np.where(labelled, 0.5 + scores / 2, scores), labelled)
+    assert not easier.alike
+    assert (easier.n_labelled, easier.n_others) == (20, 40)
+    assert compare_labelled(np.ones(8), np.arange(8) < 3).p_value == 1.0
+    assert compare_labelled(scores, np.arange(60) < 1) is None
+
+
+def test_whole_clusters_of_labels_are_compared_by_cluster():
+    """Twenty customers whose pass rates differ; six of them labelled whole: by item 5 % becomes far more."""
+    alarms = {"items": 0, "clusters": 0}
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        customer = np.repeat(np.arange(20), 10)
+        scores = (rng.uniform(size=200) < rng.uniform(0.1, 0.9, 20)[customer]).astype(float)
+        labelled = customer < 6
+        alarms["items"] += not compare_labelled(scores, labelled).alike
+        alarms["clusters"] += not compare_labelled(scores, labelled, clusters=customer).alike
+    assert stats.binom.sf(alarms["clusters"] - 1, 300, 0.05) > 0.01
+    assert alarms["items"] > 45

@@ -11,17 +11,19 @@ from pcsuite.stats.mixed import fit_mixed
 RNG = np.random.default_rng
 
 
-def fitted(scores, items, factors, terms, small=None, **options):
+def fitted(scores, items, factors, terms, small=None, cluster_size=0, **options):
     cells, codes = encode_cells(factors)
     design = fixed_design(cells, terms, **options)
     codes_of = {
         name: np.unique([cell[name] for cell in cells], return_inverse=True)[1] for name in small or ()
     }
     totals = cell_totals(items, codes, scores)
-    return fit_mixed(totals, design, small_factors=codes_of, jackknife=True), totals, design, codes_of
+    clusters = totals.item // cluster_size if cluster_size else None
+    fit = fit_mixed(totals, design, small_factors=codes_of, clusters=clusters, jackknife=True)
+    return fit, totals, design, codes_of
 
 
-def without_each(fit, totals, design, small):
+def without_each(fit, totals, design, small, cluster_size=0):
     """Coefficients without each unit, by generalised least squares with the fitted variances."""
     relative = {name: e.value / fit.components["residual"].value for name, e in fit.components.items()}
     count, mean = totals.count, totals.total / totals.count
@@ -29,6 +31,9 @@ def without_each(fit, totals, design, small):
     same = totals.item[:, None] == totals.item
     v = np.diag(1 / count + relative.get("item:cell", 0.0)) + relative["item"] * same
     units = totals.item
+    if cluster_size:
+        units = totals.item // cluster_size
+        v = v + relative["cluster"] * (units[:, None] == units)
     for name, codes in small.items():
         units = codes[totals.cell]
         v = v + relative[name] * (units[:, None] == units)
@@ -63,11 +68,13 @@ def unbalanced(seed, tasks=1):
     return scores, items, factors
 
 
-@pytest.mark.parametrize(("tasks", "small"), [(1, ()), (4, ("task",))])
-def test_moves_are_those_of_fits_without_each_unit(tasks, small):
+@pytest.mark.parametrize(
+    ("tasks", "small", "cluster_size"), [(1, (), 0), (4, ("task",), 0), (3, (), 2), (4, ("task",), 3)]
+)
+def test_moves_are_those_of_fits_without_each_unit(tasks, small, cluster_size):
     scores, items, factors = unbalanced(3, tasks)
-    made = fitted(scores, items, factors, ["condition", "size", "condition:size"], small)
-    expected = made[0].beta - without_each(*made)
+    made = fitted(scores, items, factors, ["condition", "size", "condition:size"], small, cluster_size)
+    expected = made[0].beta - without_each(*made, cluster_size)
     assert made[0].units.moves == pytest.approx(expected, abs=1e-9)
 
 

@@ -48,7 +48,7 @@ def make_row(**given: Any) -> RunRow:
 
     Arguments: task, item, model, family, size, provider, condition, operators, decoding, seed, text, score,
     metrics, answer, json_valid, schema_valid, finish_reason, prompt_tokens, completion_tokens, errors, kind,
-    perturbation (type) and perturbation_id, timestamp, profile, constraint_backend, attempts, tool_calls.
+    perturbation (type) and perturbation_id, timestamp, profile, constraint_backend, attempts, tool_calls, cluster.
     """
     get = given.get
     task, item, model = get("task", "agnews_json"), get("item", "i1"), get("model", "m1")
@@ -87,7 +87,7 @@ def make_row(**given: Any) -> RunRow:
         config_hash="c0ffee",
         pcsuite_version="0.0.test",
         git_commit=None,
-        task=TaskRef(task, "test", item),
+        task=TaskRef(task, "test", item, get("cluster", "")),
         model=ModelRef(model, get("family", "fam"), get("size", "1B"), get("provider", "simulated")),
         condition=ConditionRef(condition, get("operators", OPERATORS.get(condition, ()))),
         decoding=DecodingRef(decoding, temperature, top_p, 120),

@@ -163,3 +163,39 @@ def test_signs_that_two_rewritten_passages_share_do_not_tear_them_apart():
         spans = word_diff(old, new)
         assert "".join(span.text for span in spans if span.kind != "new") == old
         assert "".join(span.text for span in spans if span.kind != "gone") == new
+
+
+def test_copies_of_items_are_one_cluster_each():
+    """Three of ten texts changed; each text five times over is no further evidence than the texts once."""
+    once = {"C0": {f"t{k}": 0.0 for k in range(10)}, "C1": {f"t{k}": float(k < 3) for k in range(10)}}
+    copied = {
+        name: {f"{item}.{copy}": score for item, score in scores.items() for copy in range(5)}
+        for name, scores in once.items()
+    }
+    labels = {item: item.partition(".")[0] for item in copied["C0"]}
+    (alone,) = slice_effects(SliceScores.of(once), "C0", ["C1"])
+    (clustered,) = slice_effects(SliceScores.of(copied, labels), "C0", ["C1"])
+    (apart,) = slice_effects(SliceScores.of(copied), "C0", ["C1"])
+    assert (clustered.n, clustered.n_clusters) == (50, 10)
+    assert clustered.p_value == alone.p_value == 0.25  # the exact test of three equal signs
+    assert apart.p_value < 1e-3
+    assert clustered.low <= alone.low + 0.05
+
+
+def test_below_six_clusters_an_effect_says_why_it_is_not_tested():
+    scores = {"C0": {f"{k}": 0.0 for k in range(20)}, "C1": {f"{k}": 1.0 for k in range(20)}}
+    (effect,) = slice_effects(
+        SliceScores.of(scores, {f"{k}": f"customer {k % 4}" for k in range(20)}), "C0", ["C1"]
+    )
+    assert effect.reason == "not tested: 4 clusters, at least 6 are needed"
+    assert not effect.holds
+
+
+def test_limits_of_effects_shown_together_hold_for_all_of_them():
+    columns = {"C0": {f"i{k}": 0.0 for k in range(40)}}
+    columns |= {f"C{c}": {f"i{k}": float(k < 4 * c) for k in range(40)} for c in range(1, 6)}
+    alone = slice_effects(SliceScores.of({name: columns[name] for name in ("C0", "C2")}), "C0", ["C2"])
+    together = slice_effects(SliceScores.of(columns), "C0", list(columns))
+    assert len(together) == 5
+    assert together[1].value == alone[0].value == 0.2
+    assert together[1].low < alone[0].low < alone[0].high < together[1].high

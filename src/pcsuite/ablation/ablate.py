@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, first_items
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import Study, prepare
@@ -36,7 +36,9 @@ from pcsuite.analysis.alarms import CONSTANT_ITEMS, CONSTANT_SHARE, SHARES
 from pcsuite.analysis.judging import judges_of, read_gold
 from pcsuite.analysis.load.item_scores import CLEAN, CellKey
 from pcsuite.analysis.tables.judges import judge_status
-from pcsuite.errors import BudgetExceededError, ConfigError
+from pcsuite.config.profile import MissingAnswers
+from pcsuite.contrasts import ArmScores, cluster_codes, related_items
+from pcsuite.errors import MISSING_OUTCOMES, BudgetExceededError, CallOutcome, ConfigError, ErrorRateError
 from pcsuite.logging.log import ResumeIndex, RunLog, ScoredRow
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
@@ -47,8 +49,9 @@ from pcsuite.runners.plan import Plan, build_plan
 from pcsuite.runners.registration import register
 from pcsuite.runners.run_suite import LOCAL, plan_manifest, run_into
 from pcsuite.stats.attribution import OperatorEffect, attribute
+from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.effect_sizes import paired_t_interval
-from pcsuite.stats.estimate import Estimate, undefined
+from pcsuite.stats.estimate import Estimate, IntArray, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 FINGERPRINT = "ablation.sha256"
@@ -64,6 +67,18 @@ class ArmSummary:
     items: int
     score: float
     measures: Mapping[str, float]
+    outcomes: Mapping[CallOutcome, int] = field(default_factory=dict)
+    """What became of its calls, by outcome; see ``docs/reference/scoring.md``."""
+
+    @property
+    def missing(self) -> int:
+        """Calls whose answer is missing: they failed, or timed out, on the way."""
+        return sum(count for outcome, count in self.outcomes.items() if outcome in MISSING_OUTCOMES)
+
+    @property
+    def unanswered(self) -> Mapping[CallOutcome, int]:
+        """Outcomes other than an answer, missing ones too."""
+        return {outcome: count for outcome, count in self.outcomes.items() if outcome != "answered"}
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,8 @@ class AblationResult:
     study: Study
     items: int
     """Items that every arm answered."""
+    clusters: int
+    """Clusters of these items; as many as items where no two are related."""
     arms: Sequence[ArmSummary]
     verdicts: Sequence[BlockVerdict]
     measures: Mapping[str, Mapping[str, Estimate]]
@@ -160,6 +177,7 @@ class _AblationRun:
         self.arms = {arm.id: arm for arm in study.design.first}
         self.measured = ArmMeasures(plan)
         self.stopped = ""
+        self.stopping: BudgetExceededError | ErrorRateError | None = None
         self.looks: dict[str, Look] = {}
         """By block: the last look at the prompt without it, where the ablation runs until decided."""
         self.visited = 0
@@ -206,6 +224,8 @@ class _AblationRun:
             margin=self.study.request.margin,
             rng=named_rng("shams", self.study.request.run_name),
             powered=self._powered(),
+            missing=self._missing,
+            assume=self.study.request.assume,
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
@@ -219,13 +239,15 @@ class _AblationRun:
                 summary = await run_into(
                     self.log, plan, self.executor, quiet=self.quiet, registered=registered
                 )
-            except BudgetExceededError as error:
-                self.stopped = str(error)
+            except (BudgetExceededError, ErrorRateError) as error:
+                self.stopped, self.stopping = str(error), error
             else:
                 self.asked += summary.tally.done
                 self.failed += summary.tally.failed
         self.log.sync()  # on the disk before it is judged
         self.measured.add(plan)
+        if isinstance(self.stopping, ErrorRateError) and not np.isfinite(self.measured.scores[FULL]).any():
+            raise self.stopping  # nothing was answered: a wrong key or address, and nothing to judge
 
     def _plan_of(
         self, arms: Sequence[PromptArm], block: str, *, skip: int = 0, most: int | None = None
@@ -262,6 +284,8 @@ class _AblationRun:
         study, free, scores = self.study, self.study.free, self.measured.scores
         part, margin = study.chosen_on, study.request.margin
         choosing_items = self.visited or part
+        if part >= study.count:
+            return Trim((), (), margin)  # one cluster: no item is left that had no part in choosing
         if self.looks:  # the confirming items have not been asked anything yet
             await self._ask(self._plan_of([arm_of(free, free)], "trim-confirmation", skip=part))
         if at_floor(scores[FULL], margin):
@@ -269,11 +293,20 @@ class _AblationRun:
         first = {name: scores[without(name, free).id][:choosing_items] for name in free}
         choosing = choose_drops(scores[FULL][:choosing_items], first, margin=margin)
         chosen = await self._search(choosing, "trim-choice", 0, choosing_items)
-        confirming = confirm_drops(chosen or (), scores[FULL][part:], margin=margin)
+        full = of_items(self.measured.arms[FULL], slice(part, None))
+        rng = named_rng("confirming", study.request.run_name, study.model_id)
+        confirming = confirm_drops(
+            chosen or (),
+            full,
+            margin=margin,
+            rng=rng,
+            missing=self._missing,
+            assume=study.request.assume,
+        )
         return await self._search(confirming, "trim-confirmation", part, None)
 
     async def _search(
-        self, search: Generator[Asked, Scores, T], block: str, skip: int, most: int | None
+        self, search: Generator[Asked, ArmScores, T], block: str, skip: int, most: int | None
     ) -> T | None:
         """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did."""
         free = self.study.free
@@ -282,11 +315,15 @@ class _AblationRun:
             while not self.stopped:
                 arm = arm_of([name for name in free if name not in dropped], free)
                 await self._ask(self._plan_of([arm], block, skip=skip, most=most))
-                dropped = search.send(self.measured.scores[arm.id][skip:most])
+                dropped = search.send(of_items(self.measured.arms[arm.id], slice(skip, most)))
         except StopIteration as end:
             result: T = end.value
             return result
         return None
+
+    @property
+    def _missing(self) -> MissingAnswers:
+        return self.study.request.missing or "bound"
 
     def _powered(self) -> dict[str, PredictionPowered]:
         """By block: its effect corrected by the gold labels beside the log, where the scores are a judge's."""
@@ -311,10 +348,18 @@ class _AblationRun:
         table, scores = self.measured.by_measure, self.measured.scores
         arms = self.measured.arms
         if request.until:
-            asked = {name: first_items(arm, self.visited) for name, arm in arms.items()}
+            asked = {name: of_items(arm, slice(self.visited)) for name, arm in arms.items()}
             verdicts = judge_looks(self.looks, free, asked, request.margin)
         else:
-            verdicts = judge_blocks(arms, free, margin=request.margin, rng=rng, powered=self._powered())
+            verdicts = judge_blocks(
+                arms,
+                free,
+                margin=request.margin,
+                rng=rng,
+                powered=self._powered(),
+                missing=self._missing,
+                assume=request.assume,
+            )
         interactions = find_interactions(arms, free, pairs, rng=rng)
         noise, noise_p, flips = judge_noise(arms, rng=rng)
         dropped = trim.dropped if trim is not None else ()
@@ -326,11 +371,16 @@ class _AblationRun:
                 scale * float(np.nanmean(table[name][FULL] - table[name][arm]))
                 for name, scale in (("prompt_tokens", 1000), ("cost_usd", 1))
             )
-        names = [item.item_id for item in self.plan.tasks[study.task.id].items]
+        items = self.plan.tasks[study.task.id].items
+        names = [item.item_id for item in items]
+        clusters = cluster_codes([item.cluster for item in items])
         complete = np.all([np.isfinite(scores[arm.id]) for arm in study.design.first], axis=0)
+        if request.until:
+            complete = np.arange(len(items)) < self.visited
         return AblationResult(
             study=study,
-            items=self.visited if request.until else int(complete.sum()),
+            items=int(complete.sum()),
+            clusters=len({items[n].cluster for n in np.flatnonzero(complete).tolist()}),
             arms=[
                 ArmSummary(
                     arm.id,
@@ -338,19 +388,22 @@ class _AblationRun:
                     int(np.isfinite(scores[arm.id]).sum()),
                     _mean(scores[arm.id]),
                     {name: _mean(table[name][arm.id]) for name in MEASURES},
+                    self.measured.outcomes(arm.id),
                 )
                 for arm in self.arms.values()
             ],
             verdicts=verdicts,
             measures={
                 name: {
-                    measure: _interval(table[measure][FULL] - table[measure][without(name, free).id])
+                    measure: _interval(
+                        table[measure][FULL] - table[measure][without(name, free).id], clusters
+                    )
                     for measure in MEASURES
                 }
                 for name in free
             },
             flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
-            attribution=_attribution(scores, self.arms.values(), rng),
+            attribution=_attribution(scores, self.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),
             noise=noise,
@@ -393,7 +446,7 @@ def _alarms(rows: Sequence[ScoredRow]) -> list[str]:
 
 
 def _attribution(
-    scores: Mapping[str, Scores], arms: Iterable[PromptArm], rng: np.random.Generator
+    scores: Mapping[str, Scores], arms: Iterable[PromptArm], clusters: IntArray, rng: np.random.Generator
 ) -> list[OperatorEffect]:
     """Effects by other methods than leaving a block out, on the items that every arm answered."""
     # Arms that were asked on one part of the items only (while trimming) have no place in it.
@@ -403,10 +456,11 @@ def _attribution(
     if len(complete) < 2:
         return []
     values = np.column_stack([scores[arm.id] for arm in complete])
-    values = values[np.isfinite(values).all(axis=1)]
+    answered = np.isfinite(values).all(axis=1)
+    values, related = values[answered], related_items(clusters[answered])
     if len(values) < 2:
         return []
-    effects = attribute(values, [sorted(arm.kept) for arm in complete], rng=rng)
+    effects = attribute(values, [sorted(arm.kept) for arm in complete], rng=rng, clusters=related)
     return [effect for effect in effects if effect.method != "leave-one-out"]
 
 
@@ -419,9 +473,13 @@ def _mean(values: Scores) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def _interval(values: Scores) -> Estimate:
-    known = finite(values)
-    return paired_t_interval(known) if len(known) > 1 else undefined("fewer than two items", len(known))
+def _interval(values: Scores, clusters: IntArray) -> Estimate:
+    """Limits of what a block changes in a measure that nothing is claimed of, by cluster where items are related."""
+    has_value = np.isfinite(values)
+    known, related = values[has_value], related_items(clusters[has_value])
+    if len(known) < 2:
+        return undefined("fewer than two items", len(known))
+    return paired_t_interval(known) if related is None else cluster_interval(known, related)
 
 
 def _flipped(full: Scores, other: Scores, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from pcsuite.ablation.verdicts import Scores
 from pcsuite.contrasts import ArmScores
+from pcsuite.errors import CallOutcome
 from pcsuite.logging.log import LoggedScores, ScoredRow
 from pcsuite.runners.plan import Plan
 
@@ -38,12 +40,14 @@ class ArmMeasures(LoggedScores):
         super().__init__()
         (task,) = plan.tasks.values()
         self._positions = {item.item_id: position for position, item in enumerate(task.items)}
+        self._clusters = np.array([item.cluster for item in task.items], dtype=object)
+        self._bounds = plan.suite.metrics[self.metric].bounds
         self._rows: dict[str, ScoredRow] = {}
         self._units: dict[str, dict[str, int]] = {}
         """By arm: the run ids that count, each with the position of its item."""
         self.by_measure: dict[str, dict[str, Scores]] = {name: {} for name in ("score", *MEASURES)}
         self.arms: dict[str, ArmScores] = {}
-        """By arm: its item scores with the share of each item's calls that failed and the calls behind a score."""
+        """By arm: its item scores with the share of each item's calls without a score and the calls behind a score."""
         self._average(cell.condition.id for cell in plan.cells)
 
     @property
@@ -68,6 +72,10 @@ class ArmMeasures(LoggedScores):
         """The rows of an arm that count, failed ones too, in the order of the plans."""
         return [self._rows[run_id] for run_id in self._units.get(arm, ()) if run_id in self._rows]
 
+    def outcomes(self, arm: str) -> Counter[CallOutcome]:
+        """What became of an arm's calls: how many were answered, filtered, cut, … or failed."""
+        return Counter(row.became for row in self.rows(arm))
+
     def _average(self, arms: Iterable[str]) -> None:
         for arm in arms:
             sums = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
@@ -76,8 +84,9 @@ class ArmMeasures(LoggedScores):
             for row in self.rows(arm):
                 position = self._units[arm][row.run_id]
                 calls[position] += 1
+                if row.errors or not isinstance(row.metrics.get(self.metric), (bool, int, float)):
+                    failures[position] += 1  # no answer, or none that could be scored
                 if row.errors:
-                    failures[position] += 1
                     continue
                 for measure, value in _values(row).items():
                     if isinstance(value, (bool, int, float)):
@@ -87,16 +96,28 @@ class ArmMeasures(LoggedScores):
                 for measure, of_arm in self.by_measure.items():
                     of_arm[arm] = sums[measure] / counts[measure]
             scored = counts["score"][counts["score"] > 0]
+            scored_values = self.scores[arm][counts["score"] > 0]
             self.arms[arm] = ArmScores(
                 self.scores[arm],
                 failed=failures / np.maximum(calls, 1),
                 replicates=float(scored.mean()) if len(scored) else 1.0,
+                bounds=self._bounds if _within(scored_values, self._bounds) else None,
+                clusters=self._clusters,
             )
 
 
-def first_items(arm: ArmScores, count: int) -> ArmScores:
-    """An arm on the first items of the plan alone."""
-    return replace(arm, values=arm.values[:count], failed=None if arm.failed is None else arm.failed[:count])
+def of_items(arm: ArmScores, part: slice) -> ArmScores:
+    """An arm on some of the plan's items alone."""
+    return replace(
+        arm,
+        values=arm.values[part],
+        failed=None if arm.failed is None else arm.failed[part],
+        clusters=None if arm.clusters is None else arm.clusters[part],
+    )
+
+
+def _within(values: Scores, bounds: tuple[float, float] | None) -> bool:
+    return bounds is not None and bool(((values >= bounds[0]) & (values <= bounds[1])).all())
 
 
 def _values(row: ScoredRow) -> Mapping[str, object]:

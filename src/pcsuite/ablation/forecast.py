@@ -26,9 +26,12 @@ from pcsuite.errors import ConfigError, require
 from pcsuite.logging.log import ResumeIndex
 from pcsuite.runners.estimate import estimate_plan, total_cost
 from pcsuite.runners.plan import Plan, build_plan
+from pcsuite.stats.shape_free import shape_free_test
 
 FLIPS = 0.1
 """Share of answers assumed to flip where nothing is known."""
+GRADED_SPREAD = 0.25
+"""Standard deviation of the differences of graded scores that reach is forecast for."""
 _STRATA = 9
 """Quantiles at which the number of flips is taken."""
 
@@ -43,6 +46,11 @@ class Forecast:
     flips: float
     detectable: float
     """Smallest effect of a block on the score that is found with 80 % power, after the correction over blocks."""
+    detectable_any_shape: float
+    """The same of graded scores whose differences have a standard deviation of :data:`GRADED_SPREAD`, by limits that
+    hold whatever their shape."""
+    detectable_symmetric: float
+    """The same by sign flips, unless rare large opposite cases exist."""
     finds_nulls: float
     """Chance that a block without any effect is found to be no worse without it."""
     least_for_no_worse: int
@@ -63,6 +71,9 @@ class Preview:
     """Tokens of the rows still to be made if every answer runs to its limit; trimming comes on top."""
     max_cost_usd: float | None
     forecast: Forecast
+    """Of related items as if all of a cluster answered alike: what the clusters alone can show."""
+    if_unrelated: Forecast | None
+    """The same as if related items answered independently; ``None`` where no two items are related."""
     flips_from: str
     prefix: float
     """Share of the characters sent that stand at the beginning of the prompt before, in the order of calls."""
@@ -94,9 +105,36 @@ def forecast(items: int, blocks: int, *, margin: float, flips: float = FLIPS) ->
         margin,
         flips,
         detectable=min(1.0, reach * math.sqrt(max(flips, 1 / items) / items)),
+        detectable_any_shape=_detectable_any_shape(items, blocks),
+        detectable_symmetric=min(1.0, reach * GRADED_SPREAD / math.sqrt(items)),
         finds_nulls=_chance_to_find_a_null(items, margin, flips),
         least_for_no_worse=_least(enough, most // 2, most),
     )
+
+
+def _detectable_any_shape(items: int, blocks: int) -> float:
+    """The least mean difference that limits of any shape tell from 0, in four of five samples of normal scores.
+
+    A sample is stood for by its quantiles; what power adds is the standard error of its mean times the power's own
+    quantile.
+    """
+    special = require("scipy.special", "stats")
+    if items < 2:
+        return 1.0
+    scores = special.ndtri((np.arange(items) + 0.5) / items)
+    scores *= GRADED_SPREAD / scores.std()
+
+    def shown(mean: float) -> bool:
+        sample = np.clip(scores + mean, -1.0, 1.0)
+        return shape_free_test(sample, bounds=(-1.0, 1.0)).p_value < ALPHA / blocks
+
+    low, high = 0.0, 1.0
+    if not shown(high):
+        return 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (low, middle) if shown(middle) else (middle, high)
+    return min(1.0, high + float(special.ndtri(POWER)) * GRADED_SPREAD / math.sqrt(items))
 
 
 def _chance_to_find_a_null(items: int, margin: float, flips: float) -> float:
@@ -164,7 +202,10 @@ def _preview(study: Study) -> Preview:
         sum(size.done for size in sizes),
         sum(size.max_tokens for size in sizes),
         total_cost(sizes),
-        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips),
+        forecast(study.clusters, len(study.free), margin=study.request.margin, flips=flips),
+        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips)
+        if study.clusters < study.count
+        else None,
         basis,
         shared_prefix(ordered, study.prompt),
         shared_prefix(listed, study.prompt),

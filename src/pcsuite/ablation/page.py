@@ -13,7 +13,6 @@ from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import picture
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
-from pcsuite.analysis.table import Table
 from pcsuite.errors import AnalysisError, require
 from pcsuite.pages.figures import drawing
 from pcsuite.pages.render import render_page
@@ -35,11 +34,13 @@ def render_ablation(result: AblationResult) -> str:
         notices=picture.notices(result),
         facts=[
             ("items", f"{result.items:,}"),
+            *([("clusters", f"{result.clusters:,}")] if result.clusters < result.items else []),
             ("arms", str(len(result.arms))),
             ("answers", f"{sum(arm.items for arm in result.arms):,}"),
             ("model", study.model_id),
             ("regime", study.request.regime),
             ("margin", f"{study.request.margin:g}"),
+            ("one lost call moves a bound by", figure_text(1 / max(result.items, 1), 3)),
             ("full prompt's score", figure_text(result.arms[0].score, 3)),
         ],
         views=views,
@@ -48,7 +49,8 @@ def render_ablation(result: AblationResult) -> str:
         trim_sentence=picture.trim_sentence(result),
         drops=picture.drop_rows(result),
         diff=picture.diff_lines(result),
-        undecided=picture.undecided_lines(result),
+        undecided=[*picture.undecided_lines(result), *picture.posterior_lines(result)],
+        margin=picture.margin_sentence(result),
         limits=(
             "limits are those of confidence sequences, which hold at every look and for all blocks together"
             if study.request.until
@@ -70,7 +72,7 @@ def _tables(result: AblationResult) -> dict[str, Any]:
         "table": [
             [
                 entry.block,
-                entry.verdict,
+                picture.verdict_words(result, entry),
                 picture.interval_words(entry.effect, 3),
                 p_text(entry.p_value),
                 picture.interval_words(entry.against_sham, 3) if entry.against_sham else "no sham",
@@ -82,8 +84,12 @@ def _tables(result: AblationResult) -> dict[str, Any]:
             (
                 ", ".join(step.dropped),
                 picture.interval_words(step.difference, 3),
-                str(step.difference.n),
-                "confirmed" if step.confirmed else "not confirmed",
+                picture.items_words(step.difference.n, step.clusters),
+                "confirmed"
+                if step.confirmed
+                else f"not confirmed: {step.missing} without an answer"
+                if step.hidden
+                else "not confirmed",
             )
             for step in (result.trim.steps if result.trim is not None else ())
         ],
@@ -102,7 +108,13 @@ def _tables(result: AblationResult) -> dict[str, Any]:
             for entry in result.attribution
         ],
         "arms": [
-            [arm.id, " ".join(arm.operators), str(arm.items), figure_text(arm.score, 3)]
+            [
+                arm.id,
+                " ".join(arm.operators),
+                str(arm.items),
+                picture.outcome_words(arm.unanswered),
+                figure_text(arm.score, 3),
+            ]
             + [figure_text(arm.measures[name], 3) for name in MEASURES]
             for arm in result.arms
         ],
@@ -167,7 +179,7 @@ def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float
         )
     name = f"{view.symbol} {view.name}" + (" (dropped)" if view.dropped else "")
     axes.text(7.85, top + 0.15, name, fontsize=8.5, fontweight="bold", va="center", color=view.tint.colour)
-    words = f"{view.verdict} {view.effect}" if view.verdict != "pinned" else f"kept: {view.effect}"
+    words = f"{view.words} {view.effect}" if view.verdict != "pinned" else f"kept: {view.effect}"
     axes.text(7.85, top + 0.36, f"{words}, {view.tokens} tokens", fontsize=7, va="center")
 
 
@@ -190,6 +202,6 @@ def write_result(result: AblationResult) -> list[Path]:
         with write_errors(AnalysisError, path):
             path.write_bytes(text.encode("utf-8", "backslashreplace"))
         written.append(path)
-    written.append(Table.of(picture.BLOCKS, picture.verdict_records(result)).write_csv(folder / "blocks.csv"))
+    written.append(picture.blocks_table(result).write_csv(folder / "blocks.csv"))
     written.append(write_png(result, folder / "ablation.png"))
     return written

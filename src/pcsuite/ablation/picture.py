@@ -7,22 +7,27 @@ is undecided is hatched.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.text import counted, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
-from pcsuite.ablation.arms import AGAIN
-from pcsuite.ablation.forecast import Preview
-from pcsuite.ablation.verdicts import BlockVerdict
-from pcsuite.analysis.table import Column, TableSpec, interval
+from pcsuite.ablation.arms import AGAIN, FULL
+from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
+from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
+from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
+from pcsuite.contrasts import CLAUSE
+from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
+from pcsuite.stats.clustered import too_few_clusters
+from pcsuite.stats.posterior import shared_correlations, shrunken_effects
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,10 +41,31 @@ BLOCKS = TableSpec(
         Column("block", "name of the block"),
         Column("verdict", "helps, hurts, no worse without it, helps only as filler, undecided or not tested"),
         Column("note", "what the verdict does not say"),
-        *interval("effect", "score of the full prompt less that of the prompt without the block"),
-        Column("p_holm", "p-value of the sign-flip test after Holm's correction over the blocks"),
+        Column("clause", "what the verdict assumes of the shape of graded scores; empty where nothing"),
+        Column(
+            "tentative",
+            f"verdict on graded scores that holds {CLAUSE}, where the verdict itself claims less",
+        ),
+        *interval(
+            "effect",
+            "score of the full prompt less that of the prompt without the block; limits hold for all blocks at once",
+        ),
+        Column("alone_low", "lower limit of the effect that holds for this block alone"),
+        Column("alone_high", "upper limit of the effect that holds for this block alone"),
+        Column("p_holm", "p-value after Holm's correction over the blocks"),
         *interval("against_sham", "score of the full prompt less that with a sham in the block's place"),
         Column("no_worse", "whether the prompt without it is non-inferior at the margin"),
+        Column("margin", "the loss of score from which on a block is missed"),
+        Column(
+            "missing",
+            "items of which an answer is missing with or without the block: its calls failed or timed out",
+        ),
+        Column(
+            "effect_least",
+            "the effect with every missing answer against the block; empty where none is missing",
+        ),
+        Column("effect_most", "the effect with every missing answer in its favour"),
+        Column("on_answered", "the verdict on the answered items alone, where missing answers could undo it"),
         Column("more_items", "further items that would decide an undecided block, were it as seen"),
         Column("tokens", "tokens of the block"),
         Column("dropped", "whether the trimmed prompt is without it"),
@@ -71,6 +97,8 @@ class BlockView:
     """Whose message of a chat it stands in."""
     estimate: Estimate | None = None
     """Its effect, where it was measured."""
+    words: str = ""
+    """The verdict as it is shown: with the margin, where it is about one."""
 
     @property
     def symbol(self) -> str:
@@ -125,13 +153,25 @@ def block_views(result: AblationResult) -> list[BlockView]:
                 effect=interval_words(entry.effect),
                 details=tuple(_details(result, entry)),
                 estimate=entry.effect,
+                words=verdict_words(result, entry),
             )
         views.append(view)
     return views
 
 
+def verdict_words(result: AblationResult, entry: BlockVerdict) -> str:
+    """A verdict as it is shown: *no worse* means nothing without the margin it is about."""
+    words = entry.verdict if entry.tentative is None else f"{entry.verdict} ({entry.tentative}, {CLAUSE})"
+    if entry.verdict == "no worse without it":
+        words = f"{entry.verdict} (margin {result.study.request.margin:g})"
+    return f"{words}, {entry.clause}" if entry.clause else words
+
+
 def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
     yield f"score with it less score without it: {interval_words(entry.effect, 3)}, p {p_text(entry.p_value)} (Holm)"
+    if entry.alone is not None:
+        alone = interval_words(entry.alone, 3).partition(" ")[2]
+        yield f"limits for all blocks at once; for this block alone {alone}"
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
     if entry.note and entry.verdict != "undecided":
@@ -148,12 +188,24 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
 
 
 def _undecided(entry: BlockVerdict) -> str:
+    if entry.on_answered is not None:
+        span = ""
+        if entry.least is not None and entry.most is not None:
+            span = f": with them the effect is anything from {entry.least:+.2f} to {entry.most:+.2f}"
+        return (
+            f"on the answered items “{entry.on_answered}”, but {counted(entry.missing, 'item')}"
+            f" {'lacks' if entry.missing == 1 else 'lack'} an answer{span}"
+        )
     if entry.note:
         return entry.note
+    if entry.effect.n < 2:
+        return f"{'no item has' if not entry.effect.n else 'one item has'} an answer both with and without it"
+    if entry.tentative is not None:
+        return f"“{entry.tentative}” {CLAUSE}: a rare large change the other way was not ruled out"
     remedy = "no number of items would decide it: its effect is about the margin"
     if entry.more_items is not None:
         remedy = f"about {counted(entry.more_items, 'more item')} would decide it, were it as seen"
-    if entry.effect.excludes(0):
+    if entry.alone is not None and entry.alone.excludes(0):
         reason = "its interval by itself excludes 0, but its test corrected over all blocks does not reject"
         return f"{reason} (p {p_text(entry.p_value)}); {remedy}"
     return remedy
@@ -172,8 +224,10 @@ def _item_names(names: Sequence[str]) -> str:
 def headline(result: AblationResult) -> str:
     """The answer in one sentence.
 
-    Blocks are grouped by verdict, those that help first: ``rules helps; role and tone undecided.``
+    Blocks are grouped by verdict, those that help first: ``rules helps; role can go, losing less than 0.02; tone
+    undecided.``
     """
+    less = f"losing less than {result.study.request.margin:g}"
     words = {
         "helps": "{} helps",
         "helps only as filler": "{} helps only as filler",
@@ -190,32 +244,37 @@ def headline(result: AblationResult) -> str:
             if len(names) > 1:
                 part = part.replace(" helps", " help").replace(" hurts", " hurt")
                 part = f"each of {part} alone" if verdict == "no worse without it" else part
-            parts.append(part)
+            parts.append(f"{part}, {less}" if verdict == "no worse without it" else part)
     return "; ".join(parts) + "."
 
 
 def trim_sentence(result: AblationResult) -> str:
     """What the trimmed prompt is, and how sure that is.
 
-    Says the largest set of blocks that was confirmed on items which had no part in choosing it, with the 90 %
-    interval of the change in score (whose lower end is the one-sided 95 % limit), and what that saves per 1,000
-    calls.
+    Says the largest set of blocks that was confirmed on items which had no part in choosing it, with the change in
+    score, whose limits hold at 95 % for all sets that could be tried at once, and what that saves per 1,000 calls.
     """
     trim, margin = result.trim, result.study.request.margin
     if trim is None:
         return (
             "No shorter prompt was looked for."
             if not result.stopped
-            else "The budget ended before a shorter prompt could be confirmed."
+            else "The calls ended before a shorter prompt could be confirmed."
         )
     if floor := untested_note(result):
-        return f"No shorter prompt was looked for: {floor}."
+        return f"No shorter prompt was looked for: {floor.removeprefix('not tested: ')}."
+    if result.study.chosen_on >= result.study.count:
+        return "No shorter prompt was looked for: the items are one cluster, so none could confirm it."
     if not trim.chosen:
         why = "every block seems to cost more than the margin"
         return f"Nothing can be dropped safely: {why}. The prompt stays as it is."
     if not trim.dropped:
         step = trim.steps[0] if trim.steps else None
         measured = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
+        if step is not None and step.hidden:
+            measured += f"; {counted(step.missing, 'item')} without an answer could undo what the others show"
+        if step is None:
+            measured = ", which are too few"
         return (
             f"Nothing can be dropped safely: without {trim.chosen[0]} the prompt is not shown to stay within"
             f" {margin:g} of the full one on the confirming items{measured}. The prompt stays as it is."
@@ -224,9 +283,11 @@ def trim_sentence(result: AblationResult) -> str:
     saved = f"{result.saved_tokens:,.0f} prompt tokens"
     if result.saved_usd:
         saved += f" and ${result.saved_usd:,.4f}"
+    change = interval_words(step.simultaneous or step.difference, 3)
     return (
-        f"Without {join_words(step.dropped)} the score changes by {interval_words(step.difference, 3)} (90 % interval)"
-        f" on {step.difference.n} items that had no part in choosing: not worse by more than {margin:g}."
+        f"Without {join_words(step.dropped)} the score changes by {change}"
+        f" on {items_words(step.difference.n, step.clusters)} that had no part in choosing: not worse by more than"
+        f" {margin:g}."
         f" It saves {saved} per 1,000 calls."
     )
 
@@ -249,8 +310,11 @@ def noise_sentence(result: AblationResult) -> str:
         return "There was no A/A arm: the noise floor is not known."
     verdict = (
         "no effect shown"
-        if result.noise_p > 0.05
+        if not result.noise_p < NOISE_ALPHA
         else "an effect, so something other than the blocks moves the score"
+    )
+    verdict += (
+        f" (tested at {NOISE_ALPHA:g}, so one ablation in {1 / NOISE_ALPHA:.0f} alarms by chance alone)"
     )
     return (
         f"A/A (the full prompt again with one more line end): {interval_words(result.noise, 3)},"
@@ -292,18 +356,70 @@ def notices(result: AblationResult) -> list[str]:
             "Simulated: answers are drawn from effects that were set, and say nothing about a real model."
         )
     lines += result.alarms
+    lines += [f"{result.study.task.related}."] if result.study.task.related else []
+    lines += _outcome_lines(result)
     if result.judge:
         lines.append(f"The scores are a judge's. {result.judge}")
     if floor := untested_note(result):
-        lines.append(
-            f"Nothing could be tested: {floor}. Read a few answers first (pcsuite report {result.log})."
-        )
+        few = floor.startswith("not tested: ")
+        remedy = "." if few else f". Read a few answers first (pcsuite report {result.log})."
+        lines.append(f"Nothing could be tested: {floor.removeprefix('not tested: ')}{remedy}")
     if result.stopped:
         lines.append(
-            f"The budget ended the calls ({result.stopped}): {result.items} of {result.study.count} items were answered"
-            " in every arm, and only what was answered is judged."
+            f"The calls ended early ({result.stopped}): {result.items} of {result.study.count} items were answered"
+            " in every arm, and only what was asked is judged."
         )
     return lines
+
+
+def _outcome_lines(result: AblationResult) -> list[str]:
+    """Which arms lack answers, and which had other outcomes than one, each in a sentence."""
+    lines = []
+    lost = [arm for arm in result.arms if arm.missing]
+    if lost:
+        counts = join_words(
+            [f"{arm.missing} of {sum(arm.outcomes.values())} in arm {arm.id}" for arm in lost]
+        )
+        rule = (
+            "a verdict is one that holds whatever they would have been (--missing drop judges the answered items alone)"
+            if result.study.request.missing != "drop"
+            else "only what was answered is judged (--missing drop), as if they were missing by chance"
+        )
+        lines.append(f"Answers are missing, their calls failed or timed out: {counts}; {rule}.")
+    ended = [
+        f"{outcome_words(unanswered)} in arm {arm.id}"
+        for arm in result.arms
+        if (unanswered := {k: n for k, n in arm.unanswered.items() if k not in (*MISSING_OUTCOMES, "cut")})
+    ]
+    if ended:
+        lines.append(
+            f"Outcomes other than an answer, scored as the task scores an empty one: {join_words(ended)}."
+        )
+    return lines
+
+
+def outcome_words(outcomes: Mapping[CallOutcome, int]) -> str:
+    """``35 failed, 2 filtered``: what became of calls that were not answered; empty where all were."""
+    words = {"too_long": "too long", "out_of_time": "out of time", "timed_out": "timed out"}
+    return ", ".join(f"{count} {words.get(name, name)}" for name, count in sorted(outcomes.items()))
+
+
+def items_words(items: int, clusters: int) -> str:
+    """``60 items``, or ``60 items in 12 clusters`` where some are related."""
+    related = 0 < clusters < items
+    return counted(items, "item") + (f" in {counted(clusters, 'cluster')}" if related else "")
+
+
+def margin_sentence(result: AblationResult) -> str:
+    """What the margin means at this number of items, and what one lost call would do to a bound."""
+    items, margin = result.items, result.study.request.margin
+    if items < 2:
+        return ""
+    # Of clusters it depends on how alike their items turn out.
+    least = least_margin(items) if result.clusters == items else None
+    could = "" if least is None else f"; {items} items could show no margin below {least:.3f}"
+    lost = f"One lost call would move a bound by {1 / items:.3f}."
+    return f"Margin {margin:g}: “no worse” is a loss below it{could}. {lost}"
 
 
 # The terminal.
@@ -315,6 +431,8 @@ def print_preview(preview: Preview, console: Console) -> None:
     from rich.text import Text
 
     study = preview.study
+    clusters = study.clusters
+    count, other = items_words(study.count, clusters), preview.if_unrelated
     console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
     table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
     for number, block in enumerate(study.prompt.blocks, start=1):
@@ -324,6 +442,7 @@ def print_preview(preview: Preview, console: Console) -> None:
     console.print(table)
     lines = [
         study.task.reading,
+        *([study.task.related] if study.task.related else []),
         f"model: {study.model_id} ({study.model.provider}), {study.request.regime}",
         f"design: {study.design.why}",
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
@@ -335,17 +454,24 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" {(len(study.free) + 4) * study.chosen_on:,} rows",
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
-        f"reach with {study.count} items, if {preview.forecast.flips:.1%} of answers flip by chance"
+        f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
         f" ({preview.flips_from}):",
-        f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}",
+        f"  smallest effect found with 80 % power: {preview.forecast.detectable:.3f}"
+        + (f" ({other.detectable:.3f} if related items answered independently)" if other else ""),
+        f"  if scores are graded (differences of a standard deviation of {GRADED_SPREAD:g}):"
+        f" {preview.forecast.detectable_any_shape:.2f} whatever their shape,"
+        f" {preview.forecast.detectable_symmetric:.2f} {CLAUSE}",
         f"  a block without effect is found to be no worse without it (margin {study.request.margin:g}) in"
-        f" {preview.forecast.finds_nulls:.0%} of studies",
+        f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
+        f"  one lost call would move a bound by {1 / study.count:.3f}",
     ]
-    if study.count < preview.forecast.least_for_no_worse:
+    if (other or preview.forecast).items < preview.forecast.least_for_no_worse:
         lines.append(
             f"  with fewer than {preview.forecast.least_for_no_worse} items even a block that changes no answer cannot"
             " be shown to be no worse at this margin: give more items or a larger --margin"
         )
+    if reason := too_few_clusters(clusters) if clusters < study.count else "":
+        lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
 
@@ -369,8 +495,14 @@ def print_ablation(result: AblationResult, console: Console) -> None:
         name = Text(view.name, style=style + Style(strike=view.dropped))
         words = " ".join(view.text.split())
         shown = Text(words if len(words) <= 70 else words[:69] + "…", style=style)
-        table.add_row(view.symbol, name, view.verdict, view.effect, str(view.tokens), shown)
+        table.add_row(view.symbol, name, view.words or view.verdict, view.effect, str(view.tokens), shown)
     console.print(table)
+    if any(arm.unanswered for arm in result.arms):
+        arms = Table("arm", "calls", "not answered", box=None, pad_edge=False)
+        for arm in result.arms:
+            if arm.unanswered:
+                arms.add_row(Text(arm.id), str(sum(arm.outcomes.values())), outcome_words(arm.unanswered))
+        console.print(arms)
     for line in sentences(result):
         console.print(line, markup=False, highlight=False)
 
@@ -379,7 +511,17 @@ def sentences(result: AblationResult) -> list[str]:
     """All that is said beside the picture, a sentence each."""
     lines = [headline(result)]
     lines += [f"{entry.words} ({interval_words(entry.estimate)})." for entry in result.interactions]
-    return [*lines, *undecided_lines(result), noise_sentence(result), trim_sentence(result)]
+    margin = margin_sentence(result)
+    lines += [*undecided_lines(result), *([margin] if margin else [])]
+    lines += posterior_lines(result)
+    return [*lines, noise_sentence(result), trim_sentence(result)]
+
+
+def posterior_lines(result: AblationResult) -> list[str]:
+    """The probabilities of each block, where they were asked for."""
+    if not result.study.request.posterior:
+        return []
+    return probability_lines(verdict_records(result), lambda record: record["block"])
 
 
 def undecided_lines(result: AblationResult) -> list[str]:
@@ -404,7 +546,8 @@ def markdown(result: AblationResult) -> str:
     lines = [
         f"## What each part of `{study.request.prompt.name}` is worth",
         "",
-        f"{result.items} items, {study.model_id}, {study.request.regime}, margin {study.request.margin:g}.",
+        f"{items_words(result.items, result.clusters)}, {study.model_id}, {study.request.regime},"
+        f" margin {study.request.margin:g}.",
         "",
         *(f"> {line}" for line in notices(result)),
         "",
@@ -415,7 +558,7 @@ def markdown(result: AblationResult) -> str:
         begins = " ".join(view.text.split())[:60].replace("|", "\\|").replace("`", "'")
         name = f"~~{view.name}~~" if view.dropped else f"**{view.name}**"
         lines.append(
-            f"| {view.symbol} | {name} | {view.verdict} | {view.effect} | {view.tokens} | `{begins}` |"
+            f"| {view.symbol} | {name} | {view.words or view.verdict} | {view.effect} | {view.tokens} | `{begins}` |"
         )
     lines += ["", *(f"- {line}" for line in sentences(result))]
     if result.trim is not None and result.trim.dropped:
@@ -433,28 +576,55 @@ def diff_lines(result: AblationResult) -> list[tuple[bool, str]]:
     return [(view.dropped, line) for view in block_views(result) for line in [*view.text.splitlines(), ""]]
 
 
+def blocks_table(result: AblationResult) -> Table:
+    """``blocks.csv``: one row a block, with probabilities where they were asked for."""
+    records = verdict_records(result)
+    return Table.of(BLOCKS.extended(PROBABILITIES) if result.study.request.posterior else BLOCKS, records)
+
+
+def block_probabilities(result: AblationResult) -> dict[str, dict[str, float | None]]:
+    """By block: the probability that it helps, and that it matters less than the margin; shrunk over all blocks."""
+    margin = result.study.request.margin
+    own = [entry.alone or entry.effect for entry in result.verdicts]
+    # Every block is held against the one full prompt.
+    related = shared_correlations([{FULL: 1.0, entry.block: -1.0} for entry in result.verdicts])
+    posteriors = shrunken_effects(own, margin=margin, correlations=related)
+    pairs = zip(result.verdicts, posteriors, strict=True)
+    return {entry.block: probability_columns(posterior, margin) for entry, posterior in pairs}
+
+
 def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
     """One record a block, as ``blocks.csv`` and ``ablation.json`` have it.
 
     Their keys are the columns of :data:`BLOCKS`; figures that could not be estimated are ``None``.
     """
     records = []
+    probabilities = block_probabilities(result) if result.study.request.posterior else {}
     for entry in result.verdicts:
         record: dict[str, Any] = {
             "block": entry.block,
             "verdict": entry.verdict,
             "note": entry.note,
+            "clause": entry.clause,
+            "tentative": entry.tentative,
             **_limits("effect", entry.effect),
+            "alone_low": _limits("alone", entry.alone)["alone_low"],
+            "alone_high": _limits("alone", entry.alone)["alone_high"],
             "p_holm": entry.p_value,
             **_limits("against_sham", entry.against_sham),
             "no_worse": entry.no_worse,
+            "margin": result.study.request.margin,
+            "missing": entry.missing,
+            "effect_least": entry.least,
+            "effect_most": entry.most,
+            "on_answered": entry.on_answered,
             "more_items": entry.more_items,
             "tokens": result.block_tokens[entry.block],
             "dropped": result.trim is not None and entry.block in result.trim.dropped,
         }
         for name in MEASURES:
             record |= _limits(name, result.measures[entry.block][name])
-        records.append(record)
+        records.append(record | probabilities.get(entry.block, {}))
     return records
 
 
@@ -478,7 +648,12 @@ def document(result: AblationResult) -> dict[str, Any]:
         "model": study.model_id,
         "task": study.task.id,
         "items": result.items,
+        "clusters": result.clusters,
+        "related": study.task.related,
         "margin": study.request.margin,
+        "least_margin": least_margin(result.items) if result.clusters == result.items > 1 else None,
+        "missing": study.request.missing,
+        "assume": study.request.assume,
         "design": study.design.why,
         "verdicts": verdict_records(result),
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
@@ -499,14 +674,32 @@ def document(result: AblationResult) -> dict[str, Any]:
             "chosen": list(result.trim.chosen),
             "dropped": list(result.trim.dropped),
             "steps": [
-                {"dropped": list(step.dropped), "confirmed": step.confirmed}
+                {
+                    "dropped": list(step.dropped),
+                    "confirmed": step.confirmed,
+                    "items": step.difference.n,
+                    "clusters": step.clusters,
+                    "missing": step.missing,
+                }
                 | _limits("difference", step.difference)
+                | {
+                    name: value
+                    for name, value in _limits("simultaneous", step.simultaneous).items()
+                    if name != "simultaneous"
+                }
                 for step in result.trim.steps
             ],
             "saved": {"tokens_per_1000": result.saved_tokens, "usd_per_1000": result.saved_usd},
         },
         "arms": [
-            {"id": arm.id, "operators": list(arm.operators), "items": arm.items, "score": _json(arm.score)}
+            {
+                "id": arm.id,
+                "operators": list(arm.operators),
+                "items": arm.items,
+                "score": _json(arm.score),
+                "missing": arm.missing,
+                "outcomes": dict(arm.outcomes),
+            }
             | {name: _json(value) for name, value in arm.measures.items()}
             for arm in result.arms
         ],

@@ -14,8 +14,11 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
+from pcsuite.config.profile import MissingAnswers
 from pcsuite.config.spellings import regime_id
+from pcsuite.contrasts import MARGIN, Assumption
 from pcsuite.data import init_task
+from pcsuite.data.clusters import cluster_sentence
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
@@ -43,9 +46,15 @@ class AblationRequest(init_task.TableRequest):
     append_input: bool = False
     design: DesignName = "auto"
     controls: bool = True
-    margin: float = 0.02
+    margin: float = MARGIN
+    assume: Assumption = "nothing"
+    """What verdicts on graded scores may assume: nothing, or that differences to either side are alike."""
+    posterior: bool = False
+    """Whether each block has the probabilities that it helps, and that it matters less than the margin."""
     until: Literal["decided"] | None = None
     """Ask batches of items until every block is decided, instead of all of them."""
+    missing: MissingAnswers | None = None
+    """What is made of answers that never came; by default what the profile says, ``bound``."""
     regime: str = "D0"
     seeds: int = 1
     """Seeds of a sampled regime."""
@@ -84,6 +93,8 @@ class AblationTask:
     reading: str
     scorer: ScorerFile | None = None
     """The user's own scoring function."""
+    related: str = ""
+    """Which items are related and what follows, in a sentence; empty where each stands for itself."""
 
 
 def bundled_example() -> tuple[Path, dict[str, Any]]:
@@ -116,6 +127,8 @@ def read_task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tup
     prompt = prompt.check_placeholders(())
     spec = base.tasks[request.data]
     spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
+    if columns := request.cluster or spec.cluster:
+        spec = spec.model_copy(update={"cluster": columns})
     reading = f"task {request.data}: {spec.title}"
     scorer = _scorer_file(request) or base.scorer(request.data)
     if scorer is not None:  # by its whole path: the task's file is written elsewhere
@@ -158,7 +171,7 @@ def _table_task(
         least=2,
         rows=rows,
     )
-    content = sha256_hex(json.dumps([item.line() for item in table.items], sort_keys=True))[:12]
+    content = sha256_hex(json.dumps([item.identity() for item in table.items], sort_keys=True))[:12]
     # The prompt is the user's: whether it asks for JSON or for a word, both are read.
     plain = {"plain_text": True} if kind in ("classification", "number", "choice", "short_answer") else {}
     options = dict(table.words.task.get("evaluator_options") or {}) | plain
@@ -166,6 +179,7 @@ def _table_task(
         "title": path.stem.replace("_", " "),
         "dataset": f"{task_id}_{content}",
         "split": "test",
+        "cluster": request.cluster,
         "evaluator": scorer.resolved if scorer is not None else request.scorer or kind,
         "evaluator_options": options if request.scorer is None or scorer is not None else {},
     }
@@ -176,13 +190,15 @@ def _table_task(
         task["kind"] = "reasoning"
         task["final_answer_format"] = "The answer."
     spec = TaskSpec.model_validate(task)
+    related = table.related(request.cluster, str(path))
     parts = [f"{path.name}: {len(table.items)} items", f"input: {', '.join(inputs)}"]
     if answer:
         parts.append(f"answer: {answer}{how}")
     if request.fields:
         parts.append(f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}")
     parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
-    return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer), prompt
+    sentence = cluster_sentence(related, request.cluster, table.ignored)
+    return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer, sentence), prompt
 
 
 _ASSERTED = re.compile(r"__expected\d*")

@@ -67,6 +67,8 @@ class Scaffold:
     profile: Path
     reading: str
     """What was concluded about the table."""
+    related: str
+    """Which items are related and what follows, in a sentence; empty where each stands for itself."""
     rows: int
     max_tokens: int
     """Tokens of all rows where every answer runs to its limit."""
@@ -92,16 +94,16 @@ def scaffold(request: ScaffoldRequest) -> Scaffold:
         raise ConfigError(f"{request.folder} is not empty", hint="name a new folder, or say --overwrite")
     check_scorer(request.scorer)
     if request.prompt is None:
-        suite, reading = _ladder(request)
+        suite, reading, related = _ladder(request)
     else:
-        suite, reading = _blocks(request, request.prompt)
+        suite, reading, related = _blocks(request, request.prompt)
     plan = build_plan(suite)
     (request.folder / "README.md").write_text(_readme(request, reading), encoding="utf-8")
     ignores = request.folder / ".gitignore"
     if not ignores.exists():
         ignores.write_text(GIT_IGNORES, encoding="utf-8")
     tokens = sum(entry.max_tokens for entry in estimate_plan(plan))
-    return Scaffold(request.folder, request.folder / PROFILE, reading, plan.calls, tokens)
+    return Scaffold(request.folder, request.folder / PROFILE, reading, related, plan.calls, tokens)
 
 
 def _readme(request: ScaffoldRequest, reading: str) -> str:
@@ -142,6 +144,7 @@ def _flags(request: ScaffoldRequest) -> list[str]:
         ("--input", ",".join(request.inputs)), ("--answer", request.answer), ("--kind", request.kind),
         ("--labels", ",".join(request.labels)), ("--choices", ",".join(request.choices)),
         ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", scorer),
+        ("--cluster", ",".join(request.cluster)),
         ("--model", request.model), ("--base-url", request.base_url), ("--limit", request.limit),
         ("--budget-tokens", request.budget_tokens), ("--budget-usd", request.budget_usd),
     ):  # fmt: skip
@@ -150,7 +153,7 @@ def _flags(request: ScaffoldRequest) -> list[str]:
     return words + (["--append-input"] if request.append_input else [])
 
 
-def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
+def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str, str]:
     """The prompt's blocks as operators, with and without each as conditions."""
     study = prepare(
         AblationRequest(
@@ -172,10 +175,10 @@ def _blocks(request: ScaffoldRequest, prompt: Path) -> tuple[Suite, str]:
         study = replace(study, task=replace(study.task, spec=spec))
     suite = study.write(study.design.arms)
     _copy(request, prompt)
-    return suite, f"{study.task.reading}; blocks: {', '.join(study.free)}"
+    return suite, f"{study.task.reading}; blocks: {', '.join(study.free)}", study.task.related
 
 
-def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
+def _ladder(request: ScaffoldRequest) -> tuple[Suite, str, str]:
     """The table as a task of its own, under the ladder of bundled conditions."""
     rows = read_table(request.data)
     columns = list(rows[0].values)
@@ -198,7 +201,7 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str]:
     counts = ", ".join(f"{count} {split}" for split, (_, count) in written.items.items())
     truth = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
     reading = f"{request.data.name}: {counts} items, input: {', '.join(inputs)}, {truth}, scored as {kind}"
-    return load_suite(written.profile_file), reading
+    return load_suite(written.profile_file), reading, written.related
 
 
 def _copy(request: ScaffoldRequest, prompt: Path | None) -> None:

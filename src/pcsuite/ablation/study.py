@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from pcsuite._util.files import replacing
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
     FULL,
@@ -35,9 +36,10 @@ from pcsuite.config.definitions import ConditionsFile, ModelSpec
 from pcsuite.config.load import Suite, bundled_configs, load_suite
 from pcsuite.config.model_names import at_address, changed_entry
 from pcsuite.config.prices import price_of
-from pcsuite.config.profile import check_run_name
+from pcsuite.config.profile import ReproSection, check_run_name
 from pcsuite.config.yaml_source import YamlSource
-from pcsuite.data.items import Item, datasets_dir, dump_line, task_items
+from pcsuite.data.clusters import cluster_sentence, clustered, count_clusters
+from pcsuite.data.items import Item, datasets_dir, dump_line, sample_items, task_items
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, DataError, PromptError, did_you_mean
 from pcsuite.prompts.blocks import SplitPrompt, read_prompt
@@ -63,7 +65,7 @@ class Study:
     folder: Path
     base: Suite
     items: Sequence[Item]
-    """All there are; the profile takes :attr:`count` of them."""
+    """Those that are asked, in their order."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
 
@@ -85,15 +87,23 @@ class Study:
     @property
     def count(self) -> int:
         """Items that are asked."""
-        return min(len(self.items), self.request.limit or len(self.items))
+        return len(self.items)
 
     @property
     def chosen_on(self) -> int:
         """Items of the first part, on which the trimmed prompt is chosen; the rest confirm it.
 
-        With an odd number of items the first part has one more.
+        No cluster stands in both parts: the border between two clusters that is nearest to the middle, of two as near
+        the later one. All of them where the items are one cluster: then nothing can be confirmed.
         """
-        return math.ceil(self.count / 2)
+        asked = self.items
+        borders = [n for n in range(1, len(asked)) if asked[n - 1].cluster != asked[n].cluster]
+        return min(borders, key=lambda n: (abs(2 * n - len(asked)), -n), default=len(asked))
+
+    @property
+    def clusters(self) -> int:
+        """Clusters of the items that are asked."""
+        return count_clusters(self.items)
 
     def write(self, arms: Iterable[PromptArm]) -> Suite:
         """Write the profile with these arms and load it as any profile is loaded.
@@ -109,9 +119,12 @@ class Study:
             path = datasets_dir(Path(self.base.profile.run.cache_dir)) / (
                 f"{self.task.spec.dataset}_{self.task.spec.split}.jsonl"
             )
-            if not path.is_file():  # named by its content: what is there is the same
+            text = "".join(dump_line(item.line()) for item in self.task.items)
+            # Named by what is asked: what is there asks the same, and may lack columns to cluster by.
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("".join(dump_line(item.line()) for item in self.task.items), encoding="utf-8")
+                with replacing(path) as partial_file:
+                    partial_file.write_text(text, encoding="utf-8")
         return load_suite(self.folder / _PROFILE)
 
     def extend(self, suite: Suite, arms: Iterable[PromptArm]) -> Suite:
@@ -136,6 +149,8 @@ class Study:
             for key, value in self.task.spec.model_dump(mode="json").items()
             if value not in (None, [], {})
         }
+        if self.task.spec.cluster:
+            task["cluster"] = list(self.task.spec.cluster)
         models = {self.model_id: self.model}
         if self.task.spec.judge is not None:
             judge = self.task.spec.judge
@@ -209,6 +224,7 @@ class Study:
                     ),
                 },
                 "length_control": "off",
+                "missing": request.missing or "bound",
             }
             | ({"preregistration": self._stopping()} if request.until else {}),
         }  # fmt: skip
@@ -226,7 +242,7 @@ class Study:
 
         Two ablations of one name must agree in it.
         """
-        content = [item.line() for item in self.task.items] if self.task.items is not None else None
+        content = [item.identity() for item in self.task.items] if self.task.items is not None else None
         return digest(
             [
                 [[block.name, block.text] for block in self.prompt.blocks],
@@ -290,6 +306,8 @@ def _read(request: AblationRequest, kind: str) -> Study:
         request,
         budget_tokens=limits.max_tokens_overall if request.budget_tokens is None else request.budget_tokens,
         budget_usd=limits.max_cost_usd if request.budget_usd is None else request.budget_usd,
+        cluster=request.cluster or base.profile.cluster,
+        missing=request.missing or base.profile.missing,
     )
     prompt = read_prompt(request.prompt, request.split, append_input=request.append_input)
     prompt = prompt.rename(request.rename) if request.rename else prompt
@@ -301,9 +319,14 @@ def _read(request: AblationRequest, kind: str) -> Study:
     prompt = prompt.keep(request.keep)
     free = [block.name for block in prompt.free]
     model = resolve_model(request, base, free)
-    items = task.items
-    if items is None:
+    if task.items is None:
         items = task_items(task.spec, task.spec.split, Path(base.profile.run.cache_dir)).items
+        task = replace(task, related=cluster_sentence(items, task.spec.cluster))
+    else:
+        columns = task.spec.cluster
+        items = clustered(task.items, columns, request.data) if columns else list(task.items)
+    repro = ReproSection()  # those of the profile that is written
+    items = sample_items(items, request.limit, repro.global_seed, task.id, repro.deterministic_hash_seed)
     only = Design("none", (arm_of(free, free),), "the prompt as it stands")
     folder = Path(request.output_dir) / kind / request.run_name
     return Study(request, prompt, task, model, only, folder, base, items)
@@ -361,7 +384,7 @@ def _check_context(study: Study) -> None:
     context = getattr(options, "context_tokens", None)
     if context is None:
         return
-    item = max(study.items[: study.count], key=partial(_sent_characters, study))
+    item = max(study.items, key=partial(_sent_characters, study))
     tokens = math.ceil(_sent_characters(study, item) / CHARACTERS_PER_TOKEN)
     if tokens + study.task.spec.max_tokens > context:
         raise PromptError(

@@ -1,9 +1,10 @@
 """What the arms say of each block: helps, hurts, no worse without it, helps only as filler, or undecided.
 
 An ablation is a design over :mod:`pcsuite.contrasts`: every block is a contrast, "full prompt less prompt without it",
-and what is judged is the prompt without it. A block helps where that is worse (the sign-flip test rejects at 5 % after
-Holm's correction over all blocks), hurts where it is better, and can go where it is no worse at the margin. It helps
-only as filler where it helps and the prompt with a sham in its place is no worse than the full one. All else is
+and what is judged is the prompt without it. A block helps where that is worse (the test rejects at 5 % after Holm's
+correction over all blocks), hurts where it is better, and can go where it is no worse at the margin. It helps only as
+filler where it helps and the prompt with a sham in its place is no worse than the full one. On graded scores all this
+holds whatever their shape; what sign flips would say is told apart (:attr:`BlockVerdict.tentative`). All else is
 undecided, and nothing is tested where the full prompt scores so low that no arm could be worse.
 """
 
@@ -20,9 +21,23 @@ import numpy.typing as npt
 
 from pcsuite import contrasts
 from pcsuite.ablation.arms import AGAIN, FULL, NONE, arm_of
-from pcsuite.contrasts import ALPHA, ArmScores, Contrast, Family, judge, judge_look, measure, negated
+from pcsuite.config.profile import MissingAnswers
+from pcsuite.contrasts import (
+    ALPHA,
+    ArmScores,
+    Assumption,
+    Contrast,
+    Family,
+    Measurement,
+    hold_under_missing,
+    judge,
+    judge_look,
+    measure,
+    negated,
+)
 from pcsuite.errors import require
 from pcsuite.logging.looks import Look
+from pcsuite.stats.clustered import cluster_mean
 from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
@@ -42,9 +57,10 @@ class BlockVerdict:
     block: str
     verdict: Verdict
     effect: Estimate
-    """Score of the full prompt less that of the prompt without the block: positive where the block helps."""
+    """Score of the full prompt less that of the prompt without the block: positive where the block helps. Its limits
+    hold for all blocks at once, so that they hold for whichever is picked out."""
     p_value: float
-    """Of the sign-flip test, after Holm's correction over the blocks."""
+    """After Holm's correction over the blocks."""
     against_sham: Estimate | None
     """Score of the full prompt less that with the sham: what the block says, apart from its being there."""
     no_worse: bool
@@ -52,6 +68,21 @@ class BlockVerdict:
     more_items: int | None
     """Further items that would decide an undecided block with 80 % power were it as seen; none where none would."""
     note: str = ""
+    missing: int = 0
+    """Items of which an answer is missing with or without the block."""
+    least: float | None = None
+    """The effect with every missing answer against the block; ``None`` where none is missing."""
+    most: float | None = None
+    """The effect with every missing answer in the block's favour."""
+    on_answered: Verdict | None = None
+    """What would be said of the answered items alone, where missing answers could undo it."""
+    alone: Estimate | None = None
+    """The same effect with limits that hold for this block alone; ``None`` where there are no others."""
+    clause: str = ""
+    """What the verdict rests on beside the data: empty where it holds whatever the shape of the scores."""
+    tentative: Verdict | None = None
+    """The verdict that sign flips would give of graded scores, where it claims what ``verdict`` does not: it holds
+    :data:`~pcsuite.contrasts.CLAUSE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +106,16 @@ def judge_blocks(
     rng: np.random.Generator,
     resamples: int = 10_000,
     powered: Mapping[str, PredictionPowered] | None = None,
+    missing: MissingAnswers = "bound",
+    assume: Assumption = "nothing",
 ) -> list[BlockVerdict]:
     """A verdict for every block, in their order, from the arms by their ids: ``full``, ``-block`` and ``~block``.
 
     A block whose sham (``~block``) is not among the arms is not looked at as a filler.
     ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
-    and non-inferiority are its own, and nothing is said of fillers.
+    and non-inferiority are its own, and nothing is said of fillers. With ``missing`` at ``bound`` a verdict is one that
+    holds whatever the missing answers would have been; ``drop`` judges what was answered. ``assume`` is what verdicts
+    on graded scores may assume of their shape.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most 5 % of studies; each "no worse
     without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
@@ -95,30 +130,59 @@ def judge_blocks(
     measured = {entry.contrast.name: entry for entry in measure(arms, designed, rng=rng, resamples=resamples)}
     for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
-    family = Family("holm", margin=margin, at_floor=bool(floor))
-    results = {entry.measured.contrast.name: entry for entry in judge(list(measured.values()), family)}
+    family = Family("holm", margin=margin, at_floor=bool(floor), assume=assume)
+    observed = judge(list(measured.values()), family)
+    held = hold_under_missing(observed, arms, family, rng=rng)
+    if missing == "drop":
+        held = [contrasts.HeldResult(entry, entry) for entry in observed]
+    by_name = {entry.observed.measured.contrast.name: entry for entry in held}
+    results = {name: entry.result for name, entry in by_name.items()}
     judged = []
     for block in blocks:
         result, sham = results[f"-{block}"], results.get(f"~{block}")
         verdict, note = _in_words(
             result.verdict, result.shown_no_worse, sham is not None and sham.shown_no_worse
         )
-        more = None
+        more, on_answered = None, None
         if verdict == "undecided":
-            more = more_items(result.measured.differences, margin, comparisons=len(blocks))
+            spread = _spread(result.measured)
+            more = more_items(result.measured.differences, margin, comparisons=len(blocks), spread=spread)
+        if by_name[f"-{block}"].weakened:
+            seen = by_name[f"-{block}"].observed
+            on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)
+        bounds = result.measured.missing
+        lacking = sum(arm.failed > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.failed is not None)
         judged.append(
             BlockVerdict(
                 block,
                 verdict,
-                result.estimate,
+                result.simultaneous,
                 result.p_adjusted,
                 sham.estimate if sham is not None and sham.measured.n > 1 else None,
                 result.shown_no_worse,
                 more,
-                floor if verdict == "not tested" else note,
+                (floor or result.reason) if verdict == "not tested" else note,
+                int(np.sum(lacking > 0)),
+                None if bounds is None else _known(bounds.least),
+                None if bounds is None else _known(bounds.most),
+                on_answered if on_answered != verdict else None,
+                result.estimate,
+                result.clause,
+                None if result.tentative is None else _BLOCK_VERDICTS[result.tentative],
             )
         )
     return judged
+
+
+def _spread(measured: Measurement) -> float | None:
+    """Standard deviation of an item's difference as far as it counts: with what its cluster shares; else ``None``."""
+    if measured.clusters is None or measured.n_clusters < 2:
+        return None
+    return cluster_mean(measured.differences, measured.clusters).se * math.sqrt(measured.n)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _against_full(arm: str) -> Contrast:
@@ -152,7 +216,8 @@ def judge_looks(
     """A verdict for every block of an ablation that ran until decided, from the last look at it.
 
     ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
-    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say.
+    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. The
+    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`).
     """
     floor, judged = at_floor(arms[FULL].values, margin), []
     bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
@@ -164,7 +229,7 @@ def judge_looks(
             judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
-        gain = Estimate(look.mean, look.low, look.high, look.level, look.items, "confidence sequence")
+        gain = Estimate(look.effect, look.low, look.high, look.level, look.items, "confidence sequence")
         sham = None
         if f"~{block}" in arms:
             sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
@@ -204,16 +269,17 @@ def finite(values: Scores) -> Scores:
     return values[np.isfinite(values)]
 
 
-def more_items(delta: Scores, margin: float, *, comparisons: int) -> int | None:
+def more_items(delta: Scores, margin: float, *, comparisons: int, spread: float | None = None) -> int | None:
     """Further items that would decide with 80 % power whether the block helps, hurts or can go, were it as seen.
 
+    ``spread`` is the standard deviation of an item's difference where related items make it larger than it looks.
     ``None`` where more than a million would be needed: the effect seen is about the margin itself.
     """
     if not len(delta):
         return None
     special = require("scipy.special", "stats")
     # A pair in favour of each side is added, as in the interval: no difference so far is not a spread of 0.
-    spread = float(np.concatenate([delta, [1.0, -1.0]]).std())
+    spread = max(spread or 0.0, float(np.concatenate([delta, [1.0, -1.0]]).std()))
     effect = float(delta.mean())
     reach = float(special.ndtri(POWER))
     needed = math.inf
@@ -295,8 +361,12 @@ def suspect_pairs(scores: Mapping[str, Scores], blocks: Sequence[str]) -> list[t
     for block in blocks:
         alone = arm_of([block], blocks).id
         if alone in scores:
-            added = np.nanmean(scores[FULL] - scores[f"-{block}"])
-            gaps[block] = float(np.nanmean(scores[alone] - scores[NONE]) - added)
+            beside, by_itself = (
+                finite(scores[FULL] - scores[f"-{block}"]),
+                finite(scores[alone] - scores[NONE]),
+            )
+            if len(beside) and len(by_itself):
+                gaps[block] = float(by_itself.mean() - beside.mean())
     suspects = [block for block, gap in sorted(gaps.items(), key=lambda entry: -entry[1]) if gap > 0]
     return [
         (first, second) if blocks.index(first) < blocks.index(second) else (second, first)
@@ -321,6 +391,22 @@ def flip_rate(first: Scores, second: Scores) -> float:
     """
     delta = finite(first - second)
     return float((delta**2).mean()) if len(delta) else math.nan
+
+
+NOISE_ALPHA = 0.01
+"""Level of the A/A test: one in a hundred ablations alarms though nothing but the blocks differs."""
+
+
+def least_margin(items: int) -> float | None:
+    """The smallest margin that so many unrelated items can show at all: that of a block which changes no answer.
+
+    ``None`` below two items.
+
+    >>> round(least_margin(60), 4)
+    0.0487
+    """
+    shown = contrasts.shown_no_worse(np.zeros(items), margin=0.5)
+    return None if shown is None else -shown.limits.low
 
 
 def judge_noise(

@@ -44,6 +44,7 @@ from pcsuite.analysis.verdicts.hypotheses import verdict_tables
 from pcsuite.analysis.verdicts.scale import SCALE
 from pcsuite.analysis.verdicts.structure import STRUCTURE
 from pcsuite.config.definitions import MetricSpec
+from pcsuite.config.profile import AnalysisSection
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 
@@ -104,13 +105,15 @@ def analyse(
     embeddings: str | None = None,
     metrics: Mapping[str, MetricSpec] | None = None,
     baseline: str | None = None,
+    posterior: bool = False,
 ) -> Analysis:
     """Compute every table of loaded logs.
 
     ``truths`` (labels by task and item) and ``references`` (true answers of tasks with open ones) are what
     information is about; ``embeddings`` names the embedding model, ``off`` for none. ``metrics`` are specs that
     count before those of the logs' manifests and the bundled ones. ``baseline`` is the condition that others are
-    compared with, in place of the control of each group; ``AnalysisError`` where no row has it.
+    compared with, in place of the control of each group; ``AnalysisError`` where no row has it. ``posterior`` adds
+    probabilities to the effects.
     """
     with ExitStack() as stack, ThreadPoolExecutor(max_workers=1) as pool:
         embedder = find_embedder(embeddings, tables.folder / ".parts" / "embeddings.sqlite")
@@ -127,7 +130,7 @@ def analyse(
         scores.control = baseline
         registered = registration.Registered.of(manifest, tables.logs)
         gold = read_gold(tables.logs, manifest)
-        status = judge_status(tables.logs, gold.judges)
+        status = judge_status(tables.logs, gold.judges, gold)
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         levels = summary.summary_by_condition(tables, scores, specs, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
@@ -147,6 +150,7 @@ def analyse(
         retries = replicates.equal_token_arms(tables, scores)
         # A hypothesis is no place for a judge's word: what is specs of judged tasks is in their corrected effects.
         unjudged = scores.without_tasks(gold.judges)
+        margin = AnalysisSection.model_validate(manifest.analysis).loss_margin
         evidence = collect_evidence(tables, unjudged, manifest, answers, truths, retries)
         computed = [
             summary.with_gold(levels, gold, status),
@@ -155,12 +159,17 @@ def analyse(
             *entropy.entropy_tables(tables, scores, answers, embedder),
             *objective.objective_tables(scores, answers, manifest),
             replicates.self_consistency_table(tables, scores),
-            replicates.variance_table(tables),
+            replicates.variance_table(tables, scores),
             replicates.constraint_vs_retry(retries),
             by_size.by_size(scores, evidence.sizes),
             key_fields.key_fields(tables, scores),
             information.information_table(tables, scores, truths, references=references, embedder=embedder),
-            *(table.result() for table in beside),
+            *(
+                effects.with_posterior(table, specs, margin)
+                if posterior and table.name == "effects"
+                else table
+                for table in (future.result() for future in beside)
+            ),
             *attacked.result(),
             status.table(),
         ]
@@ -179,7 +188,7 @@ def analyse_scores(tables: RunTables) -> Analysis:
     metrics = metrics_of(manifest.metrics)
     registered = registration.Registered.of(manifest, tables.logs)
     gold = read_gold(tables.logs, manifest)
-    status = judge_status(tables.logs, gold.judges)
+    status = judge_status(tables.logs, gold.judges, gold)
     levels = summary.summary_by_condition(tables, scores, metrics, tasks=manifest.tasks)
     compared = effects.effects(scores, metrics, registered, gold, status)
     computed = [summary.with_gold(levels, gold, status), compared]

@@ -16,6 +16,7 @@ import numpy as np
 
 from pcsuite import __version__
 from pcsuite._util.files import replacing, write_errors
+from pcsuite.analysis.asked_items import without_items
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.errors import AnalysisError
@@ -52,9 +53,18 @@ class Baseline:
                 if name in stored
             }
             ids = [names[item] for item in cell.items.tolist()]
-            cells.append(
-                key._asdict() | {"replicates": round(cell.replicates, 3), "items": ids, "metrics": columns}
-            )
+            entry = key._asdict() | {
+                "replicates": round(cell.replicates, 3),
+                "items": ids,
+                "metrics": columns,
+            }
+            lost = (cell.failed + cell.unscored) if len(cell.unscored) else cell.failed
+            missing = {
+                names[item]: round(float(share), _DIGITS)
+                for item, share in zip(cell.asked.tolist(), lost.tolist(), strict=True)
+                if share > 0
+            }
+            cells.append(entry | ({"missing": missing} if missing else {}))
         head = {
             "format": FORMAT,
             "run": self.name,
@@ -62,6 +72,12 @@ class Baseline:
             "pooled": sorted(self.scores.pooled),
             "digests": {task: dict(sorted(ids.items())) for task, ids in sorted(self.digests.items())},
         }
+        # Of related items, which stand together: a cluster is a number, its label is nobody's business.
+        clusters = {
+            task: dict(zip(self.scores.item_names[task], of_items.tolist(), strict=True))
+            for task, of_items in sorted(self.scores.clusters.items())
+        }
+        head |= {"clusters": clusters} if clusters else {}
         # A line for each cell, so that a diff shows which one changed.
         lines = ",\n".join(
             "  " + json.dumps(cell, ensure_ascii=False, separators=(", ", ": ")) for cell in cells
@@ -89,23 +105,17 @@ class Baseline:
 
     def without_changed(self, digests: Digests) -> tuple[Baseline, int]:
         """The baseline less the items whose digest differs now, and how many those are."""
-        changed = {
+        changed = self.changed(digests)
+        return replace(self, scores=without_items(self.scores, changed)), len(changed)
+
+    def changed(self, digests: Digests) -> set[tuple[str, str]]:
+        """The items whose digest differs now, by task and id."""
+        return {
             (task, item)
             for task, by_item in self.digests.items()
             for item, digest in by_item.items()
             if item in digests.get(task, {}) and digests[task][item] != digest
         }
-        if not changed:
-            return self, 0
-        cells = {}
-        for key, cell in self.scores.cells.items():
-            names = self.scores.item_names[key.task]
-            unchanged = np.array(
-                [(key.task, names[item]) not in changed for item in cell.items.tolist()], dtype=bool
-            )
-            values = {name: column[unchanged] for name, column in cell.values.items()}
-            cells[key] = replace(cell, items=cell.items[unchanged], values=values)
-        return replace(self, scores=replace(self.scores, cells=cells)), len(changed)
 
 
 def is_baseline(path: Path) -> bool:
@@ -116,7 +126,8 @@ def is_baseline(path: Path) -> bool:
 def _scores_of(document: Mapping[str, Any]) -> ItemScores:
     names: dict[str, list[str]] = {}
     for cell in document["cells"]:
-        names[cell["task"]] = sorted({*names.get(cell["task"], ()), *map(str, cell["items"])})
+        asked = {*map(str, cell["items"]), *map(str, cell.get("missing", ()))}
+        names[cell["task"]] = sorted({*names.get(cell["task"], ()), *asked})
     codes = {task: {item: code for code, item in enumerate(ids)} for task, ids in names.items()}
     cells = {}
     for cell in document["cells"]:
@@ -128,7 +139,19 @@ def _scores_of(document: Mapping[str, Any]) -> ItemScores:
         }
         if any(len(column) != len(items) for column in values.values()):
             raise ValueError(f"a cell of task '{key.task}' has another number of values than items")
-        cells[key] = CellScores(key, items, values, len(items), 0, float(cell["replicates"]))
+        missing = {
+            codes[key.task][str(item)]: float(share) for item, share in cell.get("missing", {}).items()
+        }
+        every = np.array(sorted({*items.tolist(), *missing}), dtype=np.int64)
+        failed = np.array([missing.get(item, 0.0) for item in every.tolist()])
+        cells[key] = CellScores(
+            key, items, values, len(items), 0, float(cell["replicates"]), every, failed, np.zeros(len(every))
+        )
+    clusters = {
+        task: np.array([of_items.get(item, -1 - n) for n, item in enumerate(names[task])], dtype=np.int64)
+        for task, of_items in document.get("clusters", {}).items()
+        if task in names
+    }
     return ItemScores(
         cells=cells,
         models={},
@@ -137,4 +160,5 @@ def _scores_of(document: Mapping[str, Any]) -> ItemScores:
         pooled=frozenset(document["pooled"]),
         metrics=tuple(dict.fromkeys(name for cell in cells.values() for name in cell.values)) or (SCORE,),
         item_names=names,
+        clusters=clusters,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from pcsuite import contrasts
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
+from pcsuite.analysis.asked_items import MissingScore, PairedItems, RunPlan, Side, missing_scores, paired_arm
 from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
@@ -29,7 +30,11 @@ COMPARE = TableSpec(
         Column("perturbation", "perturbation of the prompts, none for clean ones"),
         CELL[3],
         Column("metric", "name of the metric"),
-        Column("n_items", "items that both runs have"),
+        Column("n_items", "items that both runs have a score of"),
+        Column(
+            "n_clusters",
+            "clusters of related items that these are in; as many as items where no two are related",
+        ),
         Column("first", "level in the first run"),
         Column("second", "level in the second run"),
         *interval("delta", "second less first, on the same items"),
@@ -42,11 +47,26 @@ COMPARE = TableSpec(
             "no_worse_p",
             "p-value of the claim that the second run is no worse by the margin or more; of the score, with a margin",
         ),
+        Column(
+            "missing_first", "of the score: planned items that lack an answer or a score in the first run"
+        ),
+        Column("missing_second", "the same in the second run"),
+        Column(
+            "delta_least",
+            "the difference with every missing score against the second run; empty where none is missing",
+        ),
+        Column("delta_most", "the difference with every missing score in its favour"),
+        Column(
+            "low_at_worst",
+            "the one-sided limit that the margin is held against, with every missing score against it",
+        ),
+        Column("at_worst", "what would be said then: better, worse, no worse, undecided"),
         Column("judge", "of a judged task's score: what stands behind it"),
     ),
 )
 FEWEST_ITEMS = 2
 """One difference has no spread, so there is nothing to test it by."""
+Arms = dict[str, contrasts.ArmScores]
 Outcome = Literal["better", "worse", "changed", "no reliable change"]
 
 
@@ -61,7 +81,10 @@ class JudgedSide:
     def of(cls, log: Path) -> JudgedSide:
         """From what lies beside a run's log."""
         gold = read_gold([log])
-        return cls(gold, judge_status([log], gold.judges))
+        return cls(gold, judge_status([log], gold.judges, gold))
+
+
+Missing = Literal["bound", "drop"]
 
 
 class ItemChange(NamedTuple):
@@ -87,8 +110,18 @@ class Comparison:
     changes: list[ItemChange] = field(default_factory=list)
     """Items whose score changed, the largest loss first."""
     margin: float = 0.0
-    scores: Sequence[contrasts.ContrastResult] = ()
-    """What was made of the score in each cell."""
+    held: Sequence[contrasts.HeldResult] = ()
+    """What was made of the score in each cell: on the scored items, and with missing scores at their worst and best."""
+    keys: Sequence[CellKey] = ()
+    """The cells of these, by the second run's names."""
+    missing: Sequence[MissingScore] = ()
+    """Planned items that lack a score in a compared cell of either run."""
+    policy: Missing = "bound"
+    """What is made of them."""
+    unscored: Sequence[CellKey] = ()
+    """Cells of the second run whose score could not be compared: hardly an item has one in both runs."""
+    different: Mapping[CellKey, PairedItems] = field(default_factory=dict)
+    """Cells of which only the items in common are compared, because that was allowed."""
 
     @property
     def broke(self) -> list[ItemChange]:
@@ -101,9 +134,41 @@ class Comparison:
 
         ``worse`` where a score is a regression (reliably lower, and the loss seen is over the margin), ``no worse``
         where every score is shown to be no worse by the margin or more (non-inferiority; of micro-F1 and of scores that
-        gold labels corrected by the 95 % interval), else ``undecided``: too few items to say.
+        gold labels corrected by the 95 % interval), whatever missing scores would have been, else ``undecided``: too
+        few items to say. A loss that was seen stays one whatever is missing.
         """
-        return contrasts.standing(self.scores)
+        if any(entry.observed.verdict == "worse" for entry in self.held):
+            return "worse"
+        if self.unscored:
+            return "undecided"
+        return contrasts.standing(
+            [entry.observed if self.policy == "drop" else entry.result for entry in self.held]
+        )
+
+    @property
+    def hidden(self) -> list[tuple[CellKey, contrasts.HeldResult]]:
+        """Cells in which missing scores could hide a regression that the scored items do not show.
+
+        With every missing score at its worst the second run would be worse, or would no longer be shown to be no worse
+        by the margin. None where missing scores are to be dropped.
+        """
+        cells = []
+        for key, entry in zip(self.keys, self.held, strict=True):
+            worst, seen = entry.at_worst, entry.observed
+            if worst is None or self.policy == "drop" or seen.verdict == "worse":
+                continue
+            if worst.verdict == "worse" or (seen.shown_no_worse and not worst.shown_no_worse):
+                cells.append((key, entry))
+        return cells
+
+    @property
+    def passes(self) -> bool:
+        """Whether a gate lets the second run through: no regression, and none that missing scores could hide."""
+        return not self.regressions and not self.hidden and not self.unscored
+
+    def missing_of(self, run: Side) -> list[MissingScore]:
+        """The missing scores of one of the runs."""
+        return [entry for entry in self.missing if entry.run == run]
 
     @property
     def regressions(self) -> list[dict[str, Any]]:
@@ -132,15 +197,20 @@ def compare_runs(
     margin: float = 0.0,
     alpha: float = 0.05,
     judged: tuple[JudgedSide | None, JudgedSide] | None = None,
+    plans: tuple[RunPlan, RunPlan] = (RunPlan(), RunPlan()),
+    allow_different_items: bool = False,
+    missing: Missing = "bound",
 ) -> Comparison:
-    """Compare the cells that both runs have, on the items that both have.
+    """Compare the cells that both runs have, on the items that both were to ask.
 
     A change is reliable where it holds at ``alpha`` after the Benjamini–Hochberg correction over all cells of a
     metric and exceeds ``margin``. A field of the cell's name that has one value in each run and differs (another
     model, another condition) is paired all the same. ``metrics`` says which are compared and which way is better
     (default: the bundled ones). ``judged`` is what is known of both runs' judges: scores of judged tasks are compared
-    by their gold labels where both have them, and not at all where the judges differ. Raises :class:`AnalysisError`
-    where the runs have no cell or no item in common.
+    by their gold labels where both have them, and not at all where the judges differ. ``plans`` say which items each
+    run was to ask: where one lacks a score for some of them, what is claimed must hold whatever they would have been,
+    unless ``missing`` is ``drop``. Raises :class:`AnalysisError` where the runs have no cell in common, were to ask
+    different items (unless that is allowed) or share fewer than two.
     """
     metrics = bundled_metrics() if metrics is None else metrics
     renamed = {}
@@ -160,33 +230,64 @@ def compare_runs(
     cells = [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common]
     records: list[dict[str, Any]] = []
     measured: list[contrasts.Measurement] = []
+    arms_of_scores: dict[int, Arms] = {}
+    lacking: list[MissingScore] = []
+    unscored: list[CellKey] = []
+    different: dict[CellKey, PairedItems] = {}
+    shared = 0
     for left, right in cells:
+        paired = PairedItems.of((first, second), (left, right), plans, allow_different=allow_different_items)
+        shared = max(shared, len(paired.names))
+        if paired.differ:
+            different[right.key] = paired
+        lost: tuple[list[MissingScore], list[MissingScore]] = ([], [])
+        if SCORE in left.values or SCORE in right.values:
+            lost = (
+                missing_scores(first, left, "first", paired.names),
+                missing_scores(second, right, "second", paired.names),
+            )
+            lacking += [*lost[0], *lost[1]]
         for metric in metrics.compared_in("compare"):
-            change = _measured(first, second, left, right, metric, metrics)
-            if change is not None:
-                remark = ""
-                if metric == SCORE and judged is not None:
+            measuring = _measured(first, second, left, right, metric, metrics, paired.names)
+            if measuring is None:
+                if metric == SCORE and any(lost):
+                    unscored.append(right.key)
+                continue
+            change, arms = measuring
+            more: dict[str, Any] = {}
+            if metric == SCORE:
+                arms_of_scores[len(records)] = arms
+                more = {"missing_first": len(lost[0]), "missing_second": len(lost[1])}
+                if judged is not None:
                     change, remark = _judged(change, left.key, right.key, judged)
-                records.append(_record(right.key, metric, change) | ({"judge": remark} if remark else {}))
-                measured.append(change)
+                    more |= {"judge": remark} if remark else {}
+            records.append(_record(right.key, metric, change) | more)
+            measured.append(change)
     if not records:
-        raise AnalysisError("the runs have no item in common", hint="compare runs over the same items")
-    by_score: list[contrasts.ContrastResult] = []
+        raise _nothing_compared(shared, lacking)
+    held: list[contrasts.HeldResult] = []
+    keys: list[CellKey] = []
     for metric in dict.fromkeys(record["metric"] for record in records):
         rows = [index for index, record in enumerate(records) if record["metric"] == metric]
         # Only of the score is it asked whether it is no worse.
         no_worse_margin = margin if metric == SCORE and margin > 0 else None
         family = contrasts.Family("bh", alpha=alpha, margin=no_worse_margin, smallest=margin)
         results = contrasts.judge([measured[index] for index in rows], family)
+        if metric == SCORE:
+            of_scores = _held([arms_of_scores[index] for index in rows], results, family)
+            for index, entry in zip(rows, of_scores, strict=True):
+                records[index] |= _missing_columns(entry, missing)
+            held += of_scores
+            keys += [CellKey(*(records[index][name] for name in CellKey._fields)) for index in rows]
         for index, result in zip(rows, results, strict=True):
             p_bh = number(result.p_adjusted)
             records[index] |= {
                 "p_bh": p_bh,
                 "stars": stars(p_bh),
-                "outcome": _OUTCOMES.get(result.verdict, "no reliable change"),
+                "outcome": records[index].get("outcome")
+                or _OUTCOMES.get(result.verdict, "no reliable change"),
                 "no_worse_p": result.no_worse and result.no_worse.p_value,
             }
-        by_score += results if metric == SCORE else []
     changes = [change for cell in cells for change in _item_changes(first, second, *cell)]
     return Comparison(
         Table.of(COMPARE, records),
@@ -196,8 +297,62 @@ def compare_runs(
         metrics,
         sorted(changes, key=lambda change: (change.second - change.first, change.key, change.item_id)),
         margin,
-        by_score,
+        held,
+        keys,
+        lacking,
+        missing,
+        unscored,
+        different,
     )
+
+
+def _nothing_compared(shared: int, lacking: Sequence[MissingScore]) -> AnalysisError:
+    """Why no cell could be compared."""
+    if shared == 0:
+        return AnalysisError("the runs have no item in common", hint="compare runs over the same items")
+    if shared < FEWEST_ITEMS:
+        return AnalysisError(
+            "the runs have one item in common, and one difference has no spread to test it by",
+            hint=f"compare runs over {FEWEST_ITEMS} items or more",
+        )
+    return AnalysisError(
+        f"the runs have {shared:,} items in common and fewer than {FEWEST_ITEMS} that both have a score of"
+        f" ({len(lacking):,} scores are missing)",
+        hint="run the same command again: it asks what failed",
+    )
+
+
+def _held(
+    arms: Sequence[Arms], results: Sequence[contrasts.ContrastResult], family: contrasts.Family
+) -> list[contrasts.HeldResult]:
+    """What holds of the scores of all cells, whatever the missing ones would have been."""
+    # The cells' arms are all called first and second: by number they are apart.
+    numbered: Arms = {}
+    renamed = []
+    for number_, (of_cell, result) in enumerate(zip(arms, results, strict=True)):
+        names = {name: f"{name} {number_}" for name in of_cell}
+        numbered |= {names[name]: arm for name, arm in of_cell.items()}
+        contrast = result.measured.contrast
+        weights = {names[name]: weight for name, weight in contrast.weights.items()}
+        measured = replace(result.measured, contrast=replace(contrast, weights=weights))
+        renamed.append(replace(result, measured=measured))
+    rng = named_rng("compare", "missing")
+    return contrasts.hold_under_missing(renamed, numbered, family, rng=rng)
+
+
+def _missing_columns(entry: contrasts.HeldResult, policy: Missing) -> dict[str, Any]:
+    """What a record says of missing scores; a gain that they could undo is no reliable one."""
+    worst, best = entry.at_worst, entry.at_best
+    if worst is None or best is None:
+        return {}
+    undone = policy == "bound" and entry.observed.verdict == "better" != entry.result.verdict
+    limit = worst.no_worse.limits.low if worst.no_worse is not None else None
+    return {
+        "delta_least": number(worst.estimate.value),
+        "delta_most": number(best.estimate.value),
+        "low_at_worst": None if limit is None else number(limit),
+        "at_worst": worst.verdict,
+    } | ({"outcome": "no reliable change"} if undone else {})
 
 
 _OUTCOMES: Mapping[contrasts.Verdict, Outcome] = {"better": "better", "worse": "worse", "changed": "changed"}
@@ -231,19 +386,20 @@ def _measured(
     right: CellScores,
     metric: str,
     metrics: Metrics,
-) -> contrasts.Measurement | None:
-    """Second less first on the items that both cells have; ``None`` for fewer than two of them."""
+    names: tuple[str, ...],
+) -> tuple[contrasts.Measurement, Arms] | None:
+    """Second less first on the items that both cells have, and the arms; ``None`` for fewer than two of them."""
     if metric not in left.values or metric not in right.values:
         return None
     bounds = metrics[metric].bounds
     pooled = first.is_pooled(left.key.task, metric) and second.is_pooled(right.key.task, metric)
     arms = {
-        name: run.arm(cell.key, metric, bounds, pooled=pooled, named=True)
+        name: paired_arm(run, cell, metric, bounds, names, pooled=pooled)
         for name, run, cell in (("first", first, left), ("second", second, right))
     }
     contrast = contrasts.Contrast.of("second", "first", better=metrics.better(metric))
     (change,) = contrasts.measure(arms, [contrast], rng=named_rng("compare", *left.key, *right.key, metric))
-    return change if change.n >= FEWEST_ITEMS else None
+    return (change, arms) if change.n >= FEWEST_ITEMS else None
 
 
 def _record(key: CellKey, metric: str, change: contrasts.Measurement) -> dict[str, Any]:
@@ -251,6 +407,7 @@ def _record(key: CellKey, metric: str, change: contrasts.Measurement) -> dict[st
         **key._asdict(),
         "metric": metric,
         "n_items": change.n,
+        "n_clusters": change.n_clusters,
         "first": change.levels["first"],
         "second": change.levels["second"],
         **estimate_columns("delta", change.estimate),

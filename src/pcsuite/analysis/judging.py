@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng, sha256_hex
+from pcsuite._util.text import signed_interval
 from pcsuite.analysis.load.item_scores import CLEAN, LOGGED_SCORE, CellKey, natural_key
 from pcsuite.analysis.table import estimate_columns, number
+from pcsuite.contrasts import cluster_codes
 from pcsuite.errors import AnalysisError, did_you_mean
 from pcsuite.evaluation.base import clean_text
 from pcsuite.evaluation.judged import VALUES
@@ -34,8 +36,13 @@ from pcsuite.logging.labels import (
 from pcsuite.logging.log import iter_newest_rows
 from pcsuite.logging.manifest import JudgeNote, RunManifest, read_manifests
 from pcsuite.stats.agreement import rater_agreement
-from pcsuite.stats.estimate import Estimate, FloatArray, undefined
-from pcsuite.stats.prediction_powered import PredictionPowered, prediction_powered_mean
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, undefined
+from pcsuite.stats.prediction_powered import (
+    LabelledSample,
+    PredictionPowered,
+    compare_labelled,
+    prediction_powered_mean,
+)
 from pcsuite.stats.random_weights import widened
 
 FEWEST_LABELLED = 10
@@ -62,6 +69,7 @@ class JudgedRow:
     other: str
     flipped: bool | None
     """Of a pair that was asked in both orders: whether the verdict changed."""
+    cluster: str = ""
 
 
 def judges_of(manifest: RunManifest) -> dict[str, JudgeNote]:
@@ -91,6 +99,7 @@ def judged_rows(log: Path, judges: Collection[str]) -> Iterator[JudgedRow]:
             answer,
             other,
             row.metrics.get("judge_flip"),
+            row.task.cluster,
         )
 
 
@@ -172,6 +181,8 @@ class CellGold:
     """By item: the mean of the judge's scores over replicates."""
     labelled: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By drawn item: the gold score of one answer, and the judge's of the same."""
+    clusters: dict[str, str] = field(default_factory=dict)
+    """By item: which items it is related to; empty where nothing is known of it."""
 
 
 @dataclass(slots=True)
@@ -189,6 +200,52 @@ class Gold:
         if any(key not in self.cells for key in weights):
             return None
         return powered_contrast([(weight, self.cells[key]) for key, weight in weights.items()])
+
+    def sample(self, task: str) -> LabelledSample | None:
+        """Whether the labelled items of a task resemble the rest by the judge's scores.
+
+        ``None`` without enough of both. An item's score is its mean over the cells that have it; it is labelled where
+        an answer of any cell is.
+        """
+        cells = [cell for key, cell in self.cells.items() if key.task == task]
+        by_item: dict[str, list[float]] = defaultdict(list)
+        for cell in cells:
+            for item, score in cell.judged.items():
+                by_item[item].append(score)
+        labelled = {item for cell in cells for item in cell.labelled}
+        items = sorted(by_item)
+        if not labelled or len(labelled) == len(items):
+            return None
+        clusters = {item: label for cell in cells for item, label in cell.clusters.items()}
+        return compare_labelled(
+            [sum(by_item[item]) / len(by_item[item]) for item in items],
+            [item in labelled for item in items],
+            clusters=_cluster_codes(items, clusters),
+        )
+
+
+def sample_words(sample: LabelledSample, *, always: bool = False) -> str:
+    """What a comparison of labelled items with the rest says in a sentence; empty where they are alike, unless asked.
+
+    >>> sample = compare_labelled([1, 1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0], [True] * 6 + [False] * 6)
+    >>> sample_words(sample)[:64]
+    'labelled items are unlike the rest: the judge passes 0.83 of them'
+    """
+    rates = (
+        f"the judge passes {sample.labelled:.2f} of them and {sample.others:.2f} of the others (difference"
+        f" {signed_interval(sample.difference.value, sample.difference.low, sample.difference.high)})"
+    )
+    if sample.alike:
+        return f"labelled items resemble the rest: {rates}" if always else ""
+    return (
+        f"labelled items are unlike the rest: {rates}; corrected effects hold for items like those labelled"
+    )
+
+
+def _cluster_codes(items: Sequence[str], labels: Mapping[str, str]) -> IntArray | None:
+    """The cluster of each item as a code, an unlabelled one standing for itself; ``None`` where no two are related."""
+    codes = cluster_codes([labels.get(item) or None for item in items])
+    return codes if len(codes) and codes.max() + 1 < len(codes) else None
 
 
 def powered_contrast(parts: Sequence[tuple[float, CellGold]]) -> PredictionPowered | None:
@@ -208,8 +265,10 @@ def powered_contrast(parts: Sequence[tuple[float, CellGold]]) -> PredictionPower
     unlabelled = sorted(set(common) - set(labelled))
     others = np.array([sum(w * cell.judged[item] for w, cell in parts) for item in unlabelled])
     bounds = (float(sum(min(w, 0.0) for w, _ in parts)), float(sum(max(w, 0.0) for w, _ in parts)))
+    labels = {item: label for _, cell in parts for item, label in cell.clusters.items()}
+    clusters = _cluster_codes([*labelled, *unlabelled], labels)
     # A sum of weights may miss its bound by a rounding error.
-    return prediction_powered_mean(np.clip(gold, *bounds), judged, others, bounds=bounds)
+    return prediction_powered_mean(np.clip(gold, *bounds), judged, others, bounds=bounds, clusters=clusters)
 
 
 def read_gold(logs: Sequence[Path], manifest: RunManifest | None = None) -> Gold:
@@ -226,6 +285,8 @@ def read_gold(logs: Sequence[Path], manifest: RunManifest | None = None) -> Gold
         for row in judged_rows(log, gold.judges):
             cell = gold.cells.setdefault(row.cell, CellGold())
             value = UNREAD if row.score is None else row.score
+            if row.cluster:
+                cell.clusters[row.item] = row.cluster
             replicates[row.cell, row.item].append(value)
             unit = by_run.get(row.run_id)
             if unit is not None and unit.id == row.unit:

@@ -16,9 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from pcsuite.analysis.load.item_scores import CellKey, ItemScores, on_common_items
+from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, on_common_items
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
-from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.f1 import linearised_f1
 
 Kind = Literal["control", "twin", "planned", "main effect", "interaction"]
@@ -174,13 +173,15 @@ def group_contrasts(
     ]
 
 
-def item_matrix(scores: ItemScores, keys: Sequence[CellKey], metric: str) -> FloatArray:
+def item_matrix(scores: ItemScores, keys: Sequence[CellKey], metric: str) -> ItemValues:
     """Values of a metric, items by cells, on the items that every cell has.
 
     Of a task whose score is micro-F1 the values are linearised: their means are the cells' micro-F1
     (:func:`~pcsuite.stats.f1.linearised_f1`), so that sums of conditions can be formed item by item.
     """
-    _, columns = on_common_items(*(scores.measured(key, metric) for key in keys))
+    items, columns = on_common_items(*(scores.measured(key, metric) for key in keys))
     # An item's share in micro-F1 depends on the totals: it is that among the common items.
     pooled = scores.is_pooled(keys[0].task, metric)
-    return np.column_stack([linearised_f1(counts) for counts in columns] if pooled else columns)
+    return ItemValues(
+        items, np.column_stack([linearised_f1(counts) for counts in columns] if pooled else columns)
+    )

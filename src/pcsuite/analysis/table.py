@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol
 from pcsuite._util.files import write_errors
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean
-from pcsuite.stats.estimate import FloatArray, Rng
+from pcsuite.stats.estimate import FloatArray, IntArray, Rng
+from pcsuite.stats.related_rows import mean_over_items
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _QUOTED = re.compile('[,"\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]')
@@ -41,6 +41,8 @@ class Column:
     digits: int = 3
     late: bool = False
     """Shown after the columns that are not."""
+    sparse: bool = False
+    """Shown only where some row has a value."""
     paper: str = ""
     """Heading in LaTeX, where the table has a LaTeX form and the column a place in it."""
 
@@ -110,6 +112,15 @@ MAIN_CELL = tuple(
 )
 """The same in the main tables of the page and of LaTeX."""
 N_ITEMS = Column("n_items", "items the figures rest on")
+N_CLUSTERS = Column(
+    "n_clusters",
+    "clusters of those items, where some are related: the independent units of limits and tests; else empty",
+    label="clusters",
+    form="number",
+    late=True,
+    sparse=True,
+)
+"""The last column of a table whose limits or tests are over items."""
 
 
 @dataclass(slots=True, repr=False)
@@ -232,13 +243,19 @@ def corrected_columns(
 
 
 def mean_columns(
-    name: str, values: FloatArray, rng: Rng, bounds: tuple[float, float] | None = None
+    name: str,
+    values: FloatArray,
+    rng: Rng,
+    bounds: tuple[float, float] | None = None,
+    clusters: IntArray | None = None,
 ) -> dict[str, float | None]:
-    """The mean over items with its interval, as :func:`estimate_columns` has it; no columns where there is no item."""
+    """The mean over items with its interval, as :func:`estimate_columns` has it; no columns where there is no item.
+
+    The interval is over ``clusters`` where items are related.
+    """
     if not len(values):
         return {}
-    mean = bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES, bounds=bounds)
-    return estimate_columns(name, mean)
+    return estimate_columns(name, mean_over_items(values, clusters, rng=rng, bounds=bounds))
 
 
 def estimate_columns(name: str, estimate: WithLimits) -> dict[str, float | None]:

@@ -19,10 +19,9 @@ from pcsuite._util.files import write_errors
 from pcsuite.ablation import AblationRequest, AblationResult
 from pcsuite.ablation import ablate as run_ablation
 from pcsuite.ablation.page import render_ablation, write_result
-from pcsuite.ablation.picture import BLOCKS, headline, trim_sentence, verdict_records
+from pcsuite.ablation.picture import blocks_table, headline, trim_sentence, verdict_records
 from pcsuite.ablation.study import prompt_profile
 from pcsuite.analysis.frame import Frame
-from pcsuite.analysis.table import Table
 from pcsuite.api.runs import Run
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import check_run_name
@@ -67,7 +66,7 @@ class Ablation:
 
         One row per block that could be left out; the columns are those of ``blocks.csv`` (docs/reference/tables.md).
         """
-        return Table.of(BLOCKS, verdict_records(self.result))
+        return blocks_table(self.result)
 
     def rows(self) -> Frame:
         """Every row of the log, one per call."""
@@ -182,7 +181,7 @@ def request_of(
     return replace(request, prompt=path, data=_table(data, folder), scorer=scorer_name)
 
 
-_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep"})
+_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep", "cluster"})
 
 
 def _written(path: Path, text: str) -> Path:

@@ -16,6 +16,7 @@ from pcsuite.analysis.baseline import Baseline
 from pcsuite.analysis.compare import Comparison
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.api.runs import Run, compare
+from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import Standing
 from pcsuite.errors import AnalysisError
 from pcsuite.reporting.markdown import comparison_text
@@ -40,6 +41,11 @@ class RegressionCheck:
         """
         return self.comparison.standing
 
+    @property
+    def hides(self) -> bool:
+        """Whether missing scores could hide a regression that the scored items do not show."""
+        return bool(self.comparison.hidden or self.comparison.unscored)
+
     def sentence(self) -> str:
         """The judgement in one line, with the figures it rests on.
 
@@ -47,6 +53,8 @@ class RegressionCheck:
         """
         margin = self.comparison.margin
         scores = [record for record in self.comparison.table.records() if record["metric"] == SCORE]
+        if not scores:
+            return f"{self.run}: not compared with {self.baseline.name}: hardly an item has a score in both"
         worst = min(scores, key=lambda record: record["delta"] or 0.0)
         moved = len(self.comparison.changes)
         judgement = {
@@ -65,6 +73,10 @@ class RegressionCheck:
             if self.changed_items
             else ""
         )
+        lost = len(self.comparison.missing)
+        if lost:
+            left_out += f"; {counted(lost, 'score')} missing"
+            left_out += ", which could hide a regression" if self.hides else ""
         return f"{self.run}: {judgement} ({figures}{left_out})"
 
     def details(self, most: int = 12) -> str:
@@ -84,20 +96,32 @@ class RegressionCheck:
         return "\n".join(lines)
 
 
-def check_regression(run: Run, baseline: Path, *, margin: float) -> RegressionCheck:
+def check_regression(
+    run: Run,
+    baseline: Path,
+    *,
+    margin: float,
+    missing: MissingAnswers | None = None,
+    allow_different_items: bool = False,
+) -> RegressionCheck:
     """Hold a run against a committed baseline, at a margin of the score (0.05 is five points).
 
-    Items whose text or truth changed since the baseline was made are left out. Raises ``AnalysisError`` where the
-    baseline is missing or shares no item with the run any more, with how to make a new one.
+    Items whose text or truth changed since the baseline was made are left out; items that only one of the two has are
+    refused unless ``allow_different_items``. Scores that are missing are bounded, unless ``missing`` is ``drop``.
+    Raises ``AnalysisError`` where the baseline is missing or is of other items than the run, with how to make a new
+    one.
     """
     if not 0 < margin < 1:
         raise AnalysisError(f"margin {margin}: a share of the score between 0 and 1 is needed", hint="0.05")
-    unchanged, changed = Baseline.read(baseline).without_changed(run.digests())
+    kept = Baseline.read(baseline)
+    changed = len(kept.changed(run.digests()))
     try:
-        compared = compare(unchanged, run, margin=margin)
+        compared = compare(
+            kept, run, margin=margin, missing=missing, allow_different_items=allow_different_items
+        )
     except AnalysisError as error:
         raise AnalysisError(
             f"{baseline}: {error.message}: the baseline is of other tasks, models or items",
-            hint="make a new one",
+            hint="make a new one, or compare what both have: allow_different_items=True",
         ) from error
     return RegressionCheck(compared, baseline, run.name, changed)

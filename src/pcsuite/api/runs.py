@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.analysis.analyse import analyse_scores
+from pcsuite.analysis.asked_items import RunPlan, cluster_labels, clustered_scores, without_items
 from pcsuite.analysis.baseline import Baseline, is_baseline
 from pcsuite.analysis.compare import Comparison, ItemChange, JudgedSide, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
+    SCORE,
     CellKey,
     ItemScores,
     item_scores,
@@ -26,9 +28,12 @@ from pcsuite.analysis.load.item_scores import (
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name, sql_text
 from pcsuite.analysis.metrics import Metrics, metrics_of
+from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
 from pcsuite.config.load import Suite, load_suite
-from pcsuite.config.spellings import PROFILE_WORDS
+from pcsuite.config.profile import MissingAnswers
+from pcsuite.config.spellings import PROFILE_WORDS, column_names
+from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
 from pcsuite.logging.segments import find_log
@@ -59,7 +64,7 @@ def load(profile: Profile, **overrides: Any) -> Suite:
     changes: dict[str, Any] = {}
     for word, value in overrides.items():
         key = PROFILE_WORDS.get(word, word.replace("__", "."))
-        if "." not in key:
+        if "." not in key and word not in PROFILE_WORDS:
             raise ConfigError(f"unknown word '{word}'", hint=did_you_mean(word, PROFILE_WORDS))
         if key.startswith("selection.") and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
@@ -462,13 +467,17 @@ def report(
     embeddings: str | None = None,
     baseline: str | None = None,
     runs_csv: bool = False,
+    cluster: Sequence[str] | str = (),
+    posterior: bool = False,
 ) -> ReportFiles:
     """Write tables, figures and the page of one run or several together; returns the files.
 
     ``runs`` are results, names below ``output_dir`` or logs. With their ``profile`` the items are at hand, which the
     measures of information need; without it the rows of bundled tasks still say what was expected of them.
-    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. Raises
-    ``ConfigError`` for an unknown run.
+    ``formats`` are of ``html``, ``md`` and ``latex``; ``runs_csv`` writes ``runs.csv`` whatever its size. ``cluster``
+    are columns of the items that say which are related, in place of the clusters in the log. ``posterior`` adds
+    probabilities to the effects: better, and within the profile's ``analysis.loss_margin``. Raises ``ConfigError`` for
+    an unknown run, ``DataError`` or ``AnalysisError`` for columns that the items do not have.
 
         pcs.report("quickstart").index
     """
@@ -480,6 +489,8 @@ def report(
     suite = load(profile) if profile is not None else suites[0] if suites else None
     labels, answers = truth_texts(suite) if suite is not None else (None, None)
     items = items_at_hand(suite or load_suite("quickstart"), read_manifests(logs).tasks)
+    columns = column_names(cluster)
+    clusters = _labels_by(columns, logs, suite) if columns else None
     folder = logs[0].parent
     return build_report(
         logs,
@@ -494,7 +505,23 @@ def report(
         baseline=baseline,
         items=items,
         runs_csv=runs_csv,
+        clusters=clusters,
+        posterior=posterior,
     )
+
+
+def _labels_by(
+    columns: Sequence[str], logs: Sequence[Path], suite: Suite | None
+) -> dict[str, dict[str, str]]:
+    """The label of every item of some logs' tasks by columns of theirs, by task and id; raises where there is none."""
+    at_hand: dict[str, Mapping[str, Item]] = {}
+    for log in logs:
+        run = Run(log)
+        tasks = run.manifest.tasks or run.scores.item_names
+        at_hand |= {task: {} for task in tasks if task not in at_hand} | dict(_items_of(run, suite))
+    names = {task: list(of_task) for task, of_task in at_hand.items()}
+    labelled = cluster_labels(names, at_hand, columns)
+    return {task: dict(zip(names[task], map(str, labels), strict=True)) for task, labels in labelled.items()}
 
 
 def compare(
@@ -503,30 +530,100 @@ def compare(
     *,
     margin: float = 0.0,
     output_dir: str | Path = "outputs",
+    missing: MissingAnswers | None = None,
+    allow_different_items: bool = False,
+    cluster: Sequence[str] | str = (),
+    profile: Profile | None = None,
+    posterior: bool = False,
 ) -> Comparison:
     """Compare two runs item by item: did the second get better or worse, and how surely?
 
     Runs are results, names below ``output_dir``, logs, or (the first) a baseline or its file. Changes up to ``margin``
-    are no regression; with a margin ``standing`` also says whether the second is shown to be no worse by it.
+    are no regression; with a margin ``standing`` also says whether the second is shown to be no worse by it. Items that
+    were planned and have no score are bounded, unless ``missing`` is ``drop`` (by default as the second run's profile
+    says); runs that were to ask different items are refused with an ``AnalysisError`` unless
+    ``allow_different_items``. ``cluster`` are columns of the items that say which of them are related, instead of the
+    clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
+    ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one.
 
         pcs.compare("before", "after", margin=0.05).standing
     """
     if margin < 0:
         raise ConfigError(f"--margin {margin}: a margin is not negative")
     later = second if isinstance(second, Run) else Run(find_log(second, output_dir))
+    if missing is None and later.suite is not None:
+        missing = later.suite.profile.missing
+    elif missing is None:
+        missing = "drop" if later.manifest.missing == "drop" else "bound"
     metrics = later.metrics
     if isinstance(first, (str, Path)) and is_baseline(Path(first)):
         first = Baseline.read(Path(first))
+    later_scores, earlier = later.scores, None
+    plans = [RunPlan(), RunPlan.of(later.manifest)]
     if isinstance(first, Baseline):
-        unchanged, _ = first.without_changed(later.digests())
+        digests = later.digests()
+        unchanged, _ = first.without_changed(digests)
         scores, side = unchanged.scores, None
+        later_scores = without_items(later_scores, first.changed(digests))
+        plans = [RunPlan(), RunPlan()]  # of a baseline only what it holds is known
     else:
         earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
         scores = earlier.scores
         metrics = metrics_of(earlier.manifest.metrics, later.manifest.metrics)
         side = JudgedSide.of(earlier.log)
+        plans[0] = RunPlan.of(earlier.manifest)
+    if cluster:
+        suite = load(profile) if profile is not None else None
+        scores, later_scores = (
+            clustered_scores(entry, _items_of(run, suite), column_names(cluster))
+            for entry, run in ((scores, earlier or later), (later_scores, later))
+        )
     judged = (side, JudgedSide.of(later.log))
-    return compare_runs(scores, later.scores, metrics=metrics, margin=margin, judged=judged)
+    comparison = compare_runs(
+        scores,
+        later_scores,
+        metrics=metrics,
+        margin=margin,
+        judged=judged,
+        plans=(plans[0], plans[1]),
+        allow_different_items=allow_different_items,
+        missing=missing,
+    )
+    return _with_posterior(comparison) if posterior else comparison
+
+
+def _with_posterior(comparison: Comparison) -> Comparison:
+    """The comparison with probabilities beside each tested difference; cells of one metric are shrunk together."""
+    metrics = comparison.metrics
+
+    def better(record: Mapping[str, Any]) -> int | None:
+        high = metrics[record["metric"]].higher_is_better
+        tested = not metrics.is_cost(record["metric"]) and record["p_value"] is not None
+        return None if high is None or not tested else 1 if high else -1
+
+    table = with_probabilities(
+        comparison.table,
+        better,
+        lambda record: record["metric"],
+        margin=lambda record: comparison.margin or None if record["metric"] == SCORE else None,
+    )
+    return replace(comparison, table=table)
+
+
+def _items_of(run: Run, suite: Suite | None) -> Mapping[str, Mapping[str, Item]]:
+    """The items of a run's tasks, by id: of a profile that is given, the run's own, or the one its files lie beside."""
+    if suite is None:
+        suite = run.suite or _profile_beside(run.log) or load_suite("quickstart")
+    return items_at_hand(suite, run.manifest.tasks or run.scores.item_names)
+
+
+def _profile_beside(log: Path) -> Suite | None:
+    """The profile that an ablation, a prompt's run or a folder of ``pcsuite init`` has beside its log, if any."""
+    for folder in log.resolve().parents[1:3]:
+        path = folder / "profile.yaml"
+        if path.is_file():
+            return load_suite(path, check_selection=False)
+    return None
 
 
 def changed_answers(

@@ -37,6 +37,10 @@ ABLATE = (
              choices=("decided",)),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
         flag("--limit", "at most N items", type=int, metavar="N"),
+        options.MISSING.but(),
+        flag("--assume", "what verdicts on graded scores may assume: nothing (default), or symmetric, that rare large"
+             " opposite cases do not exist", choices=("nothing", "symmetric"), default="nothing"),
+        options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
     options.table_group("the table, read as init-task reads it; what is left out is concluded and said",
          input="columns of the input (default: those the placeholders name)",
@@ -95,6 +99,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --show
       pcsuite ablate triage.md --data tickets.csv --answer queue --model smollm2-135m --margin 0.05
       pcsuite ablate triage.md --data tickets.csv --scorer my_scorer.py:score
+      pcsuite ablate triage.md --data tickets.csv --answer queue --cluster customer
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
@@ -126,7 +131,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         defaults = {key: value for key, value in bundled.items() if not getattr(args, key)}
     elif args.data is None:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
-    optional = ("margin", "design", "model")
+    optional = ("margin", "design", "model", "missing")
     requested = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(

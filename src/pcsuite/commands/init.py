@@ -72,6 +72,8 @@ def execute_init(args: argparse.Namespace) -> int:
     args.model = args.model or "smollm2-135m"
     scaffolded = scaffold(options.settings_from(ScaffoldRequest, args, **options.table_from(args)))
     print(scaffolded.reading)
+    if scaffolded.related:
+        print(scaffolded.related)
     print(f"folder   {scaffolded.folder}")
     print(f"profile  {scaffolded.profile}")
     print(

@@ -88,6 +88,8 @@ def _check(args: argparse.Namespace) -> int:
     )
     for record in result.check.records:
         print(_line(record))
+    for task, words in result.samples.items():
+        print(f"sample  {task}: {words}")
     log = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log
     print(f"labels  {Beside.LABELS.of(log)}")
     print(f"saved   {result.path}")

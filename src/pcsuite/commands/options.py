@@ -168,6 +168,12 @@ UNTIL = flag("--until", "look after every batch of items and stop arms that are 
              " --margin also equivalent) or 'no-worse' (also not worse by more than --margin)", KEYS["until"],
              read=lambda rule: rule.replace("-", "_"), choices=("decided", "no-worse"))
 MARGIN = flag("--margin", "smallest difference that matters, e.g. 0.02", KEYS["margin"], type=float, metavar="D")
+RELATED = several("--cluster", "columns that say which items are related (a customer, a document): splits, limits and"
+                  " verdicts go by cluster (default: the task's; items with equal inputs are one cluster always)",
+                  KEYS["cluster"], metavar="COL[,COL]")
+MISSING = flag("--missing", "answers that never came: bound claims only what holds whatever they would have been"
+               " (default), drop judges what was answered", KEYS["missing"], choices=("bound", "drop"))
+POSTERIOR = switch("--posterior", "add the probabilities that it is better, and that it is too small to matter")
 # fmt: on
 
 PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
@@ -175,6 +181,7 @@ PROFILE = Group("the profile", [NAME, OUTPUT_DIR, SET])
 SELECTION = Group("", [CONFIG, TASKS, MODELS, CONDITIONS, REGIMES, LIMIT])
 """The profile, and what of it runs."""
 STOPPING = Group("stop early", [UNTIL, MARGIN])
+EVIDENCE = Group("what counts as evidence", [RELATED, MISSING])
 CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
 """Of commands that call models."""
 EXECUTOR = flag("--executor", "who makes the calls: local (this process, the default) or ray (a cluster: the one that"
@@ -195,6 +202,8 @@ TABLE = Group("the table; what is left out is concluded and said", [
     several("--choices", "choice: columns of the options, or one that holds 'a|b|c'", metavar="COL[,COL]"),
     several("--fields", "extraction: columns of the record", metavar="COL[,COL]"),
     flag("--id", "column of item ids (default: numbered)", dest="id_column", metavar="COL"),
+    RELATED.but("columns that say which items are related (a customer, a document): splits, limits and verdicts go by"
+                " cluster; items with equal inputs are one cluster always"),
     flag("--scorer", "a scoring function of your own", metavar="FILE.py:FUNCTION"),
 ])  # fmt: skip
 """Of every command that takes a user's table; read with :func:`table_from`."""

@@ -17,6 +17,7 @@ from pcsuite.config import definitions
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.prices import price_words
 from pcsuite.config.profile import PreregistrationSection, Profile
+from pcsuite.data.clusters import count_clusters, items_in_clusters
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.logging.manifest import RegisteredPlan
@@ -28,6 +29,7 @@ from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import check_contrast_names, registered_plan
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.runners.until import check_metric
+from pcsuite.stats.clustered import too_few_clusters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,8 +181,9 @@ ASSUMED = {
     "alpha": (0, 1),
     "power": (0, 1),
     "affected": (1, math.inf),
+    "related": (0, 1),
 }
-"""What ``plan --assume`` states, and between which figures; of correlation, noise and affected the ends too."""
+"""What ``plan --assume`` states, between which figures; of correlation, noise, affected and related the ends too."""
 POWER = Group("power", [
     switch("--power", "show the smallest detectable gains and losses"),
     flag("--effect", "wanted effect, e.g. 0.03 (a loss: -0.03): its power, and the items and replicates it needs",
@@ -189,7 +192,8 @@ POWER = Group("power", [
     flag("--assume",
          "without a pilot: accuracy of the control (0.5), correlation of item means between conditions (0.5), noise,"
          " the share of variance within the item (0.5); and alpha after correction (as registered, else 0.05), power"
-         " (0.8), affected, the comparisons of a task that have the effect (1, the hardest to find)",
+         " (0.8), affected, the comparisons of a task that have the effect (1, the hardest to find), related, the share"
+         " of the variance of differences between clusters (1: related items answer alike)",
          action="append", default=[], metavar="KEY=X"),
 ], "what the plan can find, simulated with the report's own test and correction (over all conditions, models and"
    " regimes of a task, or over the contrasts that the profile registers)")  # fmt: skip
@@ -213,6 +217,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
         POWER,
         Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION]),
         options.STOPPING,
+        Group("what counts as evidence", [options.RELATED]),
     )
 
 
@@ -245,7 +250,8 @@ def execute_plan(args: argparse.Namespace) -> int:
     run = plan.suite.profile.run
     console.print(f"{run.name}  {plan.suite.path}  config {plan.suite.config_hash[:12]}")
     for task in plan.tasks.values():
-        console.print(f"  {task.id}: {counted(len(task.items), 'item')} ({task.source.describe()})")
+        related = items_in_clusters(task.items, plan.suite.clusters_of(task.id))
+        console.print(f"  {task.id}: {related} ({task.source.describe()})", markup=False)
     names = ("condition", "regime") if args.cells else ("conditions", "regimes")
     table = Table("task", "model", *names, title="cells" if args.cells else "by task and model")
     for column in ("rows", "done", "tokens a prompt ≈", "tokens left ≈", "USD left ≈"):
@@ -307,7 +313,7 @@ def _checked_power(args: argparse.Namespace) -> dict[str, Any]:
         low, high = ASSUMED.get(name, (-1, 1))
         if not isinstance(value, (int, float)) or (name == "affected" and not isinstance(value, int)):
             raise ConfigError(f"{shown}={value}: a {'whole ' * (name == 'affected')}number is wanted")
-        ends = name in ("correlation", "noise", "affected")
+        ends = name in ("correlation", "noise", "affected", "related")
         if not (low <= value <= high if ends else low < value < high) or (name == "effect" and value == 0):
             bounds = "be at least 1" if name == "affected" else f"lie between {low} and {high}"
             raise ConfigError(f"{shown}{' ' if name == 'effect' else '='}{value:g}: it must {bounds}")
@@ -326,7 +332,11 @@ def _plan_document(
         "profile": plan.suite.path,
         "config_hash": plan.suite.config_hash,
         "tasks": {
-            task.id: {"items": len(task.items), "source": task.source.describe()}
+            task.id: {
+                "items": len(task.items),
+                "clusters": count_clusters(task.items),
+                "source": task.source.describe(),
+            }
             for task in plan.tasks.values()
         },
         "cells": [
@@ -356,6 +366,8 @@ def _plan_document(
             {
                 **dict(zip(("task", "model", "decoding"), design.key, strict=True)),
                 "items": design.items,
+                "clusters": design.clusters,
+                "units": design.units,
                 "replicates": design.replicates,
                 "comparisons": design.comparisons,
                 "smallest_gain": design.gain,
@@ -415,7 +427,10 @@ def _print_power(
         return "none" if value is None else f"{value:+.3f}"
 
     for design in designs:
-        cells = [*design.key, str(design.items), str(design.replicates), str(design.comparisons)]
+        items = str(design.items)
+        if design.clusters < design.items:
+            items += f" in {counted(design.clusters, 'cluster')}"
+        cells = [*design.key, items, str(design.replicates), str(design.comparisons)]
         mark = "" if design.from_pilot else " *"
         cells += [shown(design.gain) + mark, shown(design.loss) + mark]
         if design.target is not None:
@@ -425,7 +440,17 @@ def _print_power(
         table.add_row(*cells)
     console.print(table)
     for design in designs:
-        if not design.can_hold:
+        if design.clusters < design.items:
+            # What a mean over related items is worth, so that nobody takes a hundred copies for a hundred items.
+            reason = too_few_clusters(design.clusters).removeprefix("not tested: ")
+            basis = "measured" if design.from_pilot else "stated, --assume related=X"
+            console.print(
+                f"{' × '.join(design.key)}: {design.items} items in {counted(design.clusters, 'cluster')} are worth"
+                f" {design.units} unrelated ones (related {design.related:.2f}, {basis})"
+                + (f"; nothing will be tested: {reason}" if reason else ""),
+                markup=False,
+            )
+        elif not design.can_hold:
             together = math.ceil(design.least_p * design.comparisons / settings.alpha)
             joined = f" ({together} that all reach it would)" if together <= design.comparisons else ""
             console.print(

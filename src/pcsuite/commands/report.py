@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcsuite._util.files import write_errors
 from pcsuite._util.text import counted
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Group, flag, switch
@@ -27,6 +28,8 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report mine                        # by name, of outputs/runs
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
       pcsuite report mine --baseline C4          # every condition against C4
+      pcsuite report --config tickets_profile.yaml --cluster customer
+      pcsuite report mine --posterior            # P(better) beside every effect
       pcsuite report mine --json                 # the answer for a program
     """
     about = "names or logs of runs to report on together"
@@ -37,6 +40,10 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
              " full bundle)", metavar="CONDITION"),
         flag("--format", "html (default): one page; md: one Markdown file; latex: tables; may be given several times",
              action="append", choices=("html", "md", "latex"), dest="formats"),
+        options.RELATED.but("columns of the items that say which are related (default: as the log says); the items are"
+                            " those of --config, else of the profile that the run was made from"),
+        options.POSTERIOR.but("add to every effect the probability that it is better and, of the score, within the"
+                              " profile's analysis.loss_margin"),
         options.JSON,
     ])  # fmt: skip
     files = Group("the report", [
@@ -58,6 +65,7 @@ def execute_report(args: argparse.Namespace) -> int:
     """
     from pcsuite.logging.segments import find_log
 
+    options.check_named(args.cluster, "--cluster")
     return write_report(
         options.suite_from(args) if args.config else None,
         [find_log(name, args.output_dir or "outputs") for name in args.runs],
@@ -70,6 +78,8 @@ def execute_report(args: argparse.Namespace) -> int:
         embeddings=args.embeddings,
         baseline=args.baseline,
         runs_csv=args.runs_csv,
+        cluster=args.cluster or (),
+        posterior=args.posterior,
     )
 
 
@@ -129,10 +139,12 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     examples:
       pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
       pcsuite compare before after                # by name, of outputs/runs
-      pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01
+      pcsuite compare before.jsonl after.jsonl --fail-on-regression --margin 0.01 --junit gate.xml
+      pcsuite compare before after --margin 0.05 --cluster customer --config tickets_profile.yaml
       pcsuite compare before after --json | jq .regressions
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
+      pcsuite compare before after --margin 0.05 --posterior    # P(better), P(within the margin)
     """
     about = "name or log of the run to compare with, or a baseline (.json)"
     parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
@@ -141,37 +153,81 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
     shown = "how to print; github: a comment for a pull request, with the items that broke (default: text)"
     flags = [
         flag("--margin", margin, type=float, default=0.0),
-        switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse"),
+        switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse, or missing scores could hide"
+               " that it is"),
+        options.MISSING.but("planned items without a score: bound counts them at their worst (default), drop judges the"
+                            " scored items alone"),
+        switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
+        options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
+        options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
+                           default=None),
+        options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
         flag("--format", shown, choices=("text", "md", "github", "json"), default="text"),
         flag("--csv", "also write every compared cell to a CSV file", **FILE),
+        flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),
         options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
         options.JSON,
-    ]
+    ]  # fmt: skip
     options.add_flags(parser, Group("", flags))
 
 
 def execute_compare(args: argparse.Namespace) -> int:
     """Compare two runs item by item and print it.
 
-    Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``.
+    Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
+    items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
     from pcsuite.analysis.baseline import is_baseline
     from pcsuite.api.runs import Run, changed_answers, compare
     from pcsuite.logging.segments import find_log
+    from pcsuite.reporting.junit import comparison_junit
     from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
+    options.check_named(args.cluster, "--cluster")
     kept = is_baseline(args.first)
     first = None if kept else Run(find_log(args.first, args.output_dir))
     second = Run(find_log(args.second, args.output_dir))
-    comparison = compare(args.first if first is None else first, second, margin=args.margin)
+    comparison = compare(
+        args.first if first is None else first,
+        second,
+        margin=args.margin,
+        missing=args.missing,
+        allow_different_items=args.allow_different_items,
+        cluster=args.cluster or (),
+        profile=args.config,
+        posterior=args.posterior,
+    )
     names = (args.first.stem if first is None else first.name, second.name)
     if args.csv:
         comparison.table.write_csv(args.csv)
+    if args.junit:
+        with write_errors(ConfigError, args.junit):
+            args.junit.parent.mkdir(parents=True, exist_ok=True)
+            args.junit.write_bytes(comparison_junit(comparison, *names))
     if args.json or args.format == "json":
         document = {
             "first": names[0],
             "second": names[1],
             "standing": comparison.standing,
+            "margin": comparison.margin,
+            "passes": comparison.passes,
+            "different_items": [
+                key._asdict()
+                | {"first": paired.counts[0], "second": paired.counts[1], "common": len(paired.names)}
+                for key, paired in comparison.different.items()
+            ],
+            "missing": {
+                "policy": comparison.policy,
+                "first": len(comparison.missing_of("first")),
+                "second": len(comparison.missing_of("second")),
+                "could_hide": [key._asdict() for key, _ in comparison.hidden],
+                "not_compared": [key._asdict() for key in comparison.unscored],
+                "items": [
+                    entry.key._asdict()
+                    | {key: getattr(entry, key) for key in ("run", "item_id", "why", "share")}
+                    for entry in comparison.missing
+                ],
+            },
             "regressions": len(comparison.regressions),
             "improvements": len(comparison.improvements),
             "renamed": comparison.renamed,
@@ -189,4 +245,4 @@ def execute_compare(args: argparse.Namespace) -> int:
     else:
         write = comparison_markdown if args.format == "md" else comparison_text
         print(write(comparison, *names))
-    return Exit.BELOW_GATE if args.fail_on_regression and comparison.regressions else Exit.DONE
+    return Exit.BELOW_GATE if args.fail_on_regression and not comparison.passes else Exit.DONE

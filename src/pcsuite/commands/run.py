@@ -39,6 +39,7 @@ RUN = (
     ]),
     options.PROFILE,
     options.STOPPING,
+    options.EVIDENCE,
     options.CALLS,
     Group("batches", [
         switch("--batch",
@@ -62,6 +63,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --tasks gsm8k --conditions C0,C4 --limit 50 --name trial
       pcsuite run --config configs/profile_A.yaml --set limits.max_cost_usd=5
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
+      pcsuite run --config tickets_profile.yaml --cluster customer
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
       pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     # half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
@@ -245,14 +247,22 @@ def print_summary(
     print(f"{name}: " + ", ".join(words))
     for line in options.not_applicable_lines(summary.not_applicable):
         print(f"  not applicable: {line}")
+    manifest = read_manifest(summary.paths.log)
+    for task, note in manifest.tasks.items() if manifest is not None else ():
+        if 0 < note.clusters < note.items:
+            by = f" by {' and '.join(note.clustered_by)}" if note.clustered_by else " (equal inputs)"
+            print(f"  {task}: {note.items} items in {note.clusters} clusters{by}: verdicts go by cluster")
     for look in summary.looks:
         end = "stopped" if look.stopped else "all items seen"
         arm = f"{look.task} × {look.model} × {look.decoding}: {look.condition} against {look.baseline}"
         print(
             f"  {arm} is {look.verdict}"
-            f" after {look.items} items, {signed(look.mean, 3)}{limits_text(look.low, look.high, 3)} ({end})"
+            f"{f' (margin {look.margin:g})' if look.verdict == 'no worse' else ''}"
+            f" after {look.items} items{f' in {look.clusters} clusters' if 0 < look.clusters < look.items else ''},"
+            f" {signed(look.effect, 3)}{limits_text(look.low, look.high, 3)} ({end}"
+            f"{f', {look.missing} items lack an answer' if look.missing else ''})"
         )
-    if summary.looks and (manifest := read_manifest(summary.paths.log)) is not None:
+    if summary.looks and manifest is not None:
         judged = {look.task for look in summary.looks if look.metric == "task_score"}
         for task in sorted(name for name in judged if manifest.tasks[name].pooling == "micro_f1"):
             print(f"  {task}: {options.BY_ITEM_MEANS}")
@@ -271,6 +281,7 @@ RUN_TASK = (
         *(entry for entry in options.SELECTION.flags if entry not in (options.TASKS, options.REGIMES)),
     ]),
     options.PROFILE,
+    options.EVIDENCE,
     Group("calls", [options.NO_CACHE, options.QUIET]),
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ from pydantic import (
 from pcsuite._util.patterns import read_pattern
 from pcsuite.config.spellings import (
     by_regime,
+    column_names,
     dataset_name,
     normalise_model,
     normalise_operator,
@@ -147,6 +148,9 @@ class TaskSpec(Definition):
     """Keys of a line of the items file that make the input, where the line has no ``input_text``."""
     truth_fields: tuple[str, ...] = Field(default=(), exclude=True)
     """Keys of such a line that make the truth, where it has no ``truth``."""
+    cluster: Annotated[tuple[str, ...], BeforeValidator(column_names)] = Field(default=(), exclude=True)
+    """Columns of the items that say which of them are related (a customer, a document): items with equal values in all
+    of them are one cluster, and so are items with equal inputs. It changes no prompt and is no part of a row's id."""
     instruction: str = ""
     """The bare instruction: all that C0 says besides the input."""
     role: str = ""

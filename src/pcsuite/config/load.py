@@ -275,6 +275,10 @@ class Suite:
         count = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
         return seeds[:count]
 
+    def clusters_of(self, task_id: str) -> tuple[str, ...]:
+        """Columns that a task's items are clustered by: the profile's ``cluster``, else the task's own; often none."""
+        return self.profile.cluster or self.tasks[task_id].cluster
+
     def item_limit(self, task_id: str) -> int | None:
         """How many items of a task are run; ``None`` for all.
 

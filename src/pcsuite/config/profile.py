@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, field_
 
 from pcsuite.config.bundled import searched_operators
 from pcsuite.config.definitions import Definition, RegimeId
-from pcsuite.config.spellings import by_regime, helm_scenarios
+from pcsuite.config.spellings import by_regime, column_names, helm_scenarios
 from pcsuite.errors import ConfigError
 
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)$")
@@ -378,6 +378,9 @@ class PreregistrationSection(Definition):
         return self
 
 
+MissingAnswers = Literal["bound", "drop"]
+
+
 class AnalysisSection(Definition):
     """What the report's verdicts are held against; it changes no row, only what is said of rows."""
 
@@ -436,3 +439,8 @@ class Profile(Definition):
     """What the study is about and when it stops; without it everything explores."""
     analysis: AnalysisSection = Field(default=AnalysisSection(), exclude=True)
     """What the report's verdicts are held against."""
+    cluster: Annotated[tuple[str, ...], BeforeValidator(column_names)] = Field(default=(), exclude=True)
+    """Columns that say which items are related, of every task that is run, instead of the tasks' own ``cluster``."""
+    missing: MissingAnswers = Field(default="bound", exclude=True)
+    """What is made of answers that never came (a call failed or timed out): ``bound`` makes a claim only where it holds
+    whatever they would have been, ``drop`` judges the items that were answered and says how many were not."""

@@ -25,8 +25,21 @@ PROFILE_WORDS: Mapping[str, str] = {
     "until": "preregistration.stopping.rule",
     "margin": "preregistration.margin",
     "batch": "preregistration.stopping.batch",
+    "cluster": "cluster",
+    "missing": "missing",
 }
 """Words for keys of the profile: what ``pcs.run`` takes, and the flags of ``pcsuite run`` that replace them."""
+
+
+def column_names(value: Any) -> Any:
+    """Names of columns: a list, or a text that parts them by commas.
+
+    >>> column_names("customer, month")
+    ['customer', 'month']
+    """
+    if not isinstance(value, str):
+        return value
+    return [name.strip() for name in value.split(",") if name.strip()]
 
 
 def regime_id(name: Any) -> Any:

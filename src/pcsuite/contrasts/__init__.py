@@ -11,13 +11,25 @@ over these: they say which arms meet which and what a verdict is called. The roo
 log, no file and no wording.
 """
 
-from pcsuite.contrasts.looks import judge_look
-from pcsuite.contrasts.measuring import Measurement, Missing, measure
-from pcsuite.contrasts.scores import ArmScores, Contrast, Direction, on_scored_items
+from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
+from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
+from pcsuite.contrasts.missing import HeldResult, hold_under_missing
+from pcsuite.contrasts.scores import (
+    ArmScores,
+    Contrast,
+    Direction,
+    cluster_codes,
+    clusters_of,
+    on_scored_items,
+    related_items,
+)
 from pcsuite.contrasts.verdicts import (
     ALPHA,
+    CLAUSE,
+    MARGIN,
     ContrastResult,
     Family,
+    Grade,
     Standing,
     Verdict,
     above_floor,
@@ -35,17 +47,27 @@ from pcsuite.contrasts.verdicts import (
 
 __all__ = [
     "ALPHA",
+    "CLAUSE",
+    "MARGIN",
     "ArmScores",
+    "Assumption",
+    "Claim",
     "Contrast",
     "ContrastResult",
     "Direction",
     "Family",
+    "Grade",
+    "HeldResult",
+    "Kind",
     "Measurement",
     "Missing",
     "Standing",
     "Verdict",
     "above_floor",
+    "cluster_codes",
+    "clusters_of",
     "corrected_within",
+    "hold_under_missing",
     "is_at_floor",
     "is_reliable",
     "judge",
@@ -53,9 +75,11 @@ __all__ = [
     "measure",
     "negated",
     "on_scored_items",
+    "related_items",
     "rules_out_loss",
     "shown_no_worse",
     "standing",
+    "unbiased_at_stop",
     "verdict_of_change",
     "verdict_of_limits",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,13 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.errors import AnalysisError, did_you_mean, require
 from pcsuite.stats.estimate import FloatArray, IntArray
 
 Direction = Literal[1, -1]
 """The sign of a change for the better."""
 Items = npt.NDArray[Any]
 """Ids of items: codes or names, each once."""
+_MOST_REPLICATES = 100
+"""Beyond so many replicates nearly every value is near some average of 0/1, and scores count as graded."""
+Labels = npt.NDArray[Any]
+"""Names or codes of clusters, one an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class ArmScores:
     """Calls behind a value, on average."""
     bounds: tuple[float, float] | None = None
     """The least and the largest value that the metric can have, infinite where it is open; without them unknown."""
+    clusters: Labels | None = None
+    """The cluster of each row (a customer, a source text): items of one cluster are related, items of two are not.
+    Without it, and where a label is missing (``None``, ``nan``), an item is a cluster of its own."""
 
     @property
     def counted(self) -> bool:
@@ -47,6 +55,26 @@ class ArmScores:
     def bounded(self) -> bool:
         """Whether the metric is known to have a least and a largest value."""
         return self.bounds is not None and bool(np.isfinite(self.bounds).all())
+
+    @property
+    def binary(self) -> bool:
+        """Whether every value is 0 or 1, or an average of as many of them as there are replicates at most.
+
+        >>> third = np.array([0.0, 1 / 3, 1.0])
+        >>> ArmScores(third).binary, ArmScores(third, replicates=3).binary
+        (False, True)
+        """
+        if self.counted:
+            return False
+        values = self.values[self.scored]
+        # Calls that failed leave items with fewer replicates than others, whose average number is no whole one.
+        most = math.ceil(self.replicates) + (2 if self.replicates % 1 else 0)
+        whole = np.zeros(len(values), dtype=bool)
+        for answers in range(1, min(most, _MOST_REPLICATES) + 1):
+            whole |= np.abs(values * answers - np.rint(values * answers)) < 1e-9
+            if whole.all():
+                return bool(len(values) == 0 or (values.min() >= 0 and values.max() <= 1))
+        return False
 
     @property
     def scored(self) -> npt.NDArray[np.bool_]:
@@ -133,3 +161,60 @@ def on_scored_items(arms: Sequence[ArmScores]) -> tuple[list[IntArray], list[Flo
     scored = np.logical_and.reduce([arm.scored[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)])
     rows = [arm_rows[scored] for arm_rows in rows]
     return rows, [arm.values[arm_rows] for arm, arm_rows in zip(arms, rows, strict=True)]
+
+
+def clusters_of(arms: Sequence[ArmScores], rows: Sequence[IntArray]) -> IntArray | None:
+    """The cluster of each of the items in ``rows`` as codes from 0; ``None`` where each is a cluster of its own.
+
+    Arms that name clusters need not use the same names. Where they put items together differently, items that any of
+    them puts together are one cluster: what is not known to be unrelated counts as related.
+
+    >>> arm = ArmScores(np.ones(4), clusters=np.array(["b", "a", "b", "c"]))
+    >>> clusters_of([arm, ArmScores(np.ones(4))], [np.arange(4)] * 2).tolist()
+    [0, 1, 0, 2]
+    """
+    codes: IntArray | None = None
+    for arm, arm_rows in zip(arms, rows, strict=True):
+        if arm.clusters is None:
+            continue
+        if len(arm.clusters) != len(arm.values):
+            raise AnalysisError(f"an arm has {len(arm.values)} items and {len(arm.clusters)} cluster labels")
+        labelled = cluster_codes(arm.clusters[arm_rows])
+        codes = labelled if codes is None or np.array_equal(codes, labelled) else _joined(codes, labelled)
+    return None if codes is None else related_items(codes)
+
+
+def related_items(labels: Sequence[Any] | Labels) -> IntArray | None:
+    """Labels of clusters as codes from 0; ``None`` where every item is a cluster of its own.
+
+    >>> related_items(["a", "b"]) is None, related_items([7, 7, 3]).tolist()
+    (True, [0, 0, 1])
+    """
+    codes = cluster_codes(labels)
+    return codes if len(codes) and codes.max() + 1 < len(codes) else None
+
+
+def cluster_codes(labels: Sequence[Any] | Labels) -> IntArray:
+    """Labels as codes from 0 in the order in which they first appear; each missing label is a cluster of its own.
+
+    >>> cluster_codes(["x", None, "y", "x", None]).tolist()
+    [0, 1, 2, 0, 3]
+    """
+    first: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int64)
+    count = 0
+    for position, label in enumerate(np.asarray(labels, dtype=object).tolist()):
+        missing = label is None or label != label  # nan is not itself
+        code = count if missing else first.setdefault(label, count)
+        count += code == count
+        codes[position] = code
+    return codes
+
+
+def _joined(first: IntArray, second: IntArray) -> IntArray:
+    """The finest clusters that leave no two items apart that one of the two partitions puts together."""
+    sparse = require("scipy.sparse", "stats")
+    nodes = int(first.max() + 1), int(second.max() + 1)
+    links = sparse.coo_matrix((np.ones(len(first)), (first, nodes[0] + second)), shape=(sum(nodes),) * 2)
+    _, parts = require("scipy.sparse.csgraph", "stats").connected_components(links, directed=False)
+    return cluster_codes(parts[first])

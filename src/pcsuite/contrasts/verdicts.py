@@ -3,7 +3,12 @@
 A contrast is *better* or *worse* where its test rejects at α after the correction over its family and the change seen
 exceeds the smallest that counts (*changed* where the metric has no good end). It is *no worse* where a loss of the
 margin or more is ruled out at α, *equivalent* where a gain of the margin is too. All else is *undecided*. Nothing but
-*better* can be said where the control is so low that nothing could be worse by the margin.
+*better* can be said where the control is so low that nothing could be worse by the margin, and nothing is tested where
+the items come in too few clusters.
+
+On graded scores a claim has two grades. Without a clause it holds whatever the shape of the differences; with the
+clause :data:`CLAUSE` it rests on sign flips, which a rare large case to the other side can fool. A claim of the second
+grade is a verdict only where the family assumes symmetry; else it is :attr:`ContrastResult.tentative`.
 """
 
 from __future__ import annotations
@@ -15,19 +20,27 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pcsuite.contrasts.measuring import Measurement
+from pcsuite.contrasts.measuring import Assumption, Measurement
 from pcsuite.contrasts.scores import Direction
 from pcsuite.errors import AnalysisError
+from pcsuite.stats.clustered import cluster_interval, too_few_clusters
 from pcsuite.stats.equivalence import noninferior_paired
-from pcsuite.stats.estimate import Estimate, FloatArray
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray
 from pcsuite.stats.permutation import adjust_within_families, benjamini_hochberg, holm
 from pcsuite.stats.random_weights import Bounds
 from pcsuite.stats.sequential import judge_limits
+from pcsuite.stats.shape_free import shape_free_interval, shape_free_test
 
 ALPHA = 0.05
+MARGIN = 0.02
+"""The loss that matters where nobody says another, in the unit of a score in 0..1. It does not depend on the number of
+items: where they are too few to show it, *undecided* is the answer."""
 Verdict = Literal["better", "worse", "changed", "no worse", "equivalent", "undecided", "not tested"]
 Correction = Literal["holm", "bh", "bonferroni", "none"]
 Standing = Literal["worse", "no worse", "undecided"]
+Grade = Literal["any shape", "symmetric"]
+CLAUSE = "unless rare large opposite cases exist"
+"""What stands beside a claim that sign flips make of graded scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ class Family:
     """Contrasts in the family, where it has more than are measured; the others count as tests without a finding."""
     at_floor: bool = False
     """Whether the control scores so low that nothing could be worse by the margin."""
+    assume: Assumption = "nothing"
+    """What verdicts on graded scores may assume."""
 
     def corrected(self, p_values: Sequence[float]) -> FloatArray:
         """P-values corrected over the family; ``nan`` (not tested) stays so and does not count.
@@ -78,13 +93,41 @@ class ContrastResult:
     p_adjusted: float
     verdict: Verdict
     no_worse: NoWorse | None
-    """``None`` where nothing was asked (no margin, no good end) or can be said (fewer than two items, a control at the
-    floor)."""
+    """``None`` where nothing was asked (no margin, no good end) or can be said (fewer than two items, too few clusters,
+    a control at the floor)."""
+    grade: Grade | None = None
+    """What the verdict rests on; ``None`` where nothing is claimed. 0/1 scores have no shape to assume."""
+    tentative: Verdict | None = None
+    """The verdict that would hold if differences to either side were alike, where it claims what ``verdict`` does not;
+    to be shown with :data:`CLAUSE`."""
+    p_tentative: float | None = None
+    """The corrected p-value that it rests on."""
+    family_level: float = 0.95
+    """Level at which each of the family's limits must hold for all of them to hold together."""
 
     @property
     def estimate(self) -> Estimate:
-        """The contrast with its limits."""
+        """The contrast with its limits, which hold for it alone."""
         return self.measured.estimate
+
+    @property
+    def simultaneous(self) -> Estimate:
+        """The contrast with limits that hold for all contrasts of the family at once (Bonferroni), at 1 - α.
+
+        These belong to a figure that was picked from the family because of what it is: the largest, or all that are
+        called *better*. The p-value after Holm can be a little bolder: it may reject where these limits touch 0.
+        """
+        return self.measured.limits_at(self.family_level)
+
+    @property
+    def clause(self) -> str:
+        """What must be said beside the verdict; empty where it holds whatever the shape."""
+        return CLAUSE if self.grade == "symmetric" else ""
+
+    @property
+    def reason(self) -> str:
+        """Why nothing was tested although it should have been; empty where it was."""
+        return self.measured.reason
 
     @property
     def shown_no_worse(self) -> bool:
@@ -96,7 +139,8 @@ def judge(measurements: Sequence[Measurement], family: Family) -> list[ContrastR
     """Verdicts on contrasts of one family, in their order.
 
     False claims of *better* and *worse* are held as the family's correction says; each *no worse* is wrong with
-    probability at most α where the true loss is the margin or more.
+    probability at most α where the true loss is the margin or more. On graded scores this holds whatever their shape,
+    unless the family assumes symmetry.
 
     >>> from pcsuite.contrasts import ArmScores, Contrast, measure
     >>> arms = {"new": ArmScores(np.ones(12)), "old": ArmScores(np.zeros(12))}
@@ -104,26 +148,68 @@ def judge(measurements: Sequence[Measurement], family: Family) -> list[ContrastR
     >>> result.verdict, round(result.p_adjusted, 5)
     ('better', 0.00049)
     """
-    adjusted = iter(
-        family.corrected(
-            [measurement.test.p_value for measurement in measurements if measurement.contrast.tested]
-        ).tolist()
-    )
+    tested = sum(measurement.contrast.tested for measurement in measurements)
+    sharing = 1 if family.correction == "none" else max(1, tested, family.size or 0)
+    level = 1 - family.alpha / sharing
+    plain = _judged(measurements, family, "nothing")
+    if all(measurement.symmetric is None for measurement in measurements):
+        bolder = plain
+    else:
+        bolder = _judged(measurements, family, "symmetric")
     results = []
-    for measurement in measurements:
-        p_value = next(adjusted) if measurement.contrast.tested else float("nan")
-        no_worse = _no_worse(measurement, family)
-        value, better = measurement.estimate.value, measurement.contrast.better
+    for measurement, cautious, bold in zip(measurements, plain, bolder, strict=True):
+        same = cautious.verdict == bold.verdict
+        chosen = bold if family.assume == "symmetric" else cautious
+        grade: Grade | None = None
+        if chosen.verdict not in ("undecided", "not tested"):
+            grade = "any shape" if measurement.any_shape and (same or chosen is cautious) else "symmetric"
+        tentative = None if same or chosen is bold else bold
+        results.append(
+            ContrastResult(
+                measurement.under(family.assume),
+                chosen.p_value,
+                chosen.verdict,
+                chosen.no_worse,
+                grade,
+                None if tentative is None else tentative.verdict,
+                None if tentative is None else tentative.p_value,
+                level,
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    p_value: float
+    verdict: Verdict
+    no_worse: NoWorse | None
+
+
+def _judged(measurements: Sequence[Measurement], family: Family, assume: Assumption) -> list[_Judged]:
+    """Corrected p-value and verdict of each contrast under an assumption."""
+    claims = [measurement.under(assume) for measurement in measurements]
+    adjusted = iter(
+        family.corrected([claim.test.p_value for claim in claims if claim.contrast.tested]).tolist()
+    )
+    judged = []
+    for claim in claims:
+        p_value = next(adjusted) if claim.contrast.tested else float("nan")
+        no_worse = None if claim.reason else _no_worse(claim, family, assume)
         verdict = verdict_of_change(
-            value, p_value, better=better, alpha=family.alpha, smallest=family.smallest
+            claim.estimate.value,
+            p_value,
+            better=claim.contrast.better,
+            alpha=family.alpha,
+            smallest=family.smallest,
         )
         if verdict == "undecided" and no_worse is not None and no_worse.shown:
             verdict = "equivalent" if no_worse.equivalent else "no worse"
         verdict = above_floor(verdict, at_floor=family.at_floor)
         if family.at_floor and verdict != "better":
             no_worse = None
-        results.append(ContrastResult(measurement, p_value, verdict, no_worse))
-    return results
+        judged.append(_Judged(p_value, verdict, no_worse))
+    return judged
 
 
 def verdict_of_change(
@@ -173,35 +259,75 @@ def is_at_floor(level: float, margin: float) -> bool:
 
 
 def shown_no_worse(
-    gains: FloatArray, *, margin: float, alpha: float = ALPHA, bounds: Bounds | None = None
+    gains: FloatArray,
+    *,
+    margin: float,
+    alpha: float = ALPHA,
+    bounds: Bounds | None = None,
+    clusters: IntArray | None = None,
+    assume: Assumption = "nothing",
 ) -> NoWorse | None:
-    """Whether gains item by item (negative: losses) rule out a loss of ``margin`` or more; ``None`` below two items.
+    """Whether gains item by item (negative: losses) rule out a loss of ``margin`` or more.
 
-    ``bounds`` are what an item's gain can be (default -1..1). The limits are exact for bounded scores at any number of
-    items (:func:`~pcsuite.stats.equivalence.noninferior_paired`).
+    ``None`` below two items, and below six ``clusters`` (codes from 0, one a gain; without them items are independent).
+    ``bounds`` are what an item's gain can be (default -1..1). The limits hold at any number of items and whatever the
+    shape of graded gains (:mod:`pcsuite.stats.shape_free`); with ``assume="symmetric"`` the unseen item beside them is
+    sized by those seen (:func:`~pcsuite.stats.equivalence.noninferior_paired`), which is the same for 0/1 scores. Of
+    0/1 scores in clusters they are those of :mod:`pcsuite.stats.clustered`.
 
     >>> shown_no_worse(np.zeros(100), margin=0.05).shown, shown_no_worse(np.zeros(20), margin=0.05).shown
     (True, False)
     """
     if len(gains) < 2:
         return None
-    test = noninferior_paired(gains, margin=margin, alpha=alpha, bounds=bounds)
-    shown = test.verdict == "noninferior"
-    limits = Estimate(test.estimate, test.low, test.high, 1 - 2 * alpha, len(gains))
-    return NoWorse(shown, shown and test.high < margin, test.p_value, limits)
+    level = 1 - 2 * alpha
+    if clusters is not None and clusters.max() + 1 < len(gains):
+        if too_few_clusters(int(clusters.max()) + 1):
+            return None
+        ends = bounds or (-1.0, 1.0)
+        whole = bool(np.isin(gains, (-1.0, 0.0, 1.0)).all())
+        limits = (
+            cluster_interval(gains, clusters, level=level, bounds=ends)
+            if whole or assume == "symmetric"
+            else shape_free_interval(gains, bounds=ends, level=level, clusters=clusters)
+        )
+        return _no_worse_by(limits, margin)
+    largest = float(np.abs(gains).max())
+    if assume == "symmetric" or (bounds is None and largest > 1):
+        test = noninferior_paired(gains, margin=margin, alpha=alpha, bounds=bounds)
+        shown = test.verdict == "noninferior"
+        limits = Estimate(test.estimate, test.low, test.high, level, len(gains))
+        return NoWorse(shown, shown and test.high < margin, test.p_value, limits)
+    ends = bounds or (-1.0, 1.0)
+    limits = shape_free_interval(gains, bounds=ends, level=level)
+    p_value = shape_free_test(gains, bounds=ends, mean=-margin, alternative="greater").p_value
+    shown = p_value <= alpha
+    return NoWorse(shown, shown and limits.high < margin, p_value, limits)
 
 
-def _no_worse(measurement: Measurement, family: Family) -> NoWorse | None:
+def _no_worse(measurement: Measurement, family: Family, assume: Assumption) -> NoWorse | None:
     better, margin = measurement.contrast.better, family.margin
-    if margin is None or better is None or not measurement.comparable:
+    if margin is None or better is None or not measurement.comparable or measurement.n < 2:
         return None
-    if measurement.counted or measurement.by_labels:
+    clustered = measurement.clusters is not None and measurement.kind != "graded"
+    if measurement.counted or measurement.by_labels or clustered:
         # Shares of micro-F1 are not bounded as scores are, and labels are few: the limits of the estimate decide.
-        gain = measurement.estimate if better > 0 else negated(measurement.estimate)
-        shown = rules_out_loss(gain, margin)
-        return NoWorse(shown, shown and rules_out_loss(negated(gain), margin), None, gain)
-    bounds = measurement.bounds if np.isfinite(measurement.bounds).all() else None
-    return shown_no_worse(better * measurement.differences, margin=margin, alpha=family.alpha, bounds=bounds)
+        limits = measurement.limits_at(1 - 2 * family.alpha) if clustered else measurement.estimate
+        return _no_worse_by(limits if better > 0 else negated(limits), margin)
+    return shown_no_worse(
+        better * measurement.differences,
+        margin=margin,
+        alpha=family.alpha,
+        bounds=measurement.bounds if np.isfinite(measurement.bounds).all() else None,
+        clusters=measurement.clusters,
+        assume=assume if measurement.kind == "graded" else "symmetric",
+    )
+
+
+def _no_worse_by(gain: Estimate, margin: float) -> NoWorse:
+    """What the limits of a gain show."""
+    shown = rules_out_loss(gain, margin)
+    return NoWorse(shown, shown and rules_out_loss(negated(gain), margin), None, gain)
 
 
 def rules_out_loss(gain: Estimate, margin: float) -> bool:

@@ -6,8 +6,9 @@ import csv
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ from pcsuite._util.files import unreadable_text
 from pcsuite._util.text import counted, plain_number, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
-from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off, text_key
+from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
@@ -120,6 +122,8 @@ class TableRequest(Columns):
     """Kind of task, one of :data:`~pcsuite.data.task_recipes.RECIPES`."""
     scorer: str | None = None
     """A function of the user's, ``my_scorer.py:score``; where a command says so, also a registered evaluator."""
+    cluster: tuple[str, ...] = ()
+    """Columns that say which items are related: items with equal values in all of them are one cluster."""
     model: str = "smollm2-135m"
     limit: int | None = None
     """Items that are asked, at most."""
@@ -166,8 +170,15 @@ class TableTask(NamedTuple):
     """What a user's table says: its items, the words of its kind of task, and the answer's schema."""
 
     items: list[Item]
+    """As they are written: clusters are those of the inputs."""
     words: Wording
     schema: Schema | None
+    ignored: tuple[str, ...] = ()
+    """Columns of the input that only number the rows, left aside where inputs are compared."""
+
+    def related(self, columns: Sequence[str], where: str) -> list[Item]:
+        """The items clustered by some columns too, as a run of the task has them."""
+        return clustered(self.items, columns, where) if columns else self.items
 
 
 class InitResult(NamedTuple):
@@ -178,6 +189,8 @@ class InitResult(NamedTuple):
     schema_file: Path | None
     items: dict[str, tuple[Path, int]]
     """Items file and number of items of each split."""
+    related: str = ""
+    """Which items are related and what follows, in a sentence; empty where none are."""
 
 
 def init_task(request: TaskRequest) -> InitResult:
@@ -203,8 +216,10 @@ def init_task(request: TaskRequest) -> InitResult:
             else "--scorer goes with --kind own",
             hint="pcsuite init-task NAME --data TABLE --kind own --scorer my_scorer.py:score",
         )
-    items, words, schema = read_table_task(request)
-    splits = _splits(items, request)
+    table = read_table_task(request)
+    words, schema = table.words, table.schema
+    related = table.related(request.cluster, str(request.data))
+    splits = _splits(table.items, related, request)
     task_file = request.file("task.yaml")
     profile_file = request.file("profile.yaml")
     schema_file = request.file("schema.json") if schema is not None else None
@@ -235,7 +250,8 @@ def init_task(request: TaskRequest) -> InitResult:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return InitResult(task_file, profile_file, schema_file, written)
+    sentence = cluster_sentence(related, request.cluster, table.ignored)
+    return InitResult(task_file, profile_file, schema_file, written, sentence)
 
 
 def read_table_task(
@@ -250,10 +266,15 @@ def read_table_task(
     if kind not in RECIPES:
         raise DataError(f"unknown kind of task '{kind}'", hint=did_you_mean(kind, RECIPES))
     recipe = RECIPES[kind]
-    items = _read_items(recipe, request, read_table(request.data) if rows is None else rows, least)
+    rows = read_table(request.data) if rows is None else rows
+    asked = request.inputs or request.placed
+    ignored = [name for name in asked if numbers_rows(name, [str(row.values.get(name, "")) for row in rows])]
+    if len(ignored) == len(asked):  # the only input there is
+        ignored = []
+    items = _read_items(recipe, request, rows, least, ignored)
     words = with_answer_form(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
-    return TableTask(items, words, schema)
+    return TableTask(items, words, schema, tuple(ignored))
 
 
 def scorer_reference(reference: str, folder: Path) -> str:
@@ -353,14 +374,34 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
     return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
 
 
-def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least: int) -> list[Item]:
-    """The items of the table's rows, every column and row checked."""
+_LONGEST_ATTRIBUTE = 200
+
+
+def _attributes(row: Row, placed: Sequence[str]) -> dict[str, str]:
+    """The row's columns that no prompt places, for clusters; a long text is kept as its hash, which serves as well."""
+    kept = {}
+    for name, value in row.values.items():
+        if name not in placed and isinstance(value, (str, int, float)) and str(value).strip():
+            text = str(value).strip()
+            kept[name] = text if len(text) <= _LONGEST_ATTRIBUTE else f"#{input_cluster(text, {})}"
+    return kept
+
+
+def _read_items(
+    recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least: int, ignored: Sequence[str]
+) -> list[Item]:
+    """The items of the table's rows, every column and row checked.
+
+    ``ignored`` columns are part of the input, and of no weight where inputs are compared.
+    """
+    compared = replace(request, inputs=tuple(name for name in request.inputs if name not in ignored))
     columns: dict[str, tuple[str | None, ...]] = {
         "--input": request.inputs,
         "--choices": request.choices,
         "--fields": request.fields,
         "--answer": (request.answer,),
         "--id": (request.id_column,),
+        "--cluster": request.cluster,
         "a placeholder": request.placed,
     }
     for flag, names in columns.items():  # in the first row; later rows are checked when read
@@ -378,7 +419,11 @@ def _read_items(recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
         shown = {name: cell_text(row, name) for name in request.placed}
-        item = items[item_id] = Item(item_id, *recipe.read(row, request), columns=shown)
+        cluster = ""
+        if ignored:
+            cluster = input_cluster(recipe.read(row, compared).input_text, shown, ignored=ignored)
+        attributes = _attributes(row, request.placed)
+        item = items[item_id] = Item(item_id, *recipe.read(row, request), None, shown, cluster, attributes)
         asked = tuple(map(text_key, (item.input_text, *shown.values())))
         where, truth = first_asked.setdefault(asked, (row.where, item.truth))
         if truth != item.truth:
@@ -421,20 +466,27 @@ def _own_schema(items: list[Item], request: TaskRequest) -> Schema:
     return schema
 
 
-def _splits(items: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
-    """Train, dev and test by hash; rows with the same input fall in the same split."""
+def _splits(items: list[Item], related: list[Item], request: TaskRequest) -> dict[str, list[Item]]:
+    """Train, dev and test by hash; rows with the same input or of one cluster (``related``) fall in the same split."""
     count = len(items)
     train_size, dev_size = default_sizes(count)
     if request.train_share is not None:
         train_size = max(MIN_TRAIN, round(count * request.train_share))
     if request.dev_share is not None:
         dev_size = round(count * request.dev_share)
-    train, rest = split_off(items, train_size, f"{request.name}_train", SPLIT_SEED)
+    by_id = {item.item_id: item for item in items}
+    # Clusters larger than the split wanted give it the smallest of them that makes enough exemplars.
+    larger = {size for size in Counter(item.cluster for item in related).values() if size > train_size}
+    for size in sorted({train_size, *larger}):
+        train, rest = split_off(related, size, f"{request.name}_train", SPLIT_SEED)
+        if len(train) >= MIN_TRAIN:
+            break
     dev, test = split_off(rest, dev_size, f"{request.name}_dev", SPLIT_SEED)
+    train, dev, test = ([by_id[item.item_id] for item in part] for part in (train, dev, test))
     if not test or len(train) < MIN_TRAIN:
         raise DataError(
             f"{request.data}: {count} rows give {len(train)} train, {len(dev)} dev and {len(test)} test items",
-            hint="add rows with different inputs, or lower --train-share and --dev-share",
+            hint="add rows with different inputs (or of other clusters), or lower --train-share and --dev-share",
         )
     return {"train": train, "dev": dev, "test": test} if dev else {"train": train, "test": test}
 
@@ -473,6 +525,8 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
     spec = TaskSpec.model_validate(task)
     entry = {key: value for key, value in spec.model_dump(mode="json").items() if value not in (None, [], {})}
     entry.pop("retrieval")
+    if request.cluster:
+        entry["cluster"] = list(request.cluster)
     about = (
         "# Written by pcsuite init-task. Every word a prompt says about the task stands here: edit freely.\n"
     )

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pcsuite._util.text import read_json, shorten
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.spellings import file_stems
+from pcsuite.data.clusters import clustered, input_cluster, joined_labels, text_key
 from pcsuite.data.truths import normalise_truth
 from pcsuite.errors import DataError, did_you_mean
 
@@ -34,9 +35,11 @@ class Item:
     cluster: str = field(default="", compare=False)
     """Items of one cluster are related and are no independent evidence: a customer, a document, one text asked twice.
 
-    Where none is given it is that of the whole input (:func:`input_cluster`). No part of the item's content: rows keep
-    their ids when items are clustered otherwise.
+    Where none is given it is that of the whole input (:func:`~pcsuite.data.clusters.input_cluster`). No part of the
+    item's content: rows keep their ids when items are clustered otherwise.
     """
+    attributes: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Further columns of the item's row, which no prompt shows: items can be clustered by them. Not its content."""
     unanswerable: bool = field(init=False, compare=False, repr=False)
     """Whether the truth says that abstaining is the right answer."""
 
@@ -60,7 +63,16 @@ class Item:
             line["columns"] = dict(self.columns)
         if self.cluster != input_cluster(self.input_text, self.columns):
             line["cluster"] = self.cluster
+        if self.attributes:
+            line["attributes"] = dict(self.attributes)
         return line
+
+    def identity(self) -> dict[str, Any]:
+        """What of :meth:`line` names the item and what is asked of it, by which a file of items is named.
+
+        How items are related, and columns that nothing asked depends on, are left out.
+        """
+        return {key: value for key, value in self.line().items() if key not in ("cluster", "attributes")}
 
     def content(self) -> list[Any]:
         """All that a prompt or a score can depend on, for hashing.
@@ -68,19 +80,6 @@ class Item:
         The id and the folder are left out: the same item under another id has the same content.
         """
         return [self.input_text, self.truth, *([dict(self.columns)] if self.columns else [])]
-
-
-def input_cluster(text: str, columns: Mapping[str, str]) -> str:
-    """The cluster of an item by its input alone: 16 hexadecimal digits, the same for inputs that read the same.
-
-    White space and case are folded, over the text and every column.
-
-    >>> input_cluster("Where is  Oslo?", {}) == input_cluster("where is oslo? ", {})
-    True
-    """
-    parts = [text, *(part for name in sorted(columns) for part in (name, str(columns[name])))]
-    folded = "\x1f".join(" ".join(part.split()).casefold() for part in parts)
-    return hashlib.blake2b(folded.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Row(NamedTuple):
@@ -263,13 +262,21 @@ ITEM_LINES = ItemFields()
 """Of files whose every line has ``input_text`` and ``truth``."""
 
 
-def task_items(task: TaskSpec, split: str, cache_dir: Path) -> LoadedItems:
+def task_items(
+    task: TaskSpec, split: str, cache_dir: Path, *, cluster: Sequence[str] | None = None
+) -> LoadedItems:
     """The items of a task's split, lines of its own fields included; as :func:`load_items` otherwise.
 
-    A task may name the keys of its records (``input_fields``, ``truth_fields``). Raises :class:`DataError` where there
-    is no file, or a line is no item.
+    A task may name the keys of its records (``input_fields``, ``truth_fields``) and the columns that items are
+    clustered by (``cluster``, or those given here). Raises :class:`DataError` where there is no file, a line is no
+    item, or the items do not have the column.
     """
-    return load_items(task.dataset, split, cache_dir, fields=ItemFields(task.input_fields, task.truth_fields))
+    fields = ItemFields(task.input_fields, task.truth_fields)
+    loaded = load_items(task.dataset, split, cache_dir, fields=fields)
+    columns = task.cluster if cluster is None else cluster
+    if columns:
+        return loaded._replace(items=clustered(loaded.items, columns, str(loaded.source.path)))
+    return loaded
 
 
 def load_items(
@@ -314,10 +321,22 @@ def read_items(path: Path, root: Path | None = None, fields: ItemFields = ITEM_L
         cluster = row.values.get("cluster", "")
         if not isinstance(cluster, (str, int, float)):
             raise row.error(f"'cluster' should be a string or a number, found {type(cluster).__name__}")
-        items.append(Item(item_id, text, truth, root, columns, str(cluster)))
+        attributes = {
+            str(name): str(value)
+            for name, value in {**row.values, **_attributes(row)}.items()
+            if name not in _LINE_KEYS and isinstance(value, (str, int, float))
+        }
+        items.append(Item(item_id, text, truth, root, columns, str(cluster), attributes))
     if not items:
         raise DataError(f"{path} has no items", hint="export the dataset again: pcsuite export-datasets")
     return items
+
+
+_LINE_KEYS = frozenset({"item_id", "input_text", "truth", "columns", "cluster", "attributes"})
+
+
+def _attributes(row: Row) -> dict[str, Any]:
+    return row.row("attributes").values if "attributes" in row.values else {}
 
 
 def _by_fields(row: Row, fields: ItemFields, number: int) -> Row:
@@ -364,15 +383,22 @@ def rank_of(*parts: object) -> bytes:
 def sample_items(
     items: Iterable[Item], n: int | None, seed: int, task_id: str, hash_seed: str = DEFAULT_HASH_SEED
 ) -> list[Item]:
-    """The first ``n`` items by hash rank, in rank order; ``None`` takes all of them.
+    """The first ``n`` items by hash rank; ``None`` takes all of them.
 
-    The choice is the same everywhere and nested: the first 10 of 500 are the 10. Raises :class:`DataError` where
-    ``n`` is negative.
+    The choice is the same everywhere and nested: the 10 are among the first 500. They come in rank order, but items of
+    one cluster follow one another, at the rank that the first of them by id has: whatever takes a beginning of them (a
+    look, the part that chooses) takes whole clusters. Raises :class:`DataError` where ``n`` is negative.
     """
     if n is not None and n < 0:
         raise DataError(f"cannot sample {n} items of task '{task_id}'", hint="give a number of 0 or more")
-    ranked = sorted(items, key=lambda item: (rank_of(hash_seed, seed, task_id, item.item_id), item.item_id))
-    return ranked if n is None else ranked[:n]
+    known = list(items)
+    ids = [item.item_id for item in known]
+    ranks = {item_id: (rank_of(hash_seed, seed, task_id, item_id), item_id) for item_id in ids}
+    chosen = sorted(known, key=lambda item: ranks[item.item_id])[:n]
+    leaders: dict[str, str] = {}
+    for item in chosen:
+        leaders[item.cluster] = min(leaders.get(item.cluster, item.item_id), item.item_id)
+    return sorted(chosen, key=lambda item: (ranks[leaders[item.cluster]], ranks[item.item_id]))
 
 
 def exemplars(train_items: Iterable[Item], k: int, hash_seed: str = DEFAULT_HASH_SEED) -> list[Item]:
@@ -414,25 +440,19 @@ def majority_class(items: Iterable[Item]) -> tuple[str, float] | None:
     return label, times / len(known)
 
 
-def text_key(text: str) -> str:
-    """What two texts are the same by: their words, case and spacing aside.
-
-    >>> text_key("Who  wrote\\nIt?") == text_key("who wrote it?")
-    True
-    """
-    return " ".join(text.casefold().split())
-
-
 def split_off(items: Sequence[Item], n: int, name: str, seed: int) -> tuple[list[Item], list[Item]]:
     """Part ``items`` into ``n`` for the split ``name`` and the rest, both in the given order; returns both.
 
-    Items with the same input (case and spacing aside) always fall on the same side, so that a split-off
-    development set shares no question with what remains. Groups are ranked by the hash of their text and
-    taken while they fit, so the part has exactly ``n`` items unless only larger groups are left.
+    Items of one cluster and items with the same input (case and spacing aside) always fall on the same side, so that a
+    split-off development set shares no question, and no customer, with what remains. Groups are ranked by the hash of
+    the text of their first item and taken while they fit, so the part has exactly ``n`` items unless only larger groups
+    are left.
     """
+    texts = [text_key(item.input_text) for item in items]
     groups: dict[str, list[int]] = {}
-    for position, item in enumerate(items):
-        groups.setdefault(text_key(item.input_text), []).append(position)
+    names: dict[str, str] = {}
+    for position, label in enumerate(joined_labels(texts, [item.cluster for item in items])):
+        groups.setdefault(names.setdefault(label, texts[position]), []).append(position)
     chosen: set[int] = set()
     for text in sorted(groups, key=lambda text: rank_of(name, seed, text)):
         if len(chosen) + len(groups[text]) <= n:

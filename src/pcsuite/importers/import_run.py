@@ -16,7 +16,7 @@ import msgspec
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.mappings import flatten
-from pcsuite.data.items import input_cluster
+from pcsuite.data.clusters import input_cluster
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.evaluation.base import Parsed
 from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -23,9 +23,9 @@ import numpy as np
 from pcsuite._util.append import AppendFile, read_lines
 from pcsuite._util.files import next_free
 from pcsuite.config.profile import RunSection
-from pcsuite.errors import LogError
+from pcsuite.errors import CallOutcome, LogError
 from pcsuite.logging import segments
-from pcsuite.logging.row import RunRow, UsageRecord, decode_row, encode_row
+from pcsuite.logging.row import RunRow, UsageRecord, decode_row, encode_row, outcome_of
 
 _LOGGER = logging.getLogger("pcsuite")
 _HASH_CHARS = 64
@@ -113,6 +113,16 @@ class ScoredRow(RowKey):
     generation: _ScoredGeneration | None = None
     parsed: _ScoredAnswer | None = None
     metrics: dict[str, Any] = msgspec.field(default_factory=dict)
+    outcome: str = ""
+
+    @property
+    def became(self) -> CallOutcome:
+        """What became of the call; of rows of earlier versions, which do not say it, concluded from how they ended."""
+        if self.outcome:
+            return cast(CallOutcome, self.outcome)
+        if self.errors or self.generation is None:
+            return "failed"
+        return outcome_of(self.generation.finish_reason)
 
 
 _KEY, _SCORED = msgspec.json.Decoder(RowKey), msgspec.json.Decoder(ScoredRow)

@@ -38,6 +38,14 @@ class TaskNote(msgspec.Struct):
     pooling: str = ""
     """``mean`` of item scores or ``micro_f1`` of pooled counts; empty where the manifest does not say."""
     items: int = 0
+    item_ids: str = ""
+    """A hash of their ids, whatever their order; runs of earlier versions have none."""
+    clusters: int = 0
+    """Clusters of related items that they are in; as many as items where no two are related."""
+    clustered_by: list[str] = msgspec.field(default_factory=list)
+    """Columns that make the clusters; without any, items with equal inputs are one."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """By item: its cluster, where rows of an earlier start say otherwise; else rows themselves say it."""
     source: str = ""
     max_tokens: int = 0
     length_band: list[int] = msgspec.field(default_factory=list)
@@ -122,6 +130,8 @@ class RunManifest(msgspec.Struct):
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
+    missing: str = ""
+    """What is made of missing answers, ``bound`` or ``drop``; empty where nobody said."""
     analysis: dict[str, Any] = msgspec.field(default_factory=dict)
     """Size classes, bounds and margins of the verdicts as the profile had them."""
     metrics: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
@@ -149,6 +159,7 @@ class RunManifest(msgspec.Struct):
             "length_control",
             "objective",
             "analysis",
+            "missing",
         ):
             setattr(self, name, getattr(self, name) or getattr(other, name))
         for name in (

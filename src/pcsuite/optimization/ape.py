@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pcsuite.data.items import text_key
+from pcsuite.data.clusters import text_key
 from pcsuite.errors import DataError
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
 from pcsuite.prompts.compiled import INPUT_SLOT

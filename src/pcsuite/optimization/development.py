@@ -13,7 +13,8 @@ from typing import Any
 from pcsuite._util.hashing import digest
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import Suite
-from pcsuite.data.items import Item, closed_answers, task_items, text_key
+from pcsuite.data.clusters import text_key
+from pcsuite.data.items import Item, closed_answers, task_items
 from pcsuite.data.items import exemplars as choose_exemplars
 from pcsuite.engines.adapters.base import PROPOSER_CONDITION, CallContext, Decoding, Request
 from pcsuite.engines.limits import Budget, check_error_rate
@@ -76,16 +77,27 @@ class DevTask:
 def plan_dev_task(suite: Suite, task_id: str, items: int | None) -> DevTask:
     """Load at most ``items`` development items, demonstrations, and the seeds that entropy is measured with.
 
-    Whatever shares its text (case and spacing aside) with a test item is left out. Raises
+    Whatever shares its text (case and spacing aside) or its cluster with a test item is left out. Raises
     :class:`~pcsuite.errors.DataError` where nothing is left, or where no sampled regime has two seeds.
     """
     inner = dev_suite(suite, task_id, items)
     spec, cache_dir = suite.tasks[task_id], Path(suite.profile.run.cache_dir)
-    tested = {text_key(item.input_text) for item in task_items(spec, spec.split, cache_dir).items}
+    by = suite.clusters_of(task_id)
+    test_items = task_items(spec, spec.split, cache_dir, cluster=by).items
+    tested, clusters = (
+        {text_key(item.input_text) for item in test_items},
+        {item.cluster for item in test_items},
+    )
     task = plan_task(inner, task_id)
-    kept = tuple(item for item in task.items if text_key(item.input_text) not in tested)
+    kept = tuple(
+        item
+        for item in task.items
+        if text_key(item.input_text) not in tested and item.cluster not in clusters
+    )
     if not kept:
-        raise DataError(f"task '{task_id}': every development item is also a test item")
+        raise DataError(
+            f"task '{task_id}': every development item is also a test item, or of a test item's cluster"
+        )
     excluded = tested | {text_key(item.input_text) for item in kept}
     try:
         loaded = task_items(spec, spec.train_split, cache_dir).items

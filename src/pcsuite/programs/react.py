@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pcsuite.data.items import text_key
+from pcsuite.data.clusters import text_key
 from pcsuite.engines.adapters.base import Generation, Tool
 from pcsuite.errors import ConfigError
 from pcsuite.programs.base import Ask, Job, Outcome, Program, Search, WorstCaseUsage, conforms

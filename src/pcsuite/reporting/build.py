@@ -202,6 +202,8 @@ def build_report(
     baseline: str | None = None,
     items: Items | None = None,
     runs_csv: bool = False,
+    clusters: Mapping[str, Mapping[str, str]] | None = None,
+    posterior: bool = False,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
 
@@ -210,7 +212,9 @@ def build_report(
     ``metrics`` (``suite.metrics``) says how metrics are named, compared and shown; ``baseline``
     is a condition to compare with in place of the control. ``items`` (by task and id) let the rows to read say what was
     expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
-    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. Where neither the logs nor what is
+    otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. ``clusters`` are labels by task and item
+    that say which items are related, in place of those in the logs. ``posterior`` adds probabilities to the effects.
+    Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are. Each run has
     folders of its own (:mod:`pcsuite.reporting.folders`); what was reported on last is also linked at the old places.
     """
@@ -223,7 +227,7 @@ def build_report(
         task: {name: item.truth for name, item in by_id.items()} for task, by_id in (items or {}).items()
     }
     settings: list[Any] = [title, plots, sorted(formats), truths, references, embeddings]
-    settings += [declared, baseline, runs_csv, expected]
+    settings += [declared, baseline, runs_csv, expected, clusters, posterior]
     cache = _ReportCache(
         folders.tables / ".parts" / "report.json",
         logs,
@@ -234,8 +238,15 @@ def build_report(
         return _published(cached, folders)
     with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
         record_owner(folders, logs)
+        tables.clusters = clusters
         analysis = analyse(
-            tables, truths, references=references, embeddings=embeddings, metrics=metrics, baseline=baseline
+            tables,
+            truths,
+            references=references,
+            embeddings=embeddings,
+            metrics=metrics,
+            baseline=baseline,
+            posterior=posterior,
         )
         # The database writes the rows while the figures are drawn.
         as_csv = pool.submit(tables.write_csv) if runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS else None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from pcsuite._util.text import aligned, counted, figure_text, limits_text, p_text, signed
+from pcsuite.analysis.asked_items import Side
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
+from pcsuite.analysis.probabilities import probability_lines
 from pcsuite.reporting.grid import Section
 from pcsuite.reporting.page import ReportPage
 from pcsuite.reporting.verdicts import VerdictSentence
@@ -50,15 +53,35 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
     ``first`` and ``second`` are the names of the runs.
     """
     rows = [[str(cell) for cell in row] for row in _rows(comparison)]
-    lines = [*_head(comparison, first, second), *_standing(comparison, first, second), ""]
-    return "\n".join(lines + aligned([_HEADINGS, *rows]))
+    lines = [
+        *_head(comparison, first, second),
+        *_standing(comparison, first, second),
+        *missing_lines(comparison, first, second),
+        "",
+    ]
+    return "\n".join(lines + aligned([_HEADINGS, *rows]) + _probabilities(comparison))
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     """A comparison of two named runs for a pull request: the judgement, then the cells as a Markdown table."""
     head = [*_head(comparison, first, second), *_standing(comparison, first, second)]
+    head += missing_lines(comparison, first, second)
     head = [escape_markdown(line) for line in head]
-    return "\n\n".join([f"**{head[0]}**", *head[1:], table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))])
+    shown = table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))
+    return "\n\n".join(
+        [f"**{head[0]}**", *head[1:], shown, *map(escape_markdown, _probabilities(comparison))]
+    )
+
+
+def _probabilities(comparison: Comparison) -> list[str]:
+    """Posterior probabilities of each compared cell, where they were asked for."""
+    return probability_lines(
+        list(comparison.table.records()),
+        lambda record: (
+            f"{record['task']} × {record['model']} × {record['decoding']} × {_condition(record)},"
+            f" {comparison.metrics.label(record['metric'])}"
+        ),
+    )
 
 
 MARKER = "<!-- pcsuite compare -->"
@@ -85,7 +108,8 @@ def comparison_github(
     Other metrics are folded. ``answers`` are the texts before and now of changed items, where they are at hand; they
     are escaped and cut. GitHub takes 65,536 characters, and this stays below.
     """
-    head = [escape_markdown(line) for line in _head(comparison, first, second)]
+    told = [*_head(comparison, first, second), *missing_lines(comparison, first, second)]
+    head = [escape_markdown(line) for line in told]
     names = {"first": escape_markdown(first), "second": escape_markdown(second)}
     margin = f" (margin {comparison.margin:g})" if comparison.margin else ""
     records = list(comparison.table.records())
@@ -94,9 +118,10 @@ def comparison_github(
     others = [row for record, row in rows if record["metric"] != SCORE]
     parts = [
         MARKER,
-        f"### {_MARKS[comparison.standing]} {_STANDINGS[comparison.standing].format(**names)}{margin}",
+        f"### {_mark(comparison)} {_STANDINGS[comparison.standing].format(**names)}{margin}{_untold(comparison)}",
         *head,
         table(_HEADINGS, scores, (5, 6, 8, 9)),
+        *map(escape_markdown, _probabilities(comparison)),
         *_broken_items(comparison, answers or {}),
     ]
     if others:
@@ -143,7 +168,70 @@ def _standing(comparison: Comparison, first: str, second: str) -> list[str]:
     if not comparison.margin:
         return []
     standing = _STANDINGS[comparison.standing].format(first=first, second=second)
-    return [f"By its scores {standing} (margin {comparison.margin:g})."]
+    items = max((entry.observed.measured.n for entry in comparison.held), default=0)
+    lost = f" One lost score moves a bound by {1 / items:.3f}." if items else ""
+    return [f"By its scores {standing} (margin {comparison.margin:g}){_untold(comparison)}.{lost}"]
+
+
+def _mark(comparison: Comparison) -> str:
+    return _MARKS[comparison.standing if comparison.passes else "worse"]
+
+
+def _untold(comparison: Comparison) -> str:
+    """How many scores the judgement lacks; empty where it lacks none."""
+    lost = len(comparison.missing)
+    return f"; {lost:,} {'score is' if lost == 1 else 'scores are'} missing" if lost else ""
+
+
+_MISSING_NAMED = 5
+
+
+def missing_lines(comparison: Comparison, first: str, second: str) -> list[str]:
+    """Which planned items lack a score, what they could hide, and whether a gate fails for it; a sentence each."""
+    lines = []
+    sides: tuple[tuple[Side, str], ...] = (("first", first), ("second", second))
+    for side, name in sides:
+        lost = comparison.missing_of(side)
+        if lost:
+            ids = list(dict.fromkeys(entry.item_id for entry in lost))
+            kinds = Counter(entry.why for entry in lost)
+            reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(kinds.items()))
+            more = f" and {len(ids) - _MISSING_NAMED:,} more" if len(ids) > _MISSING_NAMED else ""
+            lines.append(
+                f"Missing in {name}: {counted(len(lost), 'score')} of {counted(len(ids), 'planned item')} ({reasons}):"
+                f" {', '.join(ids[:_MISSING_NAMED])}{more}."
+            )
+    for key, paired in comparison.different.items():
+        lines.append(
+            f"Different items of {_condition(key._asdict())} on {key.task}: {paired.counts[0]:,} in {first},"
+            f" {paired.counts[1]:,} in {second}, compared are the {len(paired.names):,} in common."
+        )
+    if comparison.missing and comparison.policy == "drop":
+        lines.append("They are left out (--missing drop), as if they were missing by chance.")
+    for key in comparison.unscored:
+        lines.append(
+            f"Not compared: hardly an item of {_condition(key._asdict())} on {key.task} with {key.model} has a score in"
+            " both runs, so a gate fails."
+        )
+    hidden = {id(entry) for _, entry in comparison.hidden}
+    for key, entry in zip(comparison.keys, comparison.held, strict=True):
+        worst, best = entry.at_worst, entry.at_best
+        if worst is None or best is None or comparison.policy == "drop":
+            continue
+        where = f"{_condition(key._asdict())} on {key.task} with {key.model}"
+        span = f"{signed(worst.estimate.value)} to {signed(best.estimate.value)}"
+        line = f"Whatever they would have been, the score of {where} changed by {span}"
+        if id(entry) in hidden:
+            seen = "no worse" if entry.observed.shown_no_worse else "not worse"
+            limit = ""
+            if worst.no_worse is not None and comparison.margin:
+                limit = f" (limit {signed(worst.no_worse.limits.low)}, margin {comparison.margin:g})"
+            line += (
+                f": {seen} on the scored items, but not with the missing ones at their worst{limit}, so a gate fails"
+                " (--missing drop judges the scored items alone)"
+            )
+        lines.append(f"{line}.")
+    return lines
 
 
 def _head(comparison: Comparison, first: str, second: str) -> list[str]:
@@ -189,6 +277,14 @@ def _condition(cell: Mapping[str, Any]) -> str:
     return cell["condition"] if kind in (None, "", "none") else f"{cell['condition']} ({kind})"
 
 
+def _items(record: Mapping[str, Any]) -> str:
+    """``120``, ``90 (30 missing)``, ``100 in 20 clusters``: what a row of the table rests on."""
+    clusters, lost = record["n_clusters"], (record["missing_first"] or 0) + (record["missing_second"] or 0)
+    text = str(record["n_items"])
+    text += f" in {counted(clusters, 'cluster')}" if clusters and clusters < record["n_items"] else ""
+    return text + (f" ({lost} missing)" if lost else "")
+
+
 def _rows(comparison: Comparison) -> list[list[str]]:
     return [
         [
@@ -196,7 +292,7 @@ def _rows(comparison: Comparison) -> list[list[str]]:
             comparison.metrics.label(record["metric"]), figure_text(record["first"]), figure_text(record["second"]),
             f"{signed(record['delta'])}{limits_text(record['delta_low'], record['delta_high'])}"
             f" {record['stars']}".rstrip(),
-            p_text(record["p_bh"]), str(record["n_items"]), record["outcome"],
+            p_text(record["p_bh"]), _items(record), record["outcome"],
         ]
         for record in comparison.table.records()
     ]  # fmt: skip

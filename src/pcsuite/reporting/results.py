@@ -18,7 +18,7 @@ from pcsuite.analysis.analyse import Analysis, analyse_scores
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.table import number
-from pcsuite.contrasts import verdict_of_change
+from pcsuite.contrasts import CLAUSE, verdict_of_change
 from pcsuite.logging.segments import log_segments
 from pcsuite.reporting.folders import record_owner, report_folders
 from pcsuite.reporting.verdicts import TOKENS, headline
@@ -119,10 +119,16 @@ def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Ana
         judged = verdict_of_change(effect["delta"], effect["p_bh"], better=analysis.metrics.better(SCORE))
         verdict = "no reliable change" if judged == "undecided" else judged
     change = effect or {}
+    tentative = None
+    if effect is not None and effect["clause"]:
+        tentative = verdict_of_change(
+            effect["delta"], effect["p_symmetric_bh"], better=analysis.metrics.better(SCORE)
+        )
     return {
         **{name: level[name] for name in ("task", "model", "decoding", "condition")},
         "baseline": change.get("baseline"),
         "n_items": level["n_items"],
+        "n_clusters": level["n_clusters"],
         **{name: level[name] for name in ("score", "score_low", "score_high")},
         "effect": change.get("delta"),
         "effect_low": change.get("delta_low"),
@@ -130,6 +136,10 @@ def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Ana
         "p_adjusted": change.get("p_bh"),
         "labelled_items": change.get("labelled_items"),
         "verdict": verdict,
+        "tentative": tentative,
+        "reason": change.get("caution") if verdict == "not tested" else None,
+        "joint_low": change.get("joint_low"),
+        "joint_high": change.get("joint_high"),
         "tokens": number(level[TOKENS]),
         "majority_class": level["majority_class"],
     }
@@ -162,7 +172,10 @@ def print_result(result: Result, console: Console) -> None:
         groups.setdefault(_cell(row)[:3], []).append(row)
     for names, rows in list(groups.items())[:MOST_GROUPS]:
         against = next((row["baseline"] for row in rows if row["baseline"]), None)
-        items = counted(max(row["n_items"] for row in rows), "item")
+        largest = max(rows, key=lambda row: row["n_items"])
+        items = counted(largest["n_items"], "item")
+        if largest.get("n_clusters"):
+            items += f" in {counted(largest['n_clusters'], 'cluster')}"
         console.print(f"\n{' × '.join(names)} ({items})", style="bold")
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in ("condition", "score", f"against {against}" if against else "effect", "95 % interval"):
@@ -180,7 +193,7 @@ def print_result(result: Result, console: Console) -> None:
                 figure_text(row["score"]),
                 "" if row["effect"] is None else signed(row["effect"]),
                 "" if row["effect_low"] is None else interval,
-                row["verdict"],
+                row["verdict"] + (f" ({row['tentative']} {CLAUSE})" if row.get("tentative") else ""),
                 figure_text(row["tokens"], 0),
                 *([f"{row['n_items']:,}"] if uneven else []),
                 style={"better": "green", "worse": "red"}.get(row["verdict"], ""),
@@ -188,6 +201,8 @@ def print_result(result: Result, console: Console) -> None:
         if rows[0]["majority_class"] is not None:
             table.add_row("(majority class)", figure_text(rows[0]["majority_class"]), style="dim")
         console.print(table)
+        for reason in dict.fromkeys(row["reason"] for row in rows if row.get("reason")):
+            console.print(reason, soft_wrap=True, highlight=False)
         if uneven and against:
             console.print(
                 "Not every condition has all items: an effect is that on the items both sides have, and need not be the"

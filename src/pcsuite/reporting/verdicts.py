@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from pcsuite.reporting.wording import join_words
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]
 VALIDITY, TOKENS = "json_valid", "total_tokens"
+NOT_TESTED = "not tested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,12 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
     the largest gain and the largest loss with their intervals.
     """
     groups = _least_random_rows(effects, temperature)
-    rows = [row for group in groups.values() for row in _of(group, SCORE) if row["p_value"] is not None]
+    compared = [row for group in groups.values() for row in _of(group, SCORE)]
+    rows = [row for row in compared if row["p_value"] is not None]
     if not rows:
-        return "No condition could be compared with a control."
+        reasons = {row.get("caution") or "" for row in compared}
+        reason = next((text for text in sorted(reasons) if text.startswith(NOT_TESTED)), "")
+        return f"Effects were {reason}." if reason else "No condition could be compared with a control."
     label = f"the {metrics.label(SCORE)}"
     regimes = {regime for _, _, regime in groups}
     others = {row["decoding"] for row in effects} - regimes
@@ -118,18 +122,24 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
         if side:
             row = largest(side, key=lambda row: row["delta"])
             also = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
-            interval = f"95 % {signed(row['delta_low'])} to {signed(row['delta_high'])}, "
-            interval = "" if row["delta_low"] is None else interval
-            items = counted(row["n_items"], "item")
-            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {interval}{items}){also}")
+            limits = _joint_limits(row, "95 %", signed)
+            parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {limits}{_items(row)}){also}")
     if parts:
         return f"{where}{'; '.join(parts)}."
+    tentative = [row for row in rows if row.get("clause")]
+    if tentative:
+        row = max(tentative, key=lambda row: abs(row["delta"]))
+        limits = _joint_limits(row, "95 %", signed)
+        return (
+            f"{where}{_change(row, label)} ({signed(row['delta'])}, {limits}{_items(row)}) {row['clause']}; whatever"
+            " the shape of the differences no change is shown."
+        )
     widths = [row["delta_high"] - row["delta_low"] for row in rows if row["delta_low"] is not None]
     if not widths:
         return f"{where}No condition moved {label}: it is the same on all {rows[0]['n_items']} items."
     widest = max(widths) / 2
     return (
-        f"{where}No condition moved {label} beyond chance: on {counted(rows[0]['n_items'], 'item')} the intervals reach"
+        f"{where}No condition moved {label} beyond chance: on {_items(rows[0])} the intervals reach"
         f" {figure_text(widest)} to either side, so smaller effects cannot be ruled out."
     )
 
@@ -286,13 +296,38 @@ def _change(record: Record, what: str) -> str:
     return f"{record['condition']} {verb} {what} {levels} against {record['baseline']}"
 
 
+def _joint_limits(record: Record, words: str, text: Callable[[float], str]) -> str:
+    """Limits of an effect that was picked from its family, with a comma behind; empty where it has none.
+
+    They hold for all contrasts of the family at once, so that having picked the one that looks best, or worst, or
+    those that are reliable, takes nothing off them.
+    """
+    low, high = record.get("joint_low"), record.get("joint_high")
+    if low is None or high is None:  # costs are not tested and have no family
+        low, high = record["delta_low"], record["delta_high"]
+        return "" if low is None else f"{words} {text(low)} to {text(high)}, "
+    size = record.get("family_size") or 1
+    jointly = f" for all {size} contrasts at once" if size > 1 else ""
+    return f"{words} {text(low)} to {text(high)}{jointly}, "
+
+
+def _items(record: Record) -> str:
+    """``60 items``, or ``60 items in 20 clusters`` where some are related."""
+    clusters = record.get("n_clusters")
+    related = f" in {counted(clusters, 'cluster')}" if clusters else ""
+    return counted(record["n_items"], "item") + related
+
+
 def _evidence(record: Record) -> str:
     """The numbers behind a sentence."""
     standing = "holds after correction" if is_significant(record) else "does not hold after correction"
-    low, high = record["delta_low"], record["delta_high"]
-    interval = "" if low is None else f"95 % interval {figure_text(low)} to {figure_text(high)}, "
+    if record.get("clause"):
+        standing += f" whatever the shape of the differences, but does {record['clause']}"
+    if record["p_value"] is None and record.get("caution"):
+        standing = str(record["caution"])
+    interval = _joint_limits(record, "95 % interval", figure_text)
     return (
-        f"{signed(record['delta'])}, {interval}{record['n_items']} items,"
+        f"{signed(record['delta'])}, {interval}{_items(record)},"
         f" adjusted p {p_text(record['p_bh'])}: {standing}"
         + (f"; {record['judge']}" if record.get("judge") else "")
     )

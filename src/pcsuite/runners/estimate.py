@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from pcsuite.logging.log import ResumeIndex, RunPaths, iter_newest_rows
 from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN, fit
 from pcsuite.runners.plan import Cell, Plan
 from pcsuite.runners.registration import GroupKey, cells_by_group, planned_contrasts
+from pcsuite.stats.clustered import too_few_clusters
+from pcsuite.stats.estimate import FloatArray
 from pcsuite.stats.f1 import linearised_f1
 from pcsuite.stats.power import (
     BinaryWorld,
@@ -147,6 +150,9 @@ class PowerSettings:
     """Stated share of a score's variance that lies within the item."""
     affected: int = 1
     """How many comparisons of a family have the effect; the others have none."""
+    related: float = 1.0
+    """Stated share of the variance of item differences that lies between clusters: 1 where related items answer alike,
+    which is the safe side, 0 where being related means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +189,22 @@ class DesignPower:
     items_to_hold: int
     """Items below which no effect that stands alone in its family can hold."""
     target: WantedEffect | None = None
+    clusters: int = 0
+    """Clusters of the items; as many as items where no two are related."""
+    related: float = 0.0
+    """Share of the variance of differences between clusters that was reckoned with."""
+    units: int = 0
+    """Unrelated items that these are worth; all of them where no two are related."""
 
     @property
     def can_hold(self) -> bool:
         """Whether an effect that stands alone can hold at all.
 
-        An exact test of few items cannot give a p-value that survives the correction, however large the effect.
+        An exact test of few items cannot give a p-value that survives the correction, however large the effect; and
+        below six clusters nothing is tested.
         """
+        if self.clusters < self.items:
+            return not too_few_clusters(self.clusters)
         return self.items >= self.items_to_hold
 
 
@@ -206,6 +221,7 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
     correction: Correction = "holm" if registered else "benjamini_hochberg"
     stated = BinaryWorld(settings.accuracy, settings.correlation, settings.noise)
     results, by_design = [], dict[tuple[object, ...], DesignPower]()
+    # Where items are related, the design is that of as many unrelated ones as they are worth.
     for key, by_condition in cells_by_group(plan).items():
         cells = list(by_condition.values())
         items = len(cells[0].task.items)
@@ -214,16 +230,48 @@ def plan_power(plan: Plan, settings: PowerSettings, pilot: Path | None = None) -
         # Seeds of greedy decoding repeat the answer: they are no replicates.
         greedy = plan.suite.regimes[key[2]].greedy
         replicates = 1 if greedy else len(cells[0].seeds)
-        world = measured.get(key, stated)
+        pilot_of = measured.get(key)
+        world = stated if pilot_of is None else pilot_of.world
+        related = settings.related
+        if pilot_of is not None and pilot_of.related is not None:
+            related = pilot_of.related
+        sizes = list(Counter(item.cluster for item in cells[0].task.items).values())
+        units = independent_units(sizes, related)
         # Designs that differ in nothing but their names are simulated once.
-        design = (id(world), items, replicates, greedy, families[key[0]])
+        design = (id(world), units, replicates, greedy, families[key[0]])
         if design not in by_design:
             by_design[design] = _design(
-                key, items, replicates, families[key[0]], correction, world, settings, greedy=greedy
+                key, units, replicates, families[key[0]], correction, world, settings, greedy=greedy
             )
         measure = cells[0].task.evaluator.pooling
-        results.append(replace(by_design[design], key=key, from_pilot=key in measured, measure=measure))
+        power_of = replace(
+            by_design[design],
+            key=key,
+            from_pilot=key in measured,
+            measure=measure,
+            items=items,
+            clusters=len(sizes),
+            related=related,
+            units=units,
+        )
+        if power_of.target is not None and power_of.target.items is not None and units < items:
+            grown = math.ceil(power_of.target.items * items / units)  # clusters of the sizes seen
+            power_of = replace(power_of, target=replace(power_of.target, items=grown))
+        results.append(power_of)
     return results
+
+
+def independent_units(sizes: Sequence[int], related: float) -> int:
+    """As many unrelated items as some in clusters are worth: n / (1 + (m - 1)·ρ), m = Σ m²/n (Kish 1965), at least 2.
+
+    ``sizes`` are those of the clusters, ``related`` is the share ρ of the variance that lies between them.
+
+    >>> independent_units([5] * 20, 1.0), independent_units([5] * 20, 0.0), independent_units([1] * 30, 1.0)
+    (20, 100, 30)
+    """
+    items = sum(sizes)
+    mean_size = sum(size**2 for size in sizes) / items
+    return max(2, round(items / (1 + (mean_size - 1) * related)))
 
 
 def family_sizes(plan: Plan) -> Mapping[str, int]:
@@ -302,11 +350,21 @@ def _design(
     )
 
 
-def _pilot(path: Path, plan: Plan) -> Mapping[GroupKey, PairedWorld]:
+@dataclass(frozen=True, slots=True)
+class _Pilot:
+    """What a pilot says of a design."""
+
+    world: PairedWorld
+    related: float | None
+    """Share of the variance of its differences between clusters; ``None`` where no two of its items are related."""
+
+
+def _pilot(path: Path, plan: Plan) -> Mapping[GroupKey, _Pilot]:
     """Worlds of a pilot log: of each design the condition that differs most from item to item against the first.
 
     Of tasks with pooled counts a row is ``(tp, fp, fn)``, of others ``(score,)``.
     """
+    clusters = {(task.id, item.item_id): item.cluster for task in plan.tasks.values() for item in task.items}
     pooled = {task.id for task in plan.tasks.values() if task.evaluator.pooling == "micro_f1"}
     rows: dict[GroupKey, dict[str, dict[str, list[tuple[float, ...]]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
@@ -318,14 +376,16 @@ def _pilot(path: Path, plan: Plan) -> Mapping[GroupKey, PairedWorld]:
         values = [float(value) for name in metrics if (value := row.metrics.get(name)) is not None]
         if len(values) == len(metrics):
             key = (row.task.id, row.model.id, row.decoding.id)
+            clusters.setdefault((row.task.id, row.task.item_id), row.task.cluster or row.task.item_id)
             rows[key][row.condition.id][row.task.item_id].append(tuple(values))
     order = [cell.condition.id for cell in plan.cells]
-    worlds: dict[GroupKey, PairedWorld] = {}
+    worlds: dict[GroupKey, _Pilot] = {}
     for key, conditions in rows.items():
         names = sorted(
             conditions, key=lambda name: (order.index(name) if name in order else len(order), name)
         )
-        pairs = [_paired(conditions[name], conditions[names[0]]) for name in names[1:]]
+        labels = {item: label for (task, item), label in clusters.items() if task == key[0]}
+        pairs = [_paired(conditions[name], conditions[names[0]], labels) for name in names[1:]]
         usable = [pair for pair in pairs if pair is not None]
         if usable:
             worlds[key] = max(usable, key=lambda pair: pair[0])[1]
@@ -333,14 +393,35 @@ def _pilot(path: Path, plan: Plan) -> Mapping[GroupKey, PairedWorld]:
 
 
 def _paired(
-    treated: Mapping[str, list[tuple[float, ...]]], control: Mapping[str, list[tuple[float, ...]]]
-) -> tuple[float, PairedWorld] | None:
+    treated: Mapping[str, list[tuple[float, ...]]],
+    control: Mapping[str, list[tuple[float, ...]]],
+    clusters: Mapping[str, str],
+) -> tuple[float, _Pilot] | None:
     """The variance of the item differences of two conditions, and their world; ``None`` with fewer than two items."""
     shared = sorted(treated.keys() & control.keys())
     if len(shared) < 2:
         return None
     first, second = _table(treated, shared), _table(control, shared)
-    return float((first.mean(axis=1) - second.mean(axis=1)).var()), pilot_world(first, second)
+    differences = first.mean(axis=1) - second.mean(axis=1)
+    related = _between_clusters(differences, [clusters[item] for item in shared])
+    return float(differences.var()), _Pilot(pilot_world(first, second), related)
+
+
+def _between_clusters(values: FloatArray, labels: Sequence[str]) -> float | None:
+    """Share of the variance of values that lies between clusters, by the analysis of variance, cut to 0..1.
+
+    ``None`` where no two values are of one cluster, or there is one cluster only.
+    """
+    _, codes, sizes = np.unique(np.array(labels), return_inverse=True, return_counts=True)
+    n, k = len(values), len(sizes)
+    if k == n or k < 2:
+        return None
+    means = np.bincount(codes, weights=values) / sizes
+    between = float((sizes * (means - values.mean()) ** 2).sum()) / (k - 1)
+    within = float(((values - means[codes]) ** 2).sum()) / (n - k)
+    typical = (n - float((sizes**2).sum()) / n) / (k - 1)
+    total = between + (typical - 1) * within
+    return min(1.0, max(0.0, (between - within) / total)) if total > 0 else 0.0
 
 
 def _table(

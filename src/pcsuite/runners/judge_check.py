@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
 from pcsuite._util.loops import gather_or_cancel, run_blocking
-from pcsuite.analysis.judging import EVERY_CONDITION, agreements, judges_of
+from pcsuite.analysis.judging import EVERY_CONDITION, agreements, judges_of, read_gold, sample_words
 from pcsuite.analysis.table import estimate_columns
 from pcsuite.analysis.tables.judges import CheckedJudge, JudgeCheck, write_check
 from pcsuite.config.load import Suite
@@ -41,6 +41,8 @@ class CheckResult:
     """Labels that were read from the table."""
     unanswered: int = 0
     """Questions that were asked again and failed; the same check asks for them once more."""
+    samples: Mapping[str, str] = field(default_factory=dict)
+    """By task: whether the labelled items resemble the rest, in a sentence."""
 
 
 def check_judge(
@@ -80,6 +82,8 @@ def check_judge(
             if name not in labelled or labelled[name].label != label:
                 stored.add(units[name], sample.scales[units[name].task], label)
     records = agreements(log, judges)
+    gold = read_gold([log], manifest)
+    samples = {task: beside for task in judges if (beside := gold.sample(task)) is not None}
     if not records:
         raise AnalysisError(
             f"{log.stem}: none of the {len(sample.units)} drawn answers is labelled",
@@ -95,13 +99,22 @@ def check_judge(
         consistency, asked = repeated.get((record["task"], record["condition"]), (None, 0))
         if consistency is not None:
             record |= {**estimate_columns("self_consistency", consistency), "n_again": asked}
+        if record["condition"] == EVERY_CONDITION and record["task"] in samples:
+            beside = samples[record["task"]]
+            record |= {
+                "labelled_rate": beside.labelled,
+                "others_rate": beside.others,
+                **estimate_columns("sample_difference", beside.difference),
+                "sample_p": beside.p_value,
+            }
     counts = {one["task"]: one["n_labels"] for one in records if one["condition"] == EVERY_CONDITION}
     check = JudgeCheck(
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         {task: CheckedJudge(judges[task].model, judges[task].prompt_hash, counts[task]) for task in counts},
         records,
     )
-    return CheckResult(write_check(log, check), check, len(imported), unanswered)
+    words = {task: sample_words(beside, always=True) for task, beside in samples.items()}
+    return CheckResult(write_check(log, check), check, len(imported), unanswered, words)
 
 
 async def _ask_again(

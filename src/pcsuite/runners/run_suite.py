@@ -12,12 +12,14 @@ from typing import Any
 
 from pcsuite import __version__
 from pcsuite._util.loops import run_blocking, run_in_thread
+from pcsuite.analysis.asked_items import ids_digest
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.bundled import operator_type, operator_work
 from pcsuite.config.definitions import ModelSpec, OperatorSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
+from pcsuite.data.clusters import count_clusters
 from pcsuite.data.items import closed_answers, majority_class
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.batches import BatchStore
@@ -69,6 +71,9 @@ def plan_manifest(plan: Plan) -> RunManifest:
                 primary_metric=task.spec.primary_metric,
                 pooling=task.evaluator.pooling,
                 items=len(task.items),
+                item_ids=ids_digest([item.item_id for item in task.items]),
+                clusters=count_clusters(task.items),
+                clustered_by=list(suite.clusters_of(task.id)),
                 source=task.source.describe(),
                 max_tokens=task.spec.max_tokens,
                 length_band=list(task.band),
@@ -95,6 +100,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
         metrics=declared_by(suite.metrics),
         objective=suite.profile.optimization.dspy.objective.model_dump(mode="json"),
         analysis=suite.profile.analysis.model_dump(mode="json"),
+        missing=suite.profile.missing,
         compiled=_compiled(plan),
         planned_rows=plan.calls,
         not_applicable=[
@@ -146,6 +152,11 @@ def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None, logged
         manifest = main
     elif (earlier_plan := _readable_manifest(log)) is not None:
         manifest.configurations = earlier_plan.configurations
+        for task_id, note in manifest.tasks.items():
+            before = earlier_plan.tasks.get(task_id)
+            if before is not None and (before.labels or before.clustered_by != note.clustered_by):
+                # Rows that are there keep the label they were written with: what counts now is said here.
+                note.labels = {item.item_id: item.cluster for item in plan.tasks[task_id].items}
     manifest.configurations = {**manifest.configurations, plan.suite.config_hash: plan.suite.settings}
     write_manifest(log, manifest)
 

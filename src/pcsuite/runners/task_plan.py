@@ -47,7 +47,7 @@ def plan_task(suite: Suite, task_id: str) -> TaskPlan:
     spec = suite.tasks[task_id]
     repro = suite.profile.repro
     cache_dir = Path(suite.profile.run.cache_dir)
-    loaded = task_items(spec, spec.split, cache_dir)
+    loaded = task_items(spec, spec.split, cache_dir, cluster=suite.clusters_of(task_id))
     items = sample_items(
         loaded.items, suite.item_limit(task_id), repro.global_seed, task_id, repro.deterministic_hash_seed
     )

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
+    from pcsuite.stats.clustered import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
+    from pcsuite.stats.early_stop import *  # noqa: F403
     from pcsuite.stats.effect_sizes import *  # noqa: F403
     from pcsuite.stats.emmeans import *  # noqa: F403
     from pcsuite.stats.equal_tokens import *  # noqa: F403
@@ -30,14 +32,17 @@ if TYPE_CHECKING:
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
+    from pcsuite.stats.posterior import *  # noqa: F403
     from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.prediction_powered import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
     from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
+    from pcsuite.stats.related_rows import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
     from pcsuite.stats.selection import *  # noqa: F403
     from pcsuite.stats.sequential import *  # noqa: F403
+    from pcsuite.stats.shape_free import *  # noqa: F403
     from pcsuite.stats.unit_jackknife import *  # noqa: F403
     from pcsuite.stats.variance import *  # noqa: F403
     from pcsuite.stats.voting import *  # noqa: F403
@@ -48,7 +53,9 @@ bootstrap: bootstrap_mean bootstrap_means paired_bootstrap bootstrap_ratio boots
 bootstrap: bootstrap_micro_f1_difference interval_from_draws resample_totals
 permutation: sign_flip_test smallest_p micro_f1_permutation_test benjamini_hochberg holm adjust_within_families
 effect_sizes: cohens_d_z odds_ratio_paired absolute_risk_reduction paired_t_interval
-proportions: wilson wilson_mean clustered_se
+proportions: blaker paired_difference wilson clustered_se
+clustered: cluster_mean cluster_test cluster_interval ClusterMean
+shape_free: shape_free_test shape_free_interval
 f1: f1_score precision_recall_f1 micro_f1 linearised_f1
 design: fixed_design encode_cells cell_totals
 mixed: fit_mixed
@@ -56,6 +63,8 @@ unit_jackknife: Contrast
 attribution: attribute attribution_weights unidentified
 selection: best_of
 pooling: random_effects Pooled
+posterior: shrunken_effects Posterior
+related_rows: cluster_rows cluster_sums mean_over_items
 emmeans: marginal_means contrasts_with_reference
 equivalence: tost_paired noninferior_paired
 random_weights: WeightedMean mean_interval mean_test
@@ -66,8 +75,9 @@ calibration: ece_interval brier_interval risk_coverage_interval
 power: BinaryWorld MeasuredWorld pilot_world PairedVariances pilot_variances achieved_power
 power: minimal_detectable_effect required_items required_replicates least_p items_to_hold
 agreement: rater_agreement Agreement cohens_kappa
-prediction_powered: prediction_powered_mean PredictionPowered
+prediction_powered: prediction_powered_mean PredictionPowered compare_labelled LabelledSample
 sequential: anytime_p confidence_sequence log_capital judge_limits family_level ConfidenceSequence
+early_stop: stopped_mean StoppingRule
 variance: decompose_variance decompose_variance_unbalanced
 robustness: worst_case worst_case_difference performance_drop_rate prompt_sensitivity format_spread
 voting: self_consistency

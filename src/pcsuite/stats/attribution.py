@@ -29,9 +29,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
+from pcsuite.stats.clustered import cluster_interval, cluster_test
 from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
-from pcsuite.stats.estimate import Estimate, FloatArray, Rng, TestResult, as_matrix
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
+from pcsuite.stats.related_rows import cluster_numbers
 
 AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
 ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = get_args(AttributionMethod)
@@ -71,11 +73,17 @@ class OperatorEffect:
 
 
 def attribute(
-    values: ArrayLike, bundles: Sequence[Iterable[str]], *, rng: Rng, level: float = 0.95
+    values: ArrayLike,
+    bundles: Sequence[Iterable[str]],
+    *,
+    rng: Rng,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> list[OperatorEffect]:
     """Each operator's effect on the mean of ``values`` (items by conditions), by every method the design identifies.
 
-    ``bundles`` are the operators of each condition, in the order of the columns. What the design cannot tell is not in
+    ``bundles`` are the operators of each condition, in the order of the columns; ``clusters`` the cluster of each item
+    where items are related, over which limits and tests then are. What the design cannot tell is not in
     the result; :func:`unidentified` says it in words. Raises ``AnalysisError`` where columns and bundles do not pair
     or two conditions have the same operators.
 
@@ -91,8 +99,9 @@ def attribute(
     entries = attribution_weights(bundles)
     if not entries:
         return []
-    judged = _judged(table, [entry.weights for entry in entries], rng, level)
-    paired = iter(_judged(table, [entry.pairs for entry in entries if entry.pairs is not None], rng, level))
+    judged = _judged(table, [entry.weights for entry in entries], rng, level, clusters)
+    with_pairs = [entry.pairs for entry in entries if entry.pairs is not None]
+    paired = iter(_judged(table, with_pairs, rng, level, clusters))
     effects = []
     for entry, (effect, test) in zip(entries, judged, strict=True):
         pairs = None
@@ -107,7 +116,7 @@ def attribute(
 
 
 def _judged(
-    table: FloatArray, weights: Sequence[FloatArray], rng: Rng, level: float
+    table: FloatArray, weights: Sequence[FloatArray], rng: Rng, level: float, clusters: IntArray | None
 ) -> list[tuple[Estimate, TestResult]]:
     """The mean of each weighted sum of the columns over the rows, with its interval, and the test that it is 0."""
     if not weights:
@@ -115,6 +124,15 @@ def _judged(
     gains = table @ np.column_stack(weights)
     # Weights such as 1/3 leave rounding noise where an item did not change.
     gains[np.abs(gains) < 1e-12] = 0.0
+    if clusters is not None:
+        numbers = cluster_numbers(clusters)
+        return [
+            (
+                cluster_interval(column, numbers, level=level, bounds=bounds_of_differences(column)),
+                cluster_test(column, numbers, rng=rng),
+            )
+            for column in gains.T
+        ]
     if len(gains) >= MANY:
         effects = [paired_t_interval(column, level=level) for column in gains.T]
     else:

@@ -32,7 +32,6 @@ from pcsuite.stats.estimate import (
 )
 from pcsuite.stats.f1 import linearised_f1, micro_f1
 from pcsuite.stats.intervals import computed_interval, too_few_to_resample
-from pcsuite.stats.proportions import wilson_mean
 from pcsuite.stats.random_weights import Bounds, mean_interval
 
 _EXPANDED = "bootstrap expanded"
@@ -98,16 +97,12 @@ def bootstrap_mean(
 ) -> Estimate:
     """Interval of the mean score, one per item (0..1, or any unit; ``bounds`` as in :func:`bootstrap_means`).
 
-    It is Wilson's interval for binary scores of which at least 5 are 1 and at least 5 are 0; nearer to a bound
-    that interval is too short (a single 1 among 8 would rule out 2 %).
+    It is Blaker's exact interval for binary scores.
 
     >>> bootstrap_mean([1, 0] * 5, rng=np.random.default_rng(0)).method
-    'wilson'
+    'blaker'
     """
     values = as_vector(scores, "scores")
-    share = bounds is None or bounds == (0.0, 1.0)
-    if share and np.isin(values, (0.0, 1.0)).all() and 5 <= values.sum() <= len(values) - 5:
-        return wilson_mean(values, level=level)
     return bootstrap_means(values[:, None], rng=rng, resamples=resamples, level=level, bounds=bounds)[0]
 
 
@@ -118,12 +113,14 @@ def bootstrap_means(
     resamples: int = RESAMPLES,
     level: float = 0.95,
     bounds: Bounds | Sequence[Bounds] | None = None,
+    single: bool = True,
 ) -> list[Estimate]:
     """Intervals of the column means of an items-by-columns table, all from the same resamples of items.
 
     ``bounds`` are the least and largest possible value, of all columns or a pair for each (default: 0..1 for columns
-    that lie there, no negative ones for columns that have none). One item gives values without an interval (``nan``),
-    and so do equal values without bounds.
+    that lie there, no negative ones for columns that have none). ``single`` says that 0 and 1 are scores of single
+    answers where a column has no other values: their interval is exact (:mod:`pcsuite.stats.proportions`). One item
+    gives values without an interval (``nan``), and so do equal values without bounds.
 
     >>> [e.value for e in bootstrap_means([[0, 1], [1, 3]], rng=np.random.default_rng(0), resamples=100)]
     [0.5, 2.0]
@@ -136,7 +133,7 @@ def bootstrap_means(
     by_column = bounds if bounds is not None and isinstance(bounds[0], tuple) else [bounds] * width
     declared = cast(Sequence[Bounds | None], by_column)
     results = [
-        computed_interval(column, level, bounds=_bounds_of_levels(column, ends))
+        computed_interval(column, level, bounds=bounds_of_levels(column, ends), single=single)
         for column, ends in zip(table.T, declared, strict=True)
     ]
     # Only the columns that are resampled, so that a table of constant columns costs nothing.
@@ -237,7 +234,7 @@ def bootstrap_micro_f1(
     """
     table = as_matrix(counts, "counts", columns=3)
     if len(table) > 1:
-        computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0))
+        computed = computed_interval(linearised_f1(table), level, bounds=(0.0, 1.0), single=False)
         if computed is not None:
             return replace(computed, value=float(micro_f1(table.sum(axis=0)[None, :])[0]))
     return bootstrap_totals(table, micro_f1, rng=rng, resamples=resamples, level=level)
@@ -271,13 +268,13 @@ def bootstrap_micro_f1_difference(
     both = np.hstack([first, second])
     if len(both) > 1:
         shares = linearised_f1(first) - linearised_f1(second)
-        computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain)
+        computed = computed_interval(shares, level, bounds=(-1.0, 1.0), grain=grain, single=False)
         if computed is not None:
             return replace(computed, value=float(difference(both.sum(axis=0)[None, :])[0]))
     return bootstrap_totals(both, difference, rng=rng, resamples=resamples, level=level)
 
 
-def _bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
+def bounds_of_levels(values: FloatArray, declared: Bounds | None) -> Bounds:
     """Range of a level: as declared where its values lie in it; else that of a share, an amount, or none."""
     if declared is not None and declared[0] - 1e-9 <= values.min() and values.max() <= declared[1] + 1e-9:
         return declared

@@ -30,8 +30,10 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals, paired_bootstrap
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals, bounds_of_differences, paired_bootstrap
+from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
+from pcsuite.stats.related_rows import cluster_numbers, cluster_sums
 
 NO_ROW = -1
 """Marks a replicate that an item does not have, in a table of answers."""
@@ -114,12 +116,20 @@ def affordable_share(free: FloatArray, retry: FloatArray, constrained: FloatArra
 
 
 def compare_at_equal_tokens(
-    free: Arm, retry: Arm, constrained: Arm, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
+    free: Arm,
+    retry: Arm,
+    constrained: Arm,
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> EqualTokens:
     """Differences ``constrained - retry`` at equal tokens, with intervals over items.
 
     Row i of every arm is the same item. Each item's difference is taken at the one q of the arms, and what the item's
-    tokens do to q is added to it (the influence function), so that the uncertainty of q is in the intervals. Raises
+    tokens do to q is added to it (the influence function), so that the uncertainty of q is in the intervals. Where
+    items are related the intervals are over their ``clusters``, one for each row. Raises
     ``AnalysisError`` where fewer than two items have all three arms.
 
     >>> ones = np.ones(3)
@@ -164,10 +174,17 @@ def compare_at_equal_tokens(
             differing[:, 3] / both[:, 3] - (differing[:, :3] @ weights) / (both[:, :3] @ weights)
         )
 
-    def interval(values: FloatArray) -> Estimate:
-        defined = values[np.isfinite(values)]
+    related = None if clusters is None else clusters[present]
+
+    def interval(values: FloatArray, of_present: IntArray | None = None) -> Estimate:
+        finite = np.isfinite(values)
+        defined = values[finite]
         if len(defined) < 2:
             return undefined("fewer than two items", len(defined), level)
+        if related is not None:
+            rows = related if of_present is None else related[of_present]
+            numbers, ends = cluster_numbers(rows[finite]), bounds_of_differences(defined)
+            return cluster_interval(defined, numbers, level=level, bounds=ends)
         return paired_bootstrap(defined, rng=rng, resamples=resamples, level=level)
 
     # Without readable pairs there is nothing to average.
@@ -176,16 +193,16 @@ def compare_at_equal_tokens(
     # In this order: each interval draws from the generator where the one before it ended.
     return EqualTokens(
         share=bootstrap_totals(
-            tokens / len(tokens),
+            cluster_sums(tokens / len(tokens), related),
             lambda totals: affordable_share(*totals.T),
             rng=rng,
             resamples=resamples,
             level=level,
         ),
-        disagreement=interval(values),
+        disagreement=interval(values, readable),
         valid=interval(valid),
         score=interval(at_q(mean_difference("score"), influence)),
-        unrestricted=interval(differing[:, 3] / both[:, 3] - differing[:, 2] / both[:, 2]),
+        unrestricted=interval(differing[:, 3] / both[:, 3] - differing[:, 2] / both[:, 2], readable),
         free_tokens=float(means[0]),
         retry_tokens=float(means[1]),
         constrained_tokens=float(means[2]),

@@ -8,17 +8,21 @@
   first three moments of its distribution instead of drawn.
 - Between them: the expanded percentile of resamples, which :mod:`pcsuite.stats.bootstrap` draws.
 
-Proportions of single answers have intervals of their own (:mod:`pcsuite.stats.proportions`). A change here changes
-every interval of the suite; ``benchmarks/coverage_simulation.py`` shows what it covers.
+Before all of these come 0/1 scores, single or as paired differences, at any number of items: theirs are the intervals
+of :mod:`pcsuite.stats.proportions`. A change here changes every interval of the suite;
+``benchmarks/coverage_simulation.py`` and ``simulate_proportions.py`` show what it covers. None of them but those of
+:mod:`pcsuite.stats.shape_free` holds whatever the shape of graded scores.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from pcsuite.stats.estimate import Estimate, FloatArray, expanded_quantiles
+from pcsuite.stats.proportions import blaker, paired_difference
 from pcsuite.stats.random_weights import Bounds, mean_interval, spread_about_common
 
 MANY_ITEMS = 200
@@ -30,21 +34,60 @@ CLOSED_FORM_ITEMS = 1_000
 
 
 def computed_interval(
-    values: FloatArray, level: float, *, bounds: Bounds = (-math.inf, math.inf), grain: float = 0.0
+    values: FloatArray,
+    level: float,
+    *,
+    bounds: Bounds = (-math.inf, math.inf),
+    grain: float = 0.0,
+    single: bool = True,
 ) -> Estimate | None:
     """The interval of a mean where it is computed, not drawn; ``None`` where resamples tell it better.
 
     ``values`` are at least two, one per item; ``level`` lies in (0, 1). ``bounds`` and ``grain`` are those of
     :func:`~pcsuite.stats.random_weights.mean_interval`; with a grain the interval is always that one.
+    ``single`` says that a value of 0 or ±1 is one answer's score or a difference of two; shares in a ratio are not.
 
     >>> computed_interval(np.array([0.0, 1.0] * 20), 0.95, bounds=(0.0, 1.0)).method
+    'blaker'
+    >>> computed_interval(np.array([0.0, 0.5] * 20), 0.95, bounds=(0.0, 1.0)).method
     'bayesian bootstrap, end item'
     >>> computed_interval(np.arange(500.0), 0.95) is None
     True
     """
+    exact = _of_counts(values, level, bounds) if single and grain == 0 else None
+    if exact is not None:
+        return exact
     if grain > 0 or too_few_to_resample(values):
         return mean_interval(values, level=level, bounds=bounds, grain=grain)
     return _expanded_percentile(values, level) if len(values) >= CLOSED_FORM_ITEMS else None
+
+
+def interval_at(
+    values: FloatArray,
+    level: float,
+    *,
+    bounds: Bounds = (-math.inf, math.inf),
+    grain: float = 0.0,
+    single: bool = True,
+) -> Estimate:
+    """The interval of a mean at any level, computed and never drawn; arguments as for :func:`computed_interval`.
+
+    Where that leaves the interval to resamples, it is the expansion of what they would tell.
+    """
+    computed = computed_interval(values, level, bounds=bounds, grain=grain, single=single)
+    return computed or _expanded_percentile(values, level)
+
+
+def _of_counts(values: FloatArray, level: float, bounds: Bounds) -> Estimate | None:
+    """The interval of 0/1 scores, or of their paired differences; ``None`` where the values are neither."""
+    ups = values == 1.0
+    if bounds == (0.0, 1.0) and bool((ups | (values == 0.0)).all()):
+        estimate = blaker(int(ups.sum()), len(values), level=level)
+        return replace(estimate, se=float(values.std(ddof=1) / np.sqrt(len(values))))
+    downs = values == -1.0
+    if bounds == (-1.0, 1.0) and bool((ups | downs | (values == 0.0)).all()):
+        return paired_difference(int(ups.sum()), int(downs.sum()), len(values), level=level)
+    return None
 
 
 def too_few_to_resample(values: FloatArray) -> bool:

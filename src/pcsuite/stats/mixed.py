@@ -6,8 +6,9 @@ with replicates, ``(1|item:cell)`` is in the model by default, without it standa
 
 y = Xβ + item + item:cell + Σ small factors + ε. Relative standard deviations θ (random effect over residual) are the
 only free parameters; β and σ² are profiled out (Bates et al. 2015). The item effect, which may have a hundred
-thousand levels, is eliminated analytically: its block of the precision is diagonal. The small factors (dataset, model)
-stay dense. Only per-item sums of the columns are touched in an evaluation.
+thousand levels, is eliminated analytically: its block of the precision is diagonal. So is the effect of the cluster,
+in which items are nested (lme4's ``(1|cluster/item)``). The small factors (dataset, model) stay dense. Only per-item
+sums of the columns are touched in an evaluation.
 
 The model's own standard errors assume residuals of equal variance and no effect of a condition that differs from item
 to item; scores near 0 or 1 and grids of several models break both, and its p-values then err in 9 to 36 % at 5 %.
@@ -45,13 +46,20 @@ class _RemlProblem:
     """The profiled REML criterion of one fit, its data reduced to what every evaluation needs."""
 
     def __init__(
-        self, totals: CellTotals, design: FloatArray, factors: Mapping[str, IntArray], replicate_effect: bool
+        self,
+        totals: CellTotals,
+        design: FloatArray,
+        factors: Mapping[str, IntArray],
+        replicate_effect: bool,
+        clusters: IntArray | None = None,
     ) -> None:
         self.fixed = int(design.shape[1])
         self.rows = totals.rows
         self.residual_df = self.rows - self.fixed
         self.replicate_effect = replicate_effect
-        self.parameter_names = ("item", *(("item:cell",) if replicate_effect else ()), *factors)
+        self.clustered = clusters is not None
+        optional = {"item:cell": replicate_effect, "cluster": self.clustered}
+        self.parameter_names = ("item", *(name for name, is_in in optional.items() if is_in), *factors)
         blocks = [indicator(codes) for codes in factors.values()]
         self.factor_of_column = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
         by_cell = np.hstack([design, *blocks])
@@ -77,13 +85,18 @@ class _RemlProblem:
         items = key[order][starts] // len(self.sizes)
         self.item_starts = np.flatnonzero(np.diff(items, prepend=-1))
         self.in_pairs = bool((np.diff(self.item_starts, append=len(items)) == 2).all())
+        if clusters is not None:
+            # Items are numbered cluster by cluster (fit_mixed does), so that sums over a cluster are of neighbours.
+            of_item = clusters[order][starts][self.item_starts]
+            self.cluster_starts = np.flatnonzero(np.diff(of_item, prepend=-1))
 
     def profile(self, theta: FloatArray) -> _Profile:
         """Evaluate the pieces of the criterion at relative standard deviations ``theta``."""
         squared = theta**2
         item, others = squared[0], squared[1:]
         replicate = others[0] if self.replicate_effect else 0.0
-        small = others[1:] if self.replicate_effect else others
+        cluster = others[int(self.replicate_effect)] if self.clustered else 0.0
+        small = others[int(self.replicate_effect) + int(self.clustered) :]
         weight = self.sizes / (1 + self.sizes * replicate)
         block_weight = weight[self.block_size]
         sums = block_weight[:, None] * self.sums
@@ -97,6 +110,13 @@ class _RemlProblem:
         shrink = item / (1 + item * mass)
         cross = (weight[:, None, None] * self.products).sum(axis=0) - (sums * shrink[:, None]).T @ sums
         logs = float(self.cells_of_size @ np.log1p(self.sizes * replicate) + np.log1p(item * mass).sum())
+        if self.clustered:  # what the items' own effects leave of each cluster's sums
+            free = 1 - shrink * mass
+            cluster_sums = np.add.reduceat(sums * free[:, None], self.cluster_starts, axis=0)
+            cluster_mass = np.add.reduceat(mass * free, self.cluster_starts)
+            pull = cluster / (1 + cluster * cluster_mass)
+            cross = cross - (cluster_sums * pull[:, None]).T @ cluster_sums
+            logs += float(np.log1p(cluster * cluster_mass).sum())
         p, q = self.fixed, len(self.factor_of_column)
         reduced = cross[self.outer_block]
         if q:  # the small factors are eliminated next, then the coefficients
@@ -184,6 +204,7 @@ def fit_mixed(
     *,
     small_factors: Mapping[str, IntArray] | None = None,
     replicate_effect: bool | None = None,
+    clusters: IntArray | None = None,
     jackknife: bool = False,
     level: float = 0.95,
 ) -> MixedFit:
@@ -191,9 +212,10 @@ def fit_mixed(
 
     ``small_factors`` gives, for each further random intercept (``dataset``, ``model``), its level by cell as
     a code. ``replicate_effect`` adds ``(1|item:cell)``; by default where an item has replicates in a cell.
-    ``jackknife`` takes standard errors and p-values from deleting one unit at a time: an item, or a level of the
-    small factor where there is one. Raises ``AnalysisError`` where there are too few rows, the scores do not vary or a
-    jackknife is asked for with several small factors.
+    ``clusters`` are the cluster of each row of ``totals`` as a code, the same in all rows of an item: items of one
+    cluster then share a random intercept. ``jackknife`` takes standard errors and p-values from deleting one unit at a
+    time: an item, its cluster, or a level of the small factor where there is one. Raises ``AnalysisError`` where there
+    are too few rows, the scores do not vary or a jackknife is asked for with several small factors.
 
     >>> from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
     >>> cells, codes = encode_cells({"condition": ["C0", "C1"] * 4})
@@ -211,8 +233,12 @@ def fit_mixed(
         if len(np.unique(codes)) < 2:
             raise AnalysisError(f"random factor '{name}' has one level", hint="leave it out of the model")
     with_replicates = replicated if replicate_effect is None else replicate_effect
-    problem = _RemlProblem(totals, design.matrix, factors, with_replicates)
     items = len(np.unique(totals.item))
+    if clusters is not None:
+        totals, clusters = _by_cluster(totals, clusters)
+    # One cluster has no variance to estimate: nothing can be told from items that are all related.
+    several = clusters if clusters is not None and len(np.unique(clusters)) > 1 else None
+    problem = _RemlProblem(totals, design.matrix, factors, with_replicates, several)
     if problem.residual_df < 1 or items < 2:
         raise AnalysisError(
             f"{totals.rows} rows of {items} items are too few for {problem.fixed} coefficients"
@@ -232,9 +258,31 @@ def fit_mixed(
         at = problem.profile(theta)
         within = dict(zip(problem.parameter_names, (theta**2).tolist(), strict=True))
         units = unit_jackknife(
-            totals, design.matrix, at.beta, at.unscaled_covariance, within, next(iter(factors.values()), None)
+            totals,
+            design.matrix,
+            at.beta,
+            at.unscaled_covariance,
+            within,
+            group=next(iter(factors.values()), None),
+            clusters=clusters,
         )
     return _assemble(problem, design, theta, message, items, level, units)
+
+
+def _by_cluster(totals: CellTotals, clusters: IntArray) -> tuple[CellTotals, IntArray | None]:
+    """The rows with items numbered cluster by cluster, and each row's cluster; ``None`` where no cluster has two items.
+
+    Raises ``AnalysisError`` where the rows of an item are not of one cluster.
+    """
+    if len(clusters) != len(totals.item):
+        raise AnalysisError(f"{len(totals.item)} rows have {len(clusters)} clusters")
+    _, cluster = np.unique(clusters, return_inverse=True)
+    pairs, item = np.unique(np.column_stack([cluster, totals.item]), axis=0, return_inverse=True)
+    if len(pairs) != len(np.unique(totals.item)):
+        raise AnalysisError("an item is in two clusters", hint="name one cluster for all rows of an item")
+    if len(np.unique(pairs[:, 0])) == len(pairs):
+        return totals, None
+    return replace(totals, item=np.asarray(item, dtype=np.int64).reshape(-1)), cluster.reshape(-1)
 
 
 def _without_identical_replicates(totals: CellTotals) -> CellTotals:

@@ -20,8 +20,10 @@ from numpy.typing import ArrayLike
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.answer_variation import answer_counts, normalised_entropy
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, Rng
+from pcsuite.stats.clustered import too_few_clusters
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
 from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.related_rows import cluster_sums
 
 Numbers = FloatArray | float
 
@@ -140,10 +142,16 @@ class ItemParts:
         """J under item weights, shape (draws, items): one value per draw."""
         return objective.combined(*self.of_totals(np.asarray(weights, dtype=np.float64) @ self.columns()))
 
-    def estimate(self, objective: Objective, rng: Rng, resamples: int = RESAMPLES) -> Estimate:
-        """J with its bootstrap interval over items."""
+    def estimate(
+        self, objective: Objective, rng: Rng, resamples: int = RESAMPLES, clusters: IntArray | None = None
+    ) -> Estimate:
+        """J with its bootstrap interval over items, or over their ``clusters`` (without limits below six of them)."""
+        columns = cluster_sums(self.columns(), clusters)
+        if clusters is not None and (reason := too_few_clusters(len(columns))):
+            value = objective.value(self.parts())
+            return Estimate(value, float("nan"), float("nan"), n=len(self), method=reason)
         return bootstrap_totals(
-            self.columns(),
+            columns,
             lambda totals: objective.combined(*self.of_totals(totals)),
             rng=rng,
             resamples=resamples,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, bootstrap_ratio, resample_totals
-from pcsuite.stats.estimate import Estimate, FloatArray, Rng, as_matrix, as_pair, undefined
+from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_ratio, resample_totals
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair, undefined
+from pcsuite.stats.related_rows import cluster_sums, mean_over_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,11 @@ def abstention_matrix(
     rng: Rng,
     resamples: int = RESAMPLES,
     level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> AbstentionMatrix:
     """The abstention table from one value per item: ``abstained`` 0..1 (mean over replicates), ``unanswerable`` 0/1.
+
+    Intervals are over ``clusters`` where items are related.
 
     >>> table = abstention_matrix([1, 0, 0, 1], [1, 1, 0, 0], rng=np.random.default_rng(0), resamples=100)
     >>> table.recall.value, table.misuse.value
@@ -50,10 +53,16 @@ def abstention_matrix(
     if declined.min() < 0 or declined.max() > 1 or not np.isin(no_answer, (0, 1)).all():
         raise AnalysisError("abstained must lie in 0..1 and unanswerable be 0 or 1")
     bad, good = declined[no_answer == 1], declined[no_answer == 0]
-    mean = partial(bootstrap_mean, rng=rng, resamples=resamples, level=level)
-    recall, misuse = (
-        mean(values) if values.size else undefined("no such item", 0, level) for values in (bad, good)
-    )
+
+    def mean(values: FloatArray, chosen: npt.NDArray[np.bool_]) -> Estimate:
+        if not values.size:
+            return undefined("no such item", 0, level)
+        related = None if clusters is None else clusters[chosen]
+        if related is not None and len(np.unique(related)) == len(related):
+            related = None
+        return mean_over_items(values, related, rng=rng, resamples=resamples, level=level)
+
+    recall, misuse = mean(bad, no_answer == 1), mean(good, no_answer == 0)
     return AbstentionMatrix(
         abstained_unanswerable=float(bad.sum()),
         answered_unanswerable=float((1 - bad).sum()),
@@ -61,8 +70,14 @@ def abstention_matrix(
         answered_answerable=float((1 - good).sum()),
         recall=recall,
         misuse=misuse,
-        precision=bootstrap_ratio(declined * no_answer, declined, rng=rng, resamples=resamples, level=level),
-        correct=mean(np.where(no_answer == 1, declined, 1 - declined)),
+        precision=bootstrap_ratio(
+            cluster_sums(declined * no_answer, clusters),
+            cluster_sums(declined, clusters),
+            rng=rng,
+            resamples=resamples,
+            level=level,
+        ),
+        correct=mean(np.where(no_answer == 1, declined, 1 - declined), np.ones(len(declined), dtype=bool)),
     )
 
 

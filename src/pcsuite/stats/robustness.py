@@ -20,6 +20,7 @@ from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_ratio,
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
+    IntArray,
     Rng,
     as_matrix,
     as_pair,
@@ -28,6 +29,7 @@ from pcsuite.stats.estimate import (
     undefined,
 )
 from pcsuite.stats.random_weights import widened
+from pcsuite.stats.related_rows import cluster_rows, cluster_sums, mean_over_items
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
@@ -57,17 +59,24 @@ class Spread:
 
 
 def worst_case(
-    attacked: ArrayLike, attacks: Sequence[str], *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
+    attacked: ArrayLike,
+    attacks: Sequence[str],
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> WorstCase:
     """Worst mean over attacks from an items-by-attacks table of scores; items are resampled whole.
 
-    ``attacks`` names the columns. Raises ``AnalysisError`` where they do not fit or there are fewer than 2 items.
+    ``attacks`` names the columns; ``clusters`` are those of the items where items are related, and are resampled.
+    Raises ``AnalysisError`` where the columns do not fit or there are fewer than 2 items.
 
     >>> worst = worst_case([[1, 0], [1, 1], [0, 0]], ["typo", "swap"], rng=np.random.default_rng(0))
     >>> worst.attack, round(worst.score.value, 3)
     ('swap', 0.333)
     """
-    table = as_matrix(attacked, "attacked")
+    table = cluster_rows(as_matrix(attacked, "attacked"), clusters)
     if table.shape[1] != len(attacks):
         raise AnalysisError(f"attacked has {table.shape[1]} columns but {len(attacks)} attacks are named")
     check_level(level)
@@ -83,7 +92,13 @@ def worst_case(
 
 
 def worst_case_difference(
-    treated: ArrayLike, control: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
+    treated: ArrayLike,
+    control: ArrayLike,
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> Estimate:
     """Worst case of one condition minus worst case of another, the same items drawn for both.
 
@@ -93,7 +108,7 @@ def worst_case_difference(
     >>> round(worst_case_difference(robust, brittle, rng=np.random.default_rng(0)).value, 3)
     0.667
     """
-    first, second = as_pair(treated, control, read=as_matrix)
+    first, second = (cluster_rows(side, clusters) for side in as_pair(treated, control, read=as_matrix))
     check_level(level)
     means, draws = _bootstrap_attack_means(np.hstack([first, second]), rng, resamples)
     split = first.shape[1]
@@ -106,21 +121,32 @@ def worst_case_difference(
 
 
 def performance_drop_rate(
-    clean: ArrayLike, attacked: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
+    clean: ArrayLike,
+    attacked: ArrayLike,
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> Estimate:
     """PDR = 1 - attacked / clean, of mean scores over items (Zhu et al. 2023); undefined where clean is 0.
 
     >>> performance_drop_rate([1, 1, 0, 0], [1, 0, 0, 0], rng=np.random.default_rng(0)).value
     0.5
     """
-    before, after = as_pair(clean, attacked, "clean and attacked")
+    before, after = (cluster_sums(side, clusters) for side in as_pair(clean, attacked, "clean and attacked"))
     if before.sum() <= 0:
         return undefined("clean score is 0", len(before), level)
     return bootstrap_ratio(before - after, before, rng=rng, resamples=resamples, level=level, signed=True)
 
 
 def prompt_sensitivity(
-    scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95
+    scores: ArrayLike,
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> Estimate:
     """PSS: mean |score under one prompt - score under another| over prompt pairs and items (Zhuo et al. 2024).
 
@@ -136,10 +162,19 @@ def prompt_sensitivity(
     # Σ_{j<k} |y_j - y_k| from the sorted scores: the i-th smallest enters with weight 2i - k + 1.
     weights = 2 * np.arange(k) - k + 1
     per_item = np.sort(table, axis=1) @ weights / (k * (k - 1) / 2)
+    if clusters is not None:
+        return mean_over_items(per_item, clusters, rng=rng, resamples=resamples, level=level)
     return bootstrap_means(per_item[:, None], rng=rng, resamples=resamples, level=level)[0]
 
 
-def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, level: float = 0.95) -> Spread:
+def format_spread(
+    scores: ArrayLike,
+    *,
+    rng: Rng,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
+) -> Spread:
     """Spread of the mean score over formats (Sclar et al. 2024), with quantiles beside the biased extreme.
 
     ``scores`` is items by formats. The intervals resample items and recentre the draws, because the noise of items
@@ -148,7 +183,7 @@ def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, le
     >>> format_spread([[1, 0], [1, 1]], rng=np.random.default_rng(0), resamples=100).range.value
     0.5
     """
-    table = as_matrix(scores, "scores")
+    table = cluster_rows(as_matrix(scores, "scores"), clusters)
     if table.shape[1] < 2:
         raise AnalysisError("a spread needs at least 2 formats")
     means, draws = _bootstrap_attack_means(table, rng, resamples)
@@ -163,7 +198,7 @@ def format_spread(scores: ArrayLike, *, rng: Rng, resamples: int = RESAMPLES, le
 
 def _bootstrap_attack_means(table: FloatArray, rng: Rng, resamples: int) -> tuple[FloatArray, FloatArray]:
     if len(table) < 2:
-        raise AnalysisError("robustness needs at least 2 items")
+        raise AnalysisError("robustness needs at least 2 items that are not related")
     return table.mean(axis=0), resample_totals(table, rng, resamples) / len(table)
 
 

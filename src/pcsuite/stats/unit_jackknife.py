@@ -1,4 +1,4 @@
-"""Inference for a fitted mixed model by deleting one unit at a time: items, or tasks where several are pooled.
+"""Inference for a fitted mixed model by deleting one unit at a time: items, clusters of them, or pooled tasks.
 
 A coefficient is estimated again without each unit, variances held; how much it moves measures its uncertainty, whatever
 the units' own variances, whatever their answers share over models and conditions (Bell & McCaffrey 2002). The
@@ -17,6 +17,7 @@ import numpy as np
 
 from pcsuite.errors import require
 from pcsuite.stats.bootstrap import bounds_of_differences
+from pcsuite.stats.clustered import too_few_clusters
 from pcsuite.stats.design import CellTotals
 from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.permutation import ENUMERATE_UP_TO, sign_flip_test
@@ -84,6 +85,9 @@ class UnitJackknife:
         effective = 1.0 / float((share**2).sum())
         if effective < 1.5:
             return untested(f"rests on one {self.unit} nearly alone")
+        taking_part = int((share > 1e-9).sum())
+        if self.unit == "cluster" and (reason := too_few_clusters(taking_part)):
+            return untested(reason)
         moves = self.moves @ weights
         variance = (effective - 1) / effective * float(moves @ moves)
         # What each unit adds to the estimate; they sum to it.
@@ -93,7 +97,7 @@ class UnitJackknife:
             alike = "no item changed" if abs(estimate) < 1e-9 else f"every {self.unit} changed alike"
             return untested(f"{alike}: no spread to infer from")
         by_t = Contrast.by_t(name, estimate, float(np.sqrt(variance)), effective - 1, level)
-        if self.unit == "item" and len(moved) <= ENUMERATE_UP_TO:
+        if self.unit != "task" and len(moved) <= ENUMERATE_UP_TO:
             exact = sign_flip_test(moved * len(moved) if len(moved) else [0.0], rng=np.random.default_rng(0))
             scaled = parts[share > 0] * np.count_nonzero(share)
             limits = mean_interval(scaled, level=level, bounds=bounds_of_differences(scaled))
@@ -108,52 +112,109 @@ def unit_jackknife(
     beta: FloatArray,
     covariance: FloatArray,
     variances: Mapping[str, float],
+    *,
     group: IntArray | None = None,
+    clusters: IntArray | None = None,
 ) -> UnitJackknife:
     """The jackknife of a fit on grouped rows.
 
     ``design`` has a row per cell, ``covariance`` is that of ``beta`` in units of the residual variance.
-    ``variances`` are those of the random effects over the residual's (``item``, ``item:cell`` and, with a ``group``
-    that codes each cell, the group's own); units are the levels of ``group``, or items without it.
+    ``variances`` are those of the random effects over the residual's (``item``, ``item:cell``, ``cluster`` and, with a
+    ``group`` that codes each cell, the group's own). Units are the levels of ``group``; without it ``clusters`` (the
+    cluster of each row); without them items.
     """
     _, item = np.unique(totals.item, return_inverse=True)
-    columns = design.T
-    between = variances["item"]
-    weight = totals.count / (1 + totals.count * variances.get("item:cell", 0.0))
-    weighted = weight * (totals.total / totals.count)
-    mass, sum_y = np.bincount(item, weights=weight), np.bincount(item, weights=weighted)
-    sum_x = np.stack([np.bincount(item, weights=weight * c[totals.cell]) for c in columns], axis=1)
-    cross = np.stack([np.bincount(item, weights=weighted * c[totals.cell]) for c in columns], axis=1)
-    shrink = between / (1 + between * mass)
-    cross = cross - (shrink * sum_y)[:, None] * sum_x
-    first, pattern = _patterns(totals, item)
-    information = np.empty((len(first), len(beta), len(beta)))
     order = np.argsort(item, kind="stable")
-    starts = np.searchsorted(item[order], np.arange(len(mass) + 1))
-    for index, unit in enumerate(first):
-        rows = order[starts[unit] : starts[unit + 1]]
-        rows_of_unit = design[totals.cell[rows]]
-        information[index] = (rows_of_unit * weight[rows, None]).T @ rows_of_unit
-        information[index] -= shrink[unit] * np.outer(sum_x[unit], sum_x[unit])
+    first_row = order[np.searchsorted(item[order], np.arange(int(item.max()) + 1))]
+    units = _Units.items(totals, item, design, variances.get("item:cell", 0.0))
+    units.eliminate(variances["item"])
     name = "item"
+    if clusters is not None:
+        name, of_item = "cluster", np.unique(clusters[first_row], return_inverse=True)[1].reshape(-1)
+        _, first_item = np.unique(of_item, return_index=True)
+        units = units.joined(of_item)
+        units.eliminate(variances.get("cluster", 0.0))
+        first_row = first_row[first_item]
     if group is not None:
-        name = "task"
-        own_variance = next(value for key, value in variances.items() if key not in ("item", "item:cell"))
-        level = group[totals.cell[order[starts[:-1]]]]
-        levels = int(level.max()) + 1
-        counts = np.zeros((levels, len(first)))
-        np.add.at(counts, (level, pattern), 1.0)
-        information = np.einsum("lg,gij->lij", counts, information)
-        free = 1 - shrink * mass
-        x_one = np.stack([np.bincount(level, weights=c * free, minlength=levels) for c in sum_x.T], axis=1)
-        one, one_y = (np.bincount(level, weights=c * free, minlength=levels) for c in (mass, sum_y))
-        cross = np.stack([np.bincount(level, weights=c, minlength=levels) for c in cross.T], axis=1)
-        pull = own_variance / (1 + own_variance * one)
-        cross = cross - (pull * one_y)[:, None] * x_one
-        information -= pull[:, None, None] * x_one[:, :, None] * x_one[:, None, :]
-        pattern = np.arange(levels)
-    scores = cross - (information @ beta)[pattern]
-    return _deleted(scores, information, pattern, covariance, name)
+        own_variance = next(
+            value for key, value in variances.items() if key not in ("item", "item:cell", "cluster")
+        )
+        name, units = "task", units.joined(group[totals.cell[first_row]])
+        units.eliminate(own_variance)
+    scores = units.cross - (units.information @ beta)[units.pattern]
+    return _deleted(scores, units.information, units.pattern, covariance, name)
+
+
+@dataclass(slots=True)
+class _Units:
+    """Sums over the rows of each unit under the model's weights, as far as random effects are eliminated."""
+
+    pattern: IntArray
+    """Pattern of each unit: units of one pattern have the same cells, with the same counts."""
+    information: FloatArray
+    """XᵀWX of a unit of each pattern."""
+    cross: FloatArray
+    """XᵀWy of each unit."""
+    mass: FloatArray
+    """1ᵀW1 of each unit."""
+    sum_x: FloatArray
+    """XᵀW1 of each unit."""
+    sum_y: FloatArray
+    """1ᵀWy of each unit."""
+
+    @classmethod
+    def items(cls, totals: CellTotals, item: IntArray, design: FloatArray, replicate: float) -> _Units:
+        columns = design.T
+        weight = totals.count / (1 + totals.count * replicate)
+        weighted = weight * (totals.total / totals.count)
+        mass, sum_y = np.bincount(item, weights=weight), np.bincount(item, weights=weighted)
+        sum_x = np.stack([np.bincount(item, weights=weight * c[totals.cell]) for c in columns], axis=1)
+        cross = np.stack([np.bincount(item, weights=weighted * c[totals.cell]) for c in columns], axis=1)
+        first, pattern = _patterns(totals, item)
+        information = np.empty((len(first), design.shape[1], design.shape[1]))
+        order = np.argsort(item, kind="stable")
+        starts = np.searchsorted(item[order], np.arange(len(mass) + 1))
+        for index, unit in enumerate(first):
+            rows = order[starts[unit] : starts[unit + 1]]
+            rows_of_unit = design[totals.cell[rows]]
+            information[index] = (rows_of_unit * weight[rows, None]).T @ rows_of_unit
+        sums = (np.asarray(part, dtype=np.float64) for part in (cross, mass, sum_x, sum_y))
+        return cls(pattern, information, *sums)
+
+    def eliminate(self, variance: float) -> None:
+        """Take out a random intercept of the units, of this variance over the residual's."""
+        shrink = variance / (1 + variance * self.mass)
+        _, first = np.unique(self.pattern, return_index=True)
+        outer = self.sum_x[first][:, :, None] * self.sum_x[first][:, None, :]
+        self.information = self.information - shrink[first][:, None, None] * outer
+        self.cross = self.cross - (shrink * self.sum_y)[:, None] * self.sum_x
+        free = 1 - shrink * self.mass
+        self.sum_x, self.sum_y, self.mass = self.sum_x * free[:, None], self.sum_y * free, self.mass * free
+
+    def joined(self, parent: IntArray) -> _Units:
+        """Larger units, each of all the units that have its code in ``parent``."""
+        several = int(parent.max()) + 1
+        marks = np.random.default_rng(1).integers(1, 1 << 40, size=len(self.information)).astype(np.float64)
+        joint = np.bincount(parent, weights=marks[self.pattern], minlength=several)
+        _, first, pattern = np.unique(joint, return_index=True, return_inverse=True)
+        # Of one parent of each pattern, how many units of each pattern it is made of.
+        place = np.full(several, -1)
+        place[first] = np.arange(len(first))
+        of_first = place[parent] >= 0
+        counts = np.zeros((len(first), len(self.information)))
+        np.add.at(counts, (place[parent][of_first], self.pattern[of_first]), 1.0)
+
+        def total(values: FloatArray) -> FloatArray:
+            return np.asarray(np.bincount(parent, weights=values, minlength=several), dtype=np.float64)
+
+        return _Units(
+            np.asarray(pattern, dtype=np.int64).reshape(-1),
+            np.einsum("lg,gij->lij", counts, self.information),
+            np.stack([total(column) for column in self.cross.T], axis=1),
+            total(self.mass),
+            np.stack([total(column) for column in self.sum_x.T], axis=1),
+            total(self.sum_y),
+        )
 
 
 def _patterns(totals: CellTotals, item: IntArray) -> tuple[IntArray, IntArray]:

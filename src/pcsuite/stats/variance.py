@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import interval_from_draws, resample_totals
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
-from pcsuite.stats.estimate import Estimate, FloatArray, Rng, normal_quantile, undefined
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, normal_quantile, undefined
 from pcsuite.stats.mixed import fit_mixed
 from pcsuite.stats.random_weights import mean_interval
+from pcsuite.stats.related_rows import cluster_rows
 
 COMPONENTS = ("items", "perturbations", "seeds", "within_seed")
 
@@ -46,12 +47,18 @@ class VarianceDecomposition:
 
 
 def decompose_variance(
-    scores: ArrayLike, *, rng: Rng, resamples: int = 2_000, level: float = 0.95
+    scores: ArrayLike,
+    *,
+    rng: Rng,
+    resamples: int = 2_000,
+    level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> VarianceDecomposition:
     """Components by the method of moments from a balanced array, items × perturbations × seeds (× repeats).
 
-    Intervals resample items, so they hold for scores of any distribution; those of ``perturbations`` are
-    for the perturbations that were tried. Values below 0 are reported as 0.
+    Intervals resample items (``clusters`` of them, where items are related), so they hold for scores of any
+    distribution; those of ``perturbations`` are for the perturbations that were tried. Values below 0 are reported
+    as 0.
 
     >>> parts = decompose_variance(np.tile([[[0.0]], [[1.0]]], (1, 2, 3)), rng=np.random.default_rng(0))
     >>> parts.items.value, parts.seeds.value
@@ -66,17 +73,22 @@ def decompose_variance(
     n, p, s, r = array.shape
     columns = _moment_columns(array)
     value = _components(columns.sum(axis=0)[None, :], n, (p, s, r), resampled=False)[0]
-    draws = _components(resample_totals(columns, rng, resamples), n, (p, s, r), resampled=True)
+    rows = cluster_rows(columns, clusters)
+    if len(rows) < 2:
+        raise AnalysisError("all items are of one cluster: nothing tells how much they vary")
+    # Totals over n items, whatever the number of rows that were drawn.
+    draws = _components(resample_totals(rows, rng, resamples) * (n / len(rows)), n, (p, s, r), resampled=True)
     estimates = {}
     for index, name in enumerate(COMPONENTS):
         if not np.isfinite(value[index]):
             estimates[name] = undefined("confounded", n, level)
             continue
-        low, high = interval_from_draws(draws[:, index], n=n, level=level)
+        low, high = interval_from_draws(draws[:, index], n=len(rows), level=level)
         point, low, high = (max(0.0, limit) for limit in (float(value[index]), low, high))
         if high <= low and np.ptp(array) <= 1:
             # No item varied; of those not seen some may, and a score in 0..1 has a variance of at most a quarter.
-            high = max(high, 0.25 * mean_interval(np.zeros(n), level=level, bounds=(0.0, 1.0)).high)
+            unseen = mean_interval(np.zeros(len(rows)), level=level, bounds=(0.0, 1.0)).high
+            high = max(high, 0.25 * unseen)
         estimates[name] = Estimate(point, low, high, level, n, "bootstrap expanded")
     outer = "perturbations" if p > 1 else "items"
     confounded = {"seeds": outer} if s == 1 else {}

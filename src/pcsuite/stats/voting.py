@@ -12,8 +12,10 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_mean, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, Rng, as_matrix
+from pcsuite.stats.bootstrap import RESAMPLES, paired_bootstrap
+from pcsuite.stats.clustered import cluster_interval
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix
+from pcsuite.stats.related_rows import cluster_numbers, mean_over_items
 
 MAX_SUBSETS = 300
 """All subsets of K of 10 answers are at most 252, so ten samples are voted on exactly."""
@@ -40,6 +42,7 @@ def self_consistency(
     verifier: ArrayLike | None = None,
     resamples: int = RESAMPLES,
     level: float = 0.95,
+    clusters: IntArray | None = None,
 ) -> list[Vote]:
     """Accuracy of the majority vote as a function of K.
 
@@ -47,7 +50,8 @@ def self_consistency(
     score of each. Ties go to the answer with the highest mean ``verifier`` score among its votes; without
     one, or where that ties too, each tied answer counts by its expected value. A verdict that could not be read is
     ``nan`` and left out alone: a tied answer none of whose verdicts could be read is neither preferred nor passed over,
-    it counts as the mean of the tied answers that have one. K defaults to 1..R.
+    it counts as the mean of the tied answers that have one. K defaults to 1..R. ``clusters`` are those of the items,
+    where items are related.
 
     >>> answers, correct = [["4", "4", "5"], ["7", "8", "7"]], [[1, 1, 0], [1, 0, 1]]
     >>> votes = self_consistency(answers, correct, rng=np.random.default_rng(0), resamples=100)
@@ -76,8 +80,13 @@ def self_consistency(
     votes = []
     for k in sizes:
         accuracy, exact = _vote_accuracy(same, scores, k, rng, weights)
-        mean = bootstrap_mean(accuracy, rng=rng, resamples=resamples, level=level)
-        gain = paired_bootstrap(accuracy, single, rng=rng, resamples=resamples, level=level)
+        mean = mean_over_items(accuracy, clusters, rng=rng, resamples=resamples, level=level)
+        if clusters is None:
+            gain = paired_bootstrap(accuracy, single, rng=rng, resamples=resamples, level=level)
+        else:
+            gain = cluster_interval(
+                accuracy - single, cluster_numbers(clusters), level=level, bounds=(-1.0, 1.0)
+            )
         votes.append(Vote(k, mean, gain, exact))
     return votes
 

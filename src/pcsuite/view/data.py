@@ -33,7 +33,7 @@ from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
 from pcsuite.view.runs import RunEntry, RunTotals, cost_of
-from pcsuite.view.slices import SliceScores
+from pcsuite.view.slices import SliceScores, related
 
 Key = TypeVar("Key", bound=Hashable)
 Rows = TypeVar("Rows")
@@ -118,7 +118,7 @@ class OpenRun:
         with self._lock:
             old, self._tables, self._stamp = self._tables, tables, stamp
             self.manifest = read_manifest(self.log) or RunManifest()
-            for name in ("values", "bundles", "_items"):
+            for name in ("values", "bundles", "_items", "_clusters"):
                 self.__dict__.pop(name, None)
             self._cached_searches.clear()
             self._cached_scores.clear()
@@ -178,7 +178,8 @@ class OpenRun:
                    count(*) FILTER (coalesce({abstained}, 0) > 0) AS abstained,
                    avg(total_tokens) AS tokens, avg(prompt_tokens) AS prompt_tokens,
                    sum(total_tokens) AS all_tokens, sum(prompt_tokens) AS all_prompt_tokens,
-                   any_value(operators) AS operators
+                   any_value(operators) AS operators,
+                   arg_max(nullif(cluster, ''), timestamp_utc) AS cluster
             FROM runs WHERE kind = 'main' GROUP BY ALL
             ORDER BY task_id, model_id, decoding_id, perturbation_type, item_id, condition_id
             """
@@ -212,6 +213,23 @@ class OpenRun:
             }
             for task in sorted(by_axis, key=lambda task: (order.get(task, len(order)), natural_key(task)))
         }
+
+    @cached_property
+    def _clusters(self) -> dict[str, dict[str, str]]:
+        """By task with related items, the cluster of each item that has one."""
+        rows = self.query(
+            "SELECT task_id, item_id, max(cluster) AS label FROM cells WHERE cluster IS NOT NULL AND task_id IN"
+            " (SELECT task_id FROM cells WHERE cluster IS NOT NULL GROUP BY task_id"
+            " HAVING count(DISTINCT cluster) < count(DISTINCT item_id)) GROUP BY task_id, item_id"
+        )
+        by_task: dict[str, dict[str, str]] = {}
+        for task, item, label in rows:
+            by_task.setdefault(task, {})[item] = label
+        return by_task
+
+    def clusters_of(self, task: str) -> dict[str, str]:
+        """The cluster of each item of a task by its id; empty where no items are related."""
+        return self._clusters.get(task, {})
 
     @cached_property
     def bundles(self) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -365,7 +383,9 @@ class OpenRun:
             f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURAL_ORDER}", [*names, *parameters]
         )
         by_column = {name: pivot[f"c{index}"].astype(float) for index, name in enumerate(names)}
-        scores = SliceScores(pivot["item_id"].tolist(), by_column)
+        items, labels = pivot["item_id"].tolist(), self.clusters_of(selection.task)
+        clusters = related([labels.get(item) for item in items]) if labels else None
+        scores = SliceScores(items, by_column, clusters, self._replicates(selection))
         with self._lock:
             self._cached_scores[key] = scores
             # An id takes about as much memory as eight scores.
@@ -373,6 +393,16 @@ class OpenRun:
             while len(sizes) > 1 and sum(sizes) > CACHED_SCORES:
                 del self._cached_scores[next(iter(self._cached_scores))], sizes[0]
         return scores
+
+    def _replicates(self, selection: Filter) -> dict[str, float]:
+        """Scored answers of an item by column, on average, in the cells that a filter is about."""
+        column = AXES[selection.columns]
+        inside = " AND ".join(["task_id = ?", *(f"{AXES[axis]} = ?" for axis in selection.fixed)])
+        rows = self.query(
+            f"SELECT {column}, avg(scored) FROM cells WHERE scored > 0 AND {inside} GROUP BY {column}",
+            [selection.task, *selection.fixed.values()],
+        )
+        return {name: float(answers) for name, answers in rows}
 
     # -- one item -----------------------------------------------------------------------------------------------
 

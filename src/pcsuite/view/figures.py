@@ -17,19 +17,17 @@ from urllib.parse import quote
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.contrasts import ArmScores, Contrast, measure
+from pcsuite.contrasts import ArmScores, Contrast, cluster_codes, measure
 from pcsuite.pages.figures.declare import Figure, Record, draw_figures
-from pcsuite.stats.bootstrap import bootstrap_mean
 from pcsuite.stats.estimate import Estimate, t_interval
 from pcsuite.stats.rates import pareto_front
+from pcsuite.stats.related_rows import mean_over_items
 from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import AXES, Filter, address, state_of
-from pcsuite.view.slices import MANY, QUICK_FLIPS
+from pcsuite.view.slices import MANY, QUICK_FLIPS, related
 
 _MOMENTS = "count(value), avg(value), stddev_samp(value)"
 """What a level or a difference of many items is made of: count, mean and spread."""
-_FEW = f"CASE WHEN count(value) <= {MANY} THEN list({{}}) END"
-"""The values themselves, where they are few enough to be resampled."""
 MOST_CONDITIONS = 40
 """Conditions that are drawn; points of more would lie upon each other."""
 
@@ -95,6 +93,7 @@ class _TableBuilder:
         self._parameters = parameters if selection.is_slice else []
         self._conditions = run.values[selection.task]["condition"][:MOST_CONDITIONS]
         self._levels: dict[tuple[str, ...], tuple[Estimate, float]] = {}
+        self._related = bool(run.clusters_of(selection.task))
         inside = f"task_id = ? AND score IS NOT NULL AND {self._chosen}"
         values = [selection.task, *self._parameters]
         keys = "model_id, decoding_id, perturbation_type, condition_id"
@@ -104,18 +103,18 @@ class _TableBuilder:
             [*values, self._conditions],
         )
         # The values themselves are asked for only where they are few enough to be resampled.
-        few = [key for *key, n, _, _, _ in rows if n <= MANY]
-        listed: dict[tuple[str, ...], list[float]] = {}
+        few = [key for *key, n, _, _, _ in rows if n <= MANY or self._related]
+        listed: dict[tuple[str, ...], tuple[list[float], list[str | None]]] = {}
         if few:
             tuples = ", ".join(["(?, ?, ?, ?)"] * len(few))
             lists = run.query(
-                f"SELECT {keys}, list(score ORDER BY item_id) FROM cells WHERE {inside}"
+                f"SELECT {keys}, list(score ORDER BY item_id), list(cluster ORDER BY item_id) FROM cells WHERE {inside}"
                 f" AND ({keys}) IN ({tuples}) GROUP BY ALL",
                 [*values, *(part for key in few for part in key)],
             )
-            listed = {tuple(key): scores for *key, scores in lists}
+            listed = {tuple(key): (scores, clusters) for *key, scores, clusters in lists}
         for *key, n, mean, spread, tokens in rows:
-            level = _level(n, mean, spread, listed.get(tuple(key)))
+            level = _level(n, mean, spread, *listed.get(tuple(key), (None, None)))
             self._levels[tuple(key)] = (level, float(tokens or 0.0))
 
     def levels(self) -> list[Record]:
@@ -133,11 +132,12 @@ class _TableBuilder:
         if self._run.query("SELECT max(n) FROM cells WHERE task_id = ?", [self._selection.task]) == [(1,)]:
             return []
         rows = self._run.cached_query(
-            f"SELECT decoding_id, condition_id, {_MOMENTS}, {_FEW.format('value ORDER BY value')} FROM"
-            " (SELECT decoding_id, condition_id, item_id,"
+            f"SELECT decoding_id, condition_id, {_MOMENTS}, {self._lists('value', 'cluster')} FROM"
+            " (SELECT decoding_id, condition_id, item_id, nullif(max(cluster), '') AS cluster, 0 AS first,"
             " 1 - sum(n * (n - 1)) / (sum(n) * (sum(n) - 1)) AS value FROM (SELECT decoding_id, condition_id, item_id,"
-            " coalesce(answer, '') AS answer, count(*) AS n FROM runs WHERE kind = 'main' AND n_errors = 0"
-            f" AND task_id = ? AND model_id = ? AND perturbation_type = ? AND {self._chosen} GROUP BY ALL)"
+            " max(cluster) AS cluster, coalesce(answer, '') AS answer, count(*) AS n FROM runs"
+            " WHERE kind = 'main' AND n_errors = 0 AND task_id = ? AND model_id = ? AND perturbation_type = ?"
+            f" AND {self._chosen} GROUP BY ALL)"
             " GROUP BY ALL HAVING sum(n) > 1) GROUP BY ALL ORDER BY 1, 2",
             [self._selection.task, *self._fixed("model", "perturbation"), *self._parameters],
         )
@@ -232,15 +232,22 @@ class _TableBuilder:
         common.
         """
         first, second = sides
-        few = ", ".join(_FEW.format(f"{side} ORDER BY value, first") for side in ("first", "second"))
+        lists = self._lists("first", "second", "cluster")
         return self._run.query(
-            f"SELECT key, condition_id, {_MOMENTS}, {few} FROM (SELECT {key} AS key, treated.condition_id,"
+            f"SELECT key, condition_id, {_MOMENTS}, avg(answers), {lists} FROM (SELECT {key} AS key,"
+            " treated.condition_id, treated.cluster AS cluster, least(treated.scored, control.scored) AS answers,"
             f" {first}.score AS first, {second}.score AS second, {first}.score - {second}.score AS value"
             f" FROM cells AS treated JOIN cells AS control USING {using}"
             f" WHERE {where} AND task_id = ? AND {self._chosen}"
             " AND control.score IS NOT NULL AND treated.score IS NOT NULL) GROUP BY ALL ORDER BY 1, 2",
             [*parameters, self._selection.task, *self._parameters],
         )
+
+    def _lists(self, *columns: str) -> str:
+        """SQL of the values themselves, where they are few enough to be resampled or items are related."""
+        limit = "TRUE" if self._related else f"count(value) <= {MANY}"
+        order = "ORDER BY value, first, cluster"
+        return ", ".join(f"CASE WHEN {limit} THEN list({column} {order}) END" for column in columns)
 
     def _values(self, axis: str) -> list[str]:
         return self._run.values[self._selection.task][axis]
@@ -268,28 +275,46 @@ class _TableBuilder:
         }
 
 
-def _level(n: int, mean: float, spread: float | None, values: Sequence[float] | None) -> Estimate:
-    """A mean with the limits that the pages use: resampled where items are few, Student's t where they are many."""
+def _level(
+    n: int,
+    mean: float,
+    spread: float | None,
+    values: Sequence[float] | None,
+    clusters: Sequence[str | None] | None,
+) -> Estimate:
+    """A mean with the limits that the pages use: resampled where items are few, Student's t where they are many.
+
+    Where items are related the limits are over their clusters, however many.
+    """
     if values is None or n < 2:
         return _by_student(n, mean, spread)
+    labels = related(clusters or ())
     rng = named_rng("view", "figure", n)
-    return bootstrap_mean(np.array(values, dtype=np.float64), rng=rng, resamples=QUICK_FLIPS)
+    numbers = None if labels is None else cluster_codes(labels)
+    return mean_over_items(np.array(values, dtype=np.float64), numbers, rng=rng, resamples=QUICK_FLIPS)
 
 
 def _difference(
     n: int,
     mean: float,
     spread: float | None,
+    answers: float,
     first: Sequence[float] | None,
     second: Sequence[float] | None,
+    clusters: Sequence[str | None] | None,
 ) -> Estimate:
     """The mean of the first scores less the second, as :mod:`pcsuite.contrasts` measures it.
 
-    Of many items only the moments are read, and the limits are Student's as there.
+    Of many items only the moments are read, and the limits are Student's as there. ``answers`` are those behind a
+    score, on average.
     """
     if first is None or second is None or n < 2:
         return _by_student(n, mean, spread)
-    arms = {"first": ArmScores(np.array(first)), "second": ArmScores(np.array(second))}
+    labels = related(clusters or ())
+    arms = {
+        name: ArmScores(np.array(side), replicates=answers, clusters=labels)
+        for name, side in (("first", first), ("second", second))
+    }
     contrast = Contrast.of("first", "second", tested=False)
     (change,) = measure(arms, [contrast], rng=named_rng("view", "figure", n), resamples=QUICK_FLIPS)
     return change.estimate

@@ -6,13 +6,14 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.contrasts import ArmScores, Contrast, Family, is_reliable, measure
+from pcsuite.contrasts import ArmScores, Contrast, Family, Measurement, is_reliable, measure
 from pcsuite.evaluation.answer_probability import answer_span
 from pcsuite.stats.estimate import FloatArray
 
@@ -31,16 +32,63 @@ class SliceEffect:
     """What a column changed against the base, on the items of a slice."""
 
     column: str
-    n: int
-    control: float
-    treated: float
-    value: float
-    low: float
-    high: float
-    p_value: float
+    measured: Measurement
     p_bh: float = float("nan")
-    gained: int = 0
-    lost: int = 0
+    low: float = float("nan")
+    """Limits that hold for all effects shown together (:func:`adjust_together`): whoever looks picks among them."""
+    high: float = float("nan")
+    p_symmetric_bh: float | None = None
+    """The corrected p-value that the sign flips of graded scores have; ``None`` where there is no such grade."""
+
+    @property
+    def n(self) -> int:
+        """Items that both columns have."""
+        return self.measured.n
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Clusters of those items; ``None`` where no items are related."""
+        return None if self.measured.clusters is None else self.measured.n_clusters
+
+    @property
+    def reason(self) -> str:
+        """Why it was not tested; empty where it was."""
+        return self.measured.reason
+
+    @property
+    def control(self) -> float:
+        """Mean score of the base."""
+        return list(self.measured.levels.values())[1]
+
+    @property
+    def treated(self) -> float:
+        """Mean score of the column."""
+        return next(iter(self.measured.levels.values()))
+
+    @property
+    def value(self) -> float:
+        """The column less the base."""
+        return self.measured.estimate.value
+
+    @property
+    def p_value(self) -> float:
+        """Of the effect by itself; ``nan`` where it was not tested."""
+        return self.measured.test.p_value
+
+    @property
+    def tentative(self) -> bool:
+        """Whether it holds after correction only if differences to either side are alike, of graded scores."""
+        return self.p_symmetric_bh is not None and is_reliable(self.p_symmetric_bh) and not self.holds
+
+    @property
+    def gained(self) -> int:
+        """Items that are better under the column."""
+        return int((self.measured.differences > 0).sum())
+
+    @property
+    def lost(self) -> int:
+        """Items that are worse under it."""
+        return int((self.measured.differences < 0).sum())
 
     @property
     def holds(self) -> bool:
@@ -54,25 +102,39 @@ class SliceScores:
 
     items: list[str]
     columns: Mapping[str, FloatArray]
+    clusters: npt.NDArray[Any] | None = None
+    """The cluster of each item, ``None`` among them for one that stands for itself; ``None`` where all do."""
+    replicates: Mapping[str, float] = field(default_factory=dict)
+    """Answers behind a score, by column, where they are more than one."""
 
     @classmethod
-    def of(cls, scores: Mapping[str, Mapping[str, float]]) -> SliceScores:
-        """From scores by column and item."""
+    def of(
+        cls,
+        scores: Mapping[str, Mapping[str, float]],
+        clusters: Mapping[str, str] | None = None,
+        replicates: Mapping[str, float] | None = None,
+    ) -> SliceScores:
+        """From scores by column and item, and clusters by item."""
         items = sorted(set().union(*scores.values())) if scores else []
+        labels = [(clusters or {}).get(item) for item in items]
         return cls(
             items,
             {
                 name: np.array([by_item.get(item, np.nan) for item in items])
                 for name, by_item in scores.items()
             },
+            related(labels),
+            replicates or {},
         )
 
     def without(self, left_out: Collection[str]) -> SliceScores:
         """The scores of all other items."""
         indices = [index for index, item in enumerate(self.items) if item not in left_out]
-        return SliceScores(
-            [self.items[index] for index in indices],
-            {name: column[indices] for name, column in self.columns.items()},
+        return replace(
+            self,
+            items=[self.items[index] for index in indices],
+            columns={name: column[indices] for name, column in self.columns.items()},
+            clusters=None if self.clusters is None else self.clusters[indices],
         )
 
     def means(self) -> dict[str, float]:
@@ -94,7 +156,10 @@ def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> lis
     >>> effect.value, effect.gained
     (0.5, 1)
     """
-    arms = {name: ArmScores(values) for name, values in scores.columns.items()}
+    arms = {
+        name: ArmScores(values, replicates=scores.replicates.get(name, 1.0), clusters=scores.clusters)
+        for name, values in scores.columns.items()
+    }
     effects = []
     for column in columns:
         if column == base or column not in arms or base not in arms:
@@ -107,30 +172,34 @@ def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> lis
             student_from=MANY,
         )
         if change.n:
-            interval = change.estimate
-            effects.append(
-                SliceEffect(
-                    column,
-                    change.n,
-                    change.levels[base],
-                    change.levels[column],
-                    interval.value,
-                    interval.low,
-                    interval.high,
-                    change.test.p_value,
-                    gained=int((change.differences > 0).sum()),
-                    lost=int((change.differences < 0).sum()),
-                )
-            )
+            effects.append(SliceEffect(column, change))
     adjust_together(effects)
     return effects
 
 
 def adjust_together(effects: Sequence[SliceEffect]) -> None:
-    """Set ``p_bh`` of effects that are shown together: their p-values after Benjamini and Hochberg."""
-    adjusted = Family("bh").corrected([effect.p_value for effect in effects])
-    for effect, p_value in zip(effects, adjusted.tolist(), strict=True):
+    """Set what depends on the effects that are shown together: corrected p-values, and limits that hold for all.
+
+    P-values are those after Benjamini and Hochberg; limits are Bonferroni's, since the reader's eye picks the largest.
+    """
+    family = Family("bh")
+    adjusted = family.corrected([effect.p_value for effect in effects])
+    symmetric = [effect.measured.under("symmetric").test.p_value for effect in effects]
+    bolder = family.corrected(symmetric)
+    level = 1 - family.alpha / max(1, len(effects))
+    for effect, p_value, bold in zip(effects, adjusted.tolist(), bolder.tolist(), strict=True):
         effect.p_bh = p_value
+        effect.p_symmetric_bh = None if effect.measured.symmetric is None else bold
+        limits = effect.measured.limits_at(level) if len(effects) > 1 else effect.measured.estimate
+        effect.low, effect.high = limits.low, limits.high
+
+
+def related(labels: Sequence[str | None]) -> npt.NDArray[Any] | None:
+    """Labels of clusters as an array; ``None`` where no label comes twice."""
+    named = [label for label in labels if label]
+    return (
+        np.array([label or None for label in labels], dtype=object) if len(set(named)) < len(named) else None
+    )
 
 
 class Span(NamedTuple):

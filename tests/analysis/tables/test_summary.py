@@ -8,7 +8,7 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.metrics import bundled_metrics
 from pcsuite.analysis.tables.summary import summary_by_condition, task_metrics
 from pcsuite.reporting.build import build_report
-from pcsuite.stats.proportions import wilson
+from pcsuite.stats.proportions import blaker
 from support.analysed import tables_of
 from support.synthetic_log import make_row, write_log
 
@@ -29,10 +29,10 @@ def test_replicates_are_averaged_within_the_item_first(tmp_path):
     assert (record["n_items"], record["n_rows"], record["n_errors"]) == (2, 5, 0)
 
 
-def test_interval_of_binary_scores_is_wilsons(tmp_path):
+def test_interval_of_binary_scores_is_blakers(tmp_path):
     rows = [make_row(item=f"i{k}", score=float(k < 14)) for k in range(20)]
     _, (record,) = summarise(tmp_path, rows)
-    expected = wilson(14, 20)
+    expected = blaker(14, 20)
     assert record["score"] == 0.7
     assert (record["score_low"], record["score_high"]) == pytest.approx((expected.low, expected.high))
 

@@ -58,13 +58,14 @@ def test_an_added_hypothesis_is_in_table_page_latex_and_docs(tmp_path, monkeypat
     ]
     log = write_log(tmp_path / "runs" / "study.jsonl", rows)
     files = build_report([log], tmp_path, plots=False, formats=("html", "md", "latex"))
-    told = "H5: a role raises the score (within ±0.05)."
+    # One task, so the sentence is about it and no other.
+    told = "H5: a role raises the score (within ±0.05), on agnews_json (a general claim needs 3 tasks)."
     with (tmp_path / "tables" / "hypotheses.csv").open(encoding="utf-8", newline="") as table:
         found = {row["id"]: row for row in csv.DictReader(table)}["H5"]
     assert (found["statement"], found["verdict"], float(found["effect"])) == (told, "supported", 0.3)
     pages = {path.name: path.read_text(encoding="utf-8") for path in files.reports}
     assert told in pages["index.html"]
-    assert told.removeprefix("H5: ") in pages["report.md"]
+    assert told.removeprefix("H5: ").replace("_", "\\_") in pages["report.md"]
     assert "H5 & supported" in pages["hypotheses.tex"]
     rows_of_docs = runpy.run_path(str(SCRIPT))["hypothesis_rows"]()
     assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,6 @@ from pcsuite.stats.estimate import FloatArray, IntArray
 CLEAN = "none"
 LOGGED_SCORE, SCORE = "task_score", "score"
 """The primary metric's name in the log and in metrics files, and its name in tables."""
-UNREADABLE = "judge_unreadable"
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
 COUNT_OF, SQUARES_OF = "rows with ", "squares of "
@@ -62,7 +62,7 @@ def items_at_hand(suite: Suite, tasks: Iterable[str]) -> dict[str, dict[str, Ite
     for task in tasks:
         if (spec := suite.tasks.get(task)) is not None:
             with suppress(DataError):
-                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir)).items
+                items = task_items(spec, spec.split, Path(suite.profile.run.cache_dir), cluster=()).items
                 by_task[task] = {item.item_id: item for item in items}
     return by_task
 
@@ -168,7 +168,7 @@ class CellScores:
     failed: FloatArray = field(default_factory=lambda: np.empty(0))
     """Share of the rows of each item of ``asked`` that failed, 0..1."""
     unscored: FloatArray = field(default_factory=lambda: np.empty(0))
-    """Share of them that were answered and have no score: the judge's verdict could not be read."""
+    """Share of them that were answered and have no score: the judge could not be read, the scorer gave no number."""
 
     def metric(self, name: str) -> ItemValues:
         """A metric of the items for which it is defined; empty for an unknown one.
@@ -222,6 +222,11 @@ class ItemScores:
     """What operators do (``OperatorSpec.work``), as far as the run's manifest says it."""
     control: str | None = None
     """The condition that others are compared with, where a reader names one (``report --baseline``)."""
+    clusters: Mapping[str, IntArray] = field(default_factory=dict)
+    """Cluster of each item by its code, of tasks with related items; one code stands for one label in all tasks.
+
+    A task that is not named has items that all stand for themselves (:func:`number_clusters`).
+    """
 
     def cell_keys(self, *, perturbation: str | None = CLEAN) -> Iterator[CellKey]:
         """Cell keys in natural order; of clean prompts only, unless told otherwise.
@@ -286,6 +291,14 @@ class ItemScores:
         """The codes of a task's items, by id."""
         return {name: code for code, name in enumerate(self.item_names[task])}
 
+    def clusters_of(self, task: str, items: IntArray) -> IntArray | None:
+        """The cluster of each of a task's items, given by code; ``None`` where no two of them are related."""
+        of_task = self.clusters.get(task)
+        if of_task is None or not len(items):
+            return None
+        clusters = of_task[items]
+        return clusters if len(np.unique(clusters)) < len(clusters) else None
+
     def measured(self, key: CellKey, metric: str) -> ItemValues:
         """What a cell's figure is made of: the metric item by item, or ``(tp, fp, fn)`` where counts are pooled."""
         cell = self.cells[key]
@@ -319,7 +332,8 @@ class ItemScores:
             values = np.full((len(items), *answered.shape[1:]), np.nan)
             values[np.searchsorted(items, cell.items)] = answered
         ids = np.array(self.item_names[key.task])[items] if named else items
-        return ArmScores(values, ids, failed, cell.replicates, bounds)
+        clusters = self.clusters_of(key.task, items)
+        return ArmScores(values, ids, failed, cell.replicates, bounds, clusters)
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have, in the same order: treated, then control.
@@ -369,8 +383,8 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
     averages = ", ".join(
         f"avg({expression}) FILTER (n_errors = 0) AS {sql_name(name)}" for name, expression in metrics.items()
     )
-    unread = tables.metric_column(UNREADABLE)
-    unscored = f"count(*) FILTER (n_errors = 0 AND {unread} > 0)" if unread is not None else "0"
+    # A judge that could not be read, a scorer that gave no number: answered, and as good as failed.
+    unscored = f"count(*) FILTER (n_errors = 0 AND {metrics[SCORE]} IS NULL)"
     averages += "".join(
         f", count({metrics[name]}) FILTER (n_errors = 0) AS {sql_name(COUNT_OF + name)}, sum(({metrics[name]})::DOUBLE"
         f" * ({metrics[name]})) FILTER (n_errors = 0) AS {sql_name(SQUARES_OF + name)}"
@@ -426,7 +440,54 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         item_names={task: list(ids) for task, ids in names},
         operator_types=manifest.operator_types,
         operator_work=manifest.operator_work,
+        clusters=_clusters(
+            tables, {task: note.labels for task, note in manifest.tasks.items() if note.labels}
+        ),
     )
+
+
+def _clusters(tables: RunTables, written: Mapping[str, Mapping[str, str]]) -> dict[str, IntArray]:
+    """The clusters of ``ItemScores``, by the labels of the log; an item without a label stands for itself.
+
+    Labels that the reader names go before those ``written`` in the manifest, and these before those of the rows.
+    """
+    rows = tables.query(
+        "SELECT task_id, list(item_id ORDER BY item_id), list(label ORDER BY item_id) FROM (SELECT task_id, item_id,"
+        # Rows that were kept from an earlier start may have another label: the newest counts, in every cell alike.
+        " arg_max(nullif(cluster, ''), timestamp_utc) AS label FROM runs WHERE kind = 'main'"
+        " GROUP BY task_id, item_id) GROUP BY task_id ORDER BY task_id"
+    )
+    other = written if tables.clusters is None else tables.clusters
+    return number_clusters(
+        {
+            task: [other[task].get(name) for name in names] if task in other else labels
+            for task, names, labels in rows
+        }
+    )
+
+
+def number_clusters(labels: Mapping[str, Sequence[str | None]]) -> dict[str, IntArray]:
+    """Cluster codes of each task's items from their labels, in the order of the items' codes.
+
+    Only tasks with an item whose label another item has are there, be it of the same task or of another: a customer
+    whose texts are in two tasks is one customer. An item without a label has a code of its own.
+
+    >>> {task: codes.tolist() for task, codes in number_clusters({"a": ["x", "y", "x"], "b": ["z", None]}).items()}
+    {'a': [0, 1, 0]}
+    """
+    codes: dict[str, int] = {}
+    unlabelled = itertools.count(-1, -1)
+    numbered = {
+        task: np.array(
+            [codes.setdefault(label, len(codes)) if label else next(unlabelled) for label in of_items],
+            dtype=np.int64,
+        )
+        for task, of_items in labels.items()
+    }
+    every = np.concatenate([np.empty(0, dtype=np.int64), *numbered.values()])
+    distinct, count = np.unique(every, return_counts=True)
+    shared = distinct[count > 1]
+    return {task: of_items for task, of_items in numbered.items() if np.isin(of_items, shared).any()}
 
 
 def fetch_by_cell(

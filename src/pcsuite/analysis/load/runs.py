@@ -78,6 +78,8 @@ class RunTables:
         """Metric names in the log and whether each is a ``number`` or ``text``."""
         self.stamp = ""
         """Changes with what was loaded."""
+        self.clusters: Mapping[str, Mapping[str, str]] | None = None
+        """Labels of clusters by task and item id, in place of those in the logs."""
         self._memory = memory or f"{_memory_share() >> 20}MB"
         self._cell_rows = cell_rows
         self._connection: Any = None

@@ -14,10 +14,20 @@ from pcsuite._util.text import limits_text, signed
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import item_matrix
-from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, corrected_columns, interval, number
+from pcsuite.analysis.table import (
+    MAIN_CELL,
+    N_CLUSTERS,
+    Column,
+    Table,
+    TableSpec,
+    corrected_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import attribute, unidentified
+from pcsuite.stats.related_rows import count_clusters
 
 ALL_CONDITIONS = "all conditions"
 NOT_IDENTIFIED = "not identified"
@@ -51,6 +61,7 @@ ATTRIBUTION = TableSpec(
         *corrected_columns("adjusted over all operators, models and regimes of the task, metric and method"),
         Column("orders", "orders of joining that a Shapley value averages over", shown=False),
         Column("note", "what a reader must know of the number, or why there is none"),
+        N_CLUSTERS,
     ),
     note=(
         "The effect of each operator on the same items. Leave-one-out is what the full bundle loses without it,"
@@ -113,13 +124,14 @@ def _attributed(
 ) -> list[dict[str, Any]]:
     if any(metric not in scores.cells[key].values for key in keys):
         return []
-    values = item_matrix(scores, keys, metric)
+    items, values = item_matrix(scores, keys, metric)
     if len(values) < 2:
         return []
     rng = named_rng("attribution", *keys[0][:3], design, metric)
     pooled = scores.is_pooled(keys[0].task, metric)
+    clusters = scores.clusters_of(keys[0].task, items)
     records = []
-    for share in attribute(values, bundles, rng=rng):
+    for share in attribute(values, bundles, rng=rng, clusters=clusters):
         notes = ["micro-F1, linearised"] if pooled else []
         if share.method == "shapley" and not share.exact:
             notes.append(f"over the {share.orders:,.0f} orders whose every step was run, not all")
@@ -132,6 +144,7 @@ def _attributed(
                 "operator": share.operator,
                 "method": share.method,
                 "n_items": len(values),
+                "n_clusters": count_clusters(clusters),
                 **tested_columns("effect", share.effect, share.test),
                 "orders": number(share.orders),
                 "note": "; ".join(notes) or None,

@@ -7,7 +7,10 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.pairings import item_matrix
-from pcsuite.analysis.table import MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.analysis.table import MAIN_CELL, N_CLUSTERS, Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.stats.clustered import FEWEST_CLUSTERS
+from pcsuite.stats.estimate import undefined
+from pcsuite.stats.related_rows import cluster_rows, count_clusters
 from pcsuite.stats.selection import best_of
 
 BEST = TableSpec(
@@ -21,6 +24,7 @@ BEST = TableSpec(
         Column("n_items", "items that all of them have", label="items", form="number", late=True),
         Column("observed", "its gain in score as it was seen, too high by selection", form="number", digits=3),
         *interval("adjusted", "its gain with the selection taken off: chosen on some items, valued on others"),
+        N_CLUSTERS,
     ),
     note=(
         "The best of several noisy means is too good. The adjusted gain never values a condition by the items that"
@@ -38,10 +42,17 @@ def best_conditions(scores: ItemScores) -> Table:
         others = [key for key in keys if key != control and SCORE in scores.cells[key].values]
         if control is None or len(others) < 2 or SCORE not in scores.cells[control].values:
             continue
-        values = item_matrix(scores, [control, *others], SCORE)
+        items, values = item_matrix(scores, [control, *others], SCORE)
         if len(values) < 2:
             continue
-        best = best_of(values[:, 1:] - values[:, :1], rng=named_rng("best", *control[:3]))
+        clusters = scores.clusters_of(control.task, items)
+        gains = cluster_rows(values[:, 1:] - values[:, :1], clusters)
+        if len(gains) < 2:
+            continue
+        best = best_of(gains, rng=named_rng("best", *control[:3]))
+        adjusted = best.adjusted
+        if clusters is not None and len(gains) < FEWEST_CLUSTERS:
+            adjusted = undefined("too few clusters")
         records.append(
             {
                 **others[best.index].names(),
@@ -50,7 +61,8 @@ def best_conditions(scores: ItemScores) -> Table:
                 "n_items": len(values),
                 # Rounded, so that gains that are equal but for the order of a sum are equal in the file.
                 "observed": float(np.round(best.observed, 12)),
-                **estimate_columns("adjusted", best.adjusted),
+                **estimate_columns("adjusted", adjusted),
+                "n_clusters": count_clusters(clusters),
             }
         )
     return Table.of(BEST, records)

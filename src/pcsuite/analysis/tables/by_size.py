@@ -16,6 +16,7 @@ from pcsuite.analysis.load.sizes import Levels
 from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import (
     CELL,
+    N_CLUSTERS,
     Column,
     Table,
     TableSpec,
@@ -25,6 +26,7 @@ from pcsuite.analysis.table import (
     number,
 )
 from pcsuite.contrasts import ArmScores, Contrast, measure
+from pcsuite.stats.related_rows import count_clusters
 
 BY_SIZE = TableSpec(
     "by_size",
@@ -40,7 +42,8 @@ BY_SIZE = TableSpec(
         *interval("score", "mean score, or micro-F1 of pooled counts (linearised)", digits=2),
         Column("baseline", "the control that the effect is against", shown=False),
         *interval("effect", "score less that of the control, same models and items", form="interval", digits=2),
-        Column("p_value", "two-sided sign-flip p-value of the effect over items", form="p"),
+        Column("p_value", "two-sided p-value of the effect over items, or over their clusters", form="p"),
+        N_CLUSTERS,
     ),
     note=(
         "Intervals are over items. Whether an effect is the same at every size is a claim of its own: scale.csv has the"
@@ -63,14 +66,17 @@ def by_size(scores: ItemScores, sizes: Levels) -> Table:
     records = []
     for names in sorted(cells, key=lambda names: (*map(natural_key, names[:3]), sizes.order.index(names[3]))):
         keys, level = cells[names], names[3]
-        values = item_matrix(scores, keys, SCORE).mean(axis=1)
+        items, table = item_matrix(scores, keys, SCORE)
+        values, clusters = table.mean(axis=1), scores.clusters_of(names[0], items)
         record: dict[str, Any] = {
             **dict(zip(("task", "decoding", "condition", "level"), names, strict=True)),
             "factor": sizes.factor,
             "models": len(keys),
             "n_items": len(values),
+            "n_clusters": count_clusters(clusters),
         }
-        record |= mean_columns("score", values, named_rng("by size", *keys[0].names().values(), level))
+        rng = named_rng("by size", *keys[0].names().values(), level)
+        record |= mean_columns("score", values, rng, clusters=clusters)
         pairs = [(key, control) for key in keys if (control := scores.control_of(key)) is not None]
         records.append(record | _effect(scores, pairs, level))
     return Table.of(BY_SIZE, records)
@@ -81,8 +87,13 @@ def _effect(scores: ItemScores, pairs: Sequence[tuple[CellKey, CellKey]], level:
     if not pairs:
         return {}
     # One arm a cell, so that means over models are formed where contrasts are.
-    columns = item_matrix(scores, [key for pair in pairs for key in pair], SCORE).T
-    arms = {str(index): ArmScores(values) for index, values in enumerate(columns)}
+    keys = [key for pair in pairs for key in pair]
+    items, table = item_matrix(scores, keys, SCORE)
+    clusters = scores.clusters_of(keys[0].task, items)
+    arms = {
+        str(index): ArmScores(values, replicates=scores.cells[key].replicates, clusters=clusters)
+        for index, (key, values) in enumerate(zip(keys, table.T, strict=True))
+    }
     weights = {name: (-1.0 if int(name) % 2 else 1.0) / len(pairs) for name in arms}
     rng = named_rng("effect by size", *pairs[0][0].names().values(), level)
     (change,) = measure(arms, [Contrast("effect", weights)], rng=rng)

@@ -7,8 +7,10 @@ sizes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +19,10 @@ from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
+from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import (
     MAIN_CELL,
+    N_CLUSTERS,
     Column,
     Table,
     TableSpec,
@@ -29,9 +33,19 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus
 from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
-from pcsuite.contrasts import Contrast, Measurement, Missing, corrected_within, is_reliable, measure
+from pcsuite.contrasts import (
+    ALPHA,
+    CLAUSE,
+    Contrast,
+    Measurement,
+    Missing,
+    corrected_within,
+    is_reliable,
+    measure,
+)
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, TestResult
+from pcsuite.stats.prediction_powered import PredictionPowered
 
 UNEQUAL_FAILURES = "unequal failures"
 EFFECTS = TableSpec(
@@ -99,6 +113,29 @@ EFFECTS = TableSpec(
         *interval("judge_delta", "the difference of the judge's own scores, where labels corrected it", shown=False),
         Column("labelled_items", "items with gold labels on both sides, which the correction rests on", shown=False),
         Column("caution", "what the difference cannot be taken without", form="text", late=True),
+        N_CLUSTERS,
+        Column(
+            "joint_low",
+            "lower limit of the difference that holds for all contrasts of its family at once (95 %, Bonferroni): for a"
+            " figure that was picked from them",
+            shown=False,
+        ),
+        Column("joint_high", "the upper one", shown=False),
+        Column("family_size", "contrasts of that family: those that the p-value is adjusted over", shown=False),
+        Column(
+            "p_symmetric",
+            "of graded scores: p-value of sign flips, valid unless rare large opposite cases exist (p_value is valid"
+            " whatever the shape); else empty",
+            shown=False,
+        ),
+        Column("p_symmetric_bh", "the same adjusted over the family (Benjamini–Hochberg)", shown=False),
+        Column(
+            "clause",
+            "of graded scores that sign flips alone show to differ: what that rests on",
+            form="text",
+            late=True,
+            sparse=True,
+        ),
     ),
     note=(
         "The p-value after correction decides whether there is an effect; the interval says how large it is (where the"
@@ -129,34 +166,124 @@ def effects(
     """
     registered = registered or Registered()
     gold, status = gold or Gold(), status or JudgeStatus()
-    records = []
+    records: list[dict[str, Any]] = []
+    measured: list[_Measured] = []
     for keys in scores.groups().values():
         by_condition = {key.condition: key for key in keys}
         planned = registered.pairs(keys[0].task, keys[0].model, keys[0].decoding)
         for contrast in group_contrasts(scores, keys, planned):
             for metric in metrics.compared_in("effects"):
                 weights = {by_condition[name]: weight for name, weight in contrast.weights}
-                record = _compare(scores, contrast, weights, metric, metrics)
-                if record is None:
+                compared = _compare(scores, contrast, weights, metric, metrics)
+                if compared is None:
                     continue
+                record, change = compared
+                powered = None
                 if metric == SCORE and keys[0].task in status.words:
-                    record |= _judged(record, gold, weights, status.words[keys[0].task])
-                records.append(record | registered.by_looks(record))
-    add_corrected_p(records, [registered.family(record) for record in records])
+                    powered = gold.contrast(weights)
+                    task = keys[0].task
+                    unlike = status.unlike.get(task, "")
+                    record |= _judged(record, gold, weights, powered, status.words[task], unlike)
+                looked = registered.by_looks(record)
+                records.append(record | looked)
+                measured.append(_Measured(change, powered, bool(looked)))
+    families = [registered.family(record) for record in records]
+    add_corrected_p(records, families)
+    _add_joint_limits(records, families, measured)
+    _add_second_grade(records, families, measured)
     for record in records if registered.plan is not None else ():
         record["planned"] = "yes" if registered.is_primary(record) else "no"
     return Table.of(EFFECTS, records)
 
 
+def with_posterior(table: Table, metrics: Metrics, margin: float) -> Table:
+    """The effects with the probability of each to be for the better and, of the score, within ±``margin``.
+
+    Shrunk together are the tested contrasts of one kind, task, model, regime and metric.
+    """
+
+    def better(record: Mapping[str, Any]) -> int | None:
+        high = metrics[record["metric"]].higher_is_better
+        return None if high is None or record["p_value"] is None else 1 if high else -1
+
+    def weights(record: Mapping[str, Any]) -> Mapping[str, float]:
+        # Main effects and interactions of a factorial are orthogonal: each stands for itself.
+        if record["kind"] not in (CONTROL, TWIN, PLANNED):
+            return {record["contrast"]: 1.0}
+        return {record["condition"]: 1.0, record["baseline"]: -1.0}
+
+    names = ("task", "model", "decoding", "kind", "metric")
+    return with_probabilities(
+        table,
+        better,
+        lambda record: tuple(record[name] for name in names),
+        margin=lambda record: margin if record["metric"] == SCORE else None,
+        weights=weights,
+    )
+
+
+class _Measured(NamedTuple):
+    """What a record's effect was made of."""
+
+    change: Measurement
+    powered: PredictionPowered | None
+    """Where gold labels corrected it."""
+    by_looks: bool
+    """Whether its limits are those of the last look, which hold for the whole family already."""
+
+
+def _add_joint_limits(
+    records: Sequence[dict[str, Any]], families: Sequence[Hashable], measured: Sequence[_Measured]
+) -> None:
+    """Add the limits that hold for all tested contrasts of a family at once, and how many those are."""
+    sizes = Counter(
+        family for record, family in zip(records, families, strict=True) if record["p_value"] is not None
+    )
+    for record, family, source in zip(records, families, measured, strict=True):
+        if record["p_value"] is None or record["delta_low"] is None:
+            continue
+        low, high, size = record["delta_low"], record["delta_high"], sizes[family]
+        if size > 1 and not source.by_looks:
+            level = 1 - ALPHA / size
+            limits = source.change.limits_at(level)
+            ends = source.powered.limits(level) if source.powered is not None else (limits.low, limits.high)
+            # Limits of one contrast may be drawn and these computed: together they are never the narrower ones.
+            low, high = min(low, ends[0]), max(high, ends[1])
+        record |= {"joint_low": low, "joint_high": high, "family_size": size}
+
+
+def _add_second_grade(
+    records: Sequence[dict[str, Any]], families: Sequence[Hashable], measured: Sequence[_Measured]
+) -> None:
+    """Add what sign flips say of graded scores, whose p-values hold whatever the shape of the differences."""
+    bolder = []
+    for record, source in zip(records, measured, strict=True):
+        graded = source.change.symmetric if source.powered is None and not source.by_looks else None
+        p_value = record["p_value"] if graded is None else graded.test.p_value
+        bolder.append(np.nan if p_value is None else p_value)
+        if graded is not None and record["p_value"] is not None:
+            record["p_symmetric"] = number(p_value)
+    adjusted = corrected_within(bolder, families, correction="bh")
+    for record, p_value in zip(records, adjusted.tolist(), strict=True):
+        if record.get("p_symmetric") is not None:
+            record["p_symmetric_bh"] = number(p_value)
+            if is_reliable(p_value) and not is_reliable(record["p_bh"]):
+                record["clause"] = CLAUSE
+
+
 def _judged(
-    record: Mapping[str, Any], gold: Gold, weights: Mapping[CellKey, float], words: str
+    record: Mapping[str, Any],
+    gold: Gold,
+    weights: Mapping[CellKey, float],
+    corrected: PredictionPowered | None,
+    words: str,
+    unlike: str,
 ) -> dict[str, Any]:
     """What changes in a record of a judge's scores: the effect corrected by gold labels, or a word of caution.
 
     Effect sizes are those of the judge's own scores and are left out of a corrected record; its levels are the
     corrected control and what the effect makes of it.
     """
-    corrected = gold.contrast(weights)
     if corrected is None:
         cautions = [words] if words == NOT_VALIDATED else []
         cautions += [record["caution"]] if record.get("caution") else []
@@ -176,6 +303,7 @@ def _judged(
         "judge": f"corrected by gold labels of {corrected.estimate.n} items",
         **uncorrected,
         "labelled_items": corrected.estimate.n,
+        **({"caution": unlike} if unlike else {}),
     }
 
 
@@ -185,8 +313,11 @@ def _compare(
     weights: Mapping[CellKey, float],
     metric: str,
     metrics: Metrics,
-) -> dict[str, Any] | None:
-    """A contrast on one metric, unadjusted; ``None`` with fewer than two items that all its conditions have."""
+) -> tuple[dict[str, Any], Measurement] | None:
+    """A contrast on one metric, unadjusted, and how it was measured.
+
+    ``None`` with fewer than two items that all its conditions have.
+    """
     keys, spec, is_cost = list(weights), metrics[metric], metrics.is_cost(metric)
     if any(metric not in scores.cells[key].values for key in keys):
         return None
@@ -222,21 +353,31 @@ def _compare(
         "treated": treated,
         **tested_columns("delta", change.estimate, change.test),
     }
+    if change.clusters is not None:
+        record["n_clusters"] = change.n_clusters
+    if change.reason:
+        record["caution"] = change.reason
     if not is_pair or is_cost:
-        return record
-    record |= estimate_columns("cohens_d", cohens_d_z(first, second))
+        return record, change
+    sizes = {"cohens_d": cohens_d_z(first, second)}
     if change.missing is not None:
-        record |= _failures(change.missing, contrast.condition, contrast.baseline, bounded=within)
+        failures = _failures(change.missing, contrast.condition, contrast.baseline, bounded=within)
+        cautions = [text for text in (record.get("caution"), failures.get("caution")) if text]
+        record |= failures | {"caution": "; ".join(cautions) or None}
     if within:
-        record |= estimate_columns("odds_ratio", odds_ratio_paired(first, second))
+        sizes["odds_ratio"] = odds_ratio_paired(first, second)
         is_failure = spec.higher_is_better is False
         # A failure is a low value of what should be high, or a high value of what should be low.
         risk = absolute_risk_reduction(*((first, second) if is_failure else (1 - first, 1 - second)))
-        record |= estimate_columns("risk_reduction", risk.reduction)
+        sizes["risk_reduction"] = risk.reduction
         # Infinite in one direction or in both: ``number`` leaves those empty.
         record["number_needed"] = number(risk.number_needed_to_treat)
         record["number_harmed"] = number(risk.number_needed_to_harm)
-    return record
+    for name, size in sizes.items():
+        # Limits of effect sizes take items for unrelated; of related ones the difference alone has limits.
+        limited = size if change.clusters is None else replace(size, low=np.nan, high=np.nan)
+        record |= estimate_columns(name, limited)
+    return record, change
 
 
 def _sides(

@@ -31,8 +31,10 @@ from pcsuite.analysis.table import (
 from pcsuite.analysis.twins import SEARCH_LOOP, doing, free_twin
 from pcsuite.stats import rates
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, paired_bootstrap
+from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.f1 import linearised_f1
+from pcsuite.stats.related_rows import cluster_numbers, cluster_rows, cluster_sums
 
 EFFICIENCY = TableSpec(
     "efficiency",
@@ -135,24 +137,31 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
                     name: _mean(cell, name)
                     for name in ("prompt_tokens", "completion_tokens", "cached_tokens")
                 },
-                **estimate_columns("tokens_per_correct", _per_correct(cell, "total_tokens")),
+                **estimate_columns("tokens_per_correct", _per_correct(scores, cell, "total_tokens")),
                 "cost_usd_per_answer": _mean(cell, "cost_usd"),
                 # The table has no interval of it: nothing need be resampled.
-                "cost_usd_per_correct": number(_per_correct(cell, "cost_usd", resamples=1).value),
+                "cost_usd_per_correct": number(_per_correct(scores, cell, "cost_usd", resamples=1).value),
                 "calls_per_answer": _mean(cell, "attempts"),
                 "latency_ms": _mean(cell, "latency_ms"),
             }
-            failures = cell.metric("constraint_failed")[1]
-            record |= mean_columns("constraint_failure_rate", failures, named_rng("constraint failure", *key))
+            failing, failures = cell.metric("constraint_failed")
+            rng = named_rng("constraint failure", *key)
+            related = scores.clusters_of(key.task, failing)
+            record |= mean_columns("constraint_failure_rate", failures, rng, clusters=related)
             free = free_twin(scores, key, keys)
             if free is not None:
                 record["unconstrained"] = free.condition
-                first, second = scores.paired(key, free, "total_tokens")
+                sides = (scores.cells[side].metric("total_tokens") for side in (key, free))
+                common, (first, second) = on_common_items(*sides)
                 if len(first) > 1:
                     rng = named_rng("token overhead", *key)
-                    overhead = paired_bootstrap(
-                        first, second, rng=rng, resamples=LEVEL_RESAMPLES, bounds=UNBOUNDED
-                    )
+                    related = scores.clusters_of(key.task, common)
+                    if related is not None:
+                        overhead = cluster_interval(first - second, cluster_numbers(related))
+                    else:
+                        overhead = paired_bootstrap(
+                            first, second, rng=rng, resamples=LEVEL_RESAMPLES, bounds=UNBOUNDED
+                        )
                     record |= estimate_columns("token_overhead", overhead)
                     if second.mean():
                         record["token_overhead_share"] = number(overhead.value / float(second.mean()))
@@ -184,7 +193,10 @@ def _front_probability(scores: ItemScores, cells: Sequence[CellScores]) -> Float
     common, figures = on_common_items(*sides)
     if len(common) < 2:
         return None
-    quality, price = (np.column_stack([side[:, part] for side in figures]) for part in (0, 1))
+    clusters = scores.clusters_of(cells[0].key.task, common)
+    quality, price = (
+        cluster_rows(np.column_stack([side[:, part] for side in figures]), clusters) for part in (0, 1)
+    )
     rng = named_rng("pareto front", cells[0].key.task)
     return rates.front_probability(quality, price, rng=rng, resamples=LEVEL_RESAMPLES)
 
@@ -194,11 +206,15 @@ def _mean(cell: CellScores, metric: str) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _per_correct(cell: CellScores, metric: str, resamples: int = LEVEL_RESAMPLES) -> Estimate:
-    """Total spent over total right, items being resampled together with what they cost."""
-    spent, right = cell.both(metric, SCORE)
+def _per_correct(
+    scores: ItemScores, cell: CellScores, metric: str, resamples: int = LEVEL_RESAMPLES
+) -> Estimate:
+    """Total spent over total right, items (or their clusters) being resampled together with what they cost."""
+    items, (spent, right) = on_common_items(cell.metric(metric), cell.metric(SCORE))
     if right.sum() <= 0:
         return undefined("not measured, or no right answer")
+    clusters = scores.clusters_of(cell.key.task, items)
+    spent, right = cluster_sums(spent, clusters), cluster_sums(right, clusters)
     rng = named_rng("per correct", *cell.key, metric)
     return rates.cost_per_correct(spent, right, rng=rng, resamples=resamples)
 
@@ -212,7 +228,7 @@ def unsupported_table(scores: ItemScores) -> Table:
     for key in scores.cell_keys():
         cell = scores.cells[key]
         items, rate = cell.metric("unsupported_rate")
-        _, contradicted = cell.metric("contradiction")
+        checked, contradicted = cell.metric("contradiction")
         if not len(items) and not len(contradicted):
             continue
         rng = named_rng("unsupported", *key)
@@ -223,12 +239,14 @@ def unsupported_table(scores: ItemScores) -> Table:
         }
         if len(items):
             record["n_without_claims"] = len(cell.items) - len(items)
-        record |= mean_columns("unsupported_rate", rate, rng)
-        claims, tokens = cell.both("unsupported", "completion_tokens")
+        record |= mean_columns("unsupported_rate", rate, rng, clusters=scores.clusters_of(key.task, items))
+        both, sides = on_common_items(cell.metric("unsupported"), cell.metric("completion_tokens"))
+        claims, tokens = (cluster_sums(side, scores.clusters_of(key.task, both)) for side in sides)
         if len(claims) > 1 and tokens.sum() > 0:
             estimate = rates.unsupported_per_100_tokens(claims, tokens, rng=rng, resamples=LEVEL_RESAMPLES)
             record |= estimate_columns("unsupported_per_100_tokens", estimate)
-        records.append(record | mean_columns("contradiction_rate", contradicted, rng))
+        related = scores.clusters_of(key.task, checked)
+        records.append(record | mean_columns("contradiction_rate", contradicted, rng, clusters=related))
     return Table.of(UNSUPPORTED, records)
 
 
@@ -242,11 +260,20 @@ def abstention_table(scores: ItemScores) -> Table:
     }
     records = []
     for key in scores.cell_keys():
-        abstained, unanswerable = scores.cells[key].both("abstained", "unanswerable")
+        cell = scores.cells[key]
+        items, (abstained, unanswerable) = on_common_items(
+            cell.metric("abstained"), cell.metric("unanswerable")
+        )
         if key.task not in with_unanswerable or len(abstained) < 2:
             continue
         rng, impossible = named_rng("abstention", *key), (unanswerable > 0).astype(float)
-        matrix = rates.abstention_matrix(abstained, impossible, rng=rng, resamples=LEVEL_RESAMPLES)
+        matrix = rates.abstention_matrix(
+            abstained,
+            impossible,
+            rng=rng,
+            resamples=LEVEL_RESAMPLES,
+            clusters=scores.clusters_of(key.task, items),
+        )
         record: dict[str, Any] = {**key.names(), "n_items": len(abstained)}
         for name in ("unanswerable", "answerable"):
             for what in ("abstained", "answered"):

@@ -20,6 +20,7 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.table import (
     CELL,
+    N_CLUSTERS,
     Column,
     Table,
     TableSpec,
@@ -36,6 +37,7 @@ from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_means
 from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.related_rows import count_clusters, mean_over_items
 
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""
@@ -84,6 +86,7 @@ BY_CONDITION = TableSpec(
         *interval("delta", "disagreement of readable replicates less the control's, on the same items"),
         Column("p_value", "two-sided permutation p-value of delta", shown=False),
         Column("p_bh", "the same adjusted over the task (Benjamini–Hochberg)"),
+        N_CLUSTERS,
     ),
     note=(
         "Entropy is bias-corrected (Chao–Shen), an answer that could not be read counting as one of its own. Conditions"
@@ -240,9 +243,17 @@ def entropy_tables(
         # No more than of as many answers as there can be, each as often; of an open set, as were given.
         most = math.log(max(2, cell.categories or int(totals.max()), *distinct.tolist()))
         bounds = [(0.0, most), (0.0, 1.0), (0.0, 1.0)]
-        estimates = bootstrap_means(
-            columns, rng=named_rng("entropy", *key), resamples=LEVEL_RESAMPLES, bounds=bounds
-        )
+        clusters = scores.clusters_of(key.task, cell.items)
+        rng = named_rng("entropy", *key)
+        if clusters is None:
+            estimates = bootstrap_means(
+                columns, rng=rng, resamples=LEVEL_RESAMPLES, bounds=bounds, single=False
+            )
+        else:
+            estimates = [
+                mean_over_items(column, clusters, rng=rng, bounds=ends)
+                for column, ends in zip(columns.T, bounds, strict=True)
+            ]
         record: dict[str, Any] = {
             **names,
             "n_items": len(columns),
@@ -255,14 +266,21 @@ def entropy_tables(
             "readable_items": int(compared.sum()),
             "fact_disagreement": number(np.mean(list(cell.facts.values()))) if cell.facts else None,
             "semantic_note": note,
+            "n_clusters": count_clusters(clusters),
         }
         if compared.sum() > 1:
-            record |= mean_columns("readable_disagreement", readable[compared], named_rng("readable", *key))
+            related = scores.clusters_of(key.task, cell.items[compared])
+            rng = named_rng("readable", *key)
+            record |= mean_columns("readable_disagreement", readable[compared], rng, clusters=related)
         if by_item:
             entropies = np.array([meaning.entropy for meaning in by_item.values()])
             bounds_of_meanings = (0.0, math.log(max(2, int(totals.max()))))
             rng = named_rng("semantic entropy", *key)
-            record |= mean_columns("semantic_entropy", entropies, rng, bounds_of_meanings)
+            codes = scores.codes(key.task)
+            related = scores.clusters_of(
+                key.task, np.array([codes[item] for item in by_item], dtype=np.int64)
+            )
+            record |= mean_columns("semantic_entropy", entropies, rng, bounds_of_meanings, related)
             record["semantic_items"] = len(by_item)
         records.append(record)
     _compare_with_control(scores, records, values)
@@ -282,7 +300,14 @@ def _compare_with_control(
         control = scores.control_of(key, values)
         if control is None:
             continue
-        arms = {name.condition: ArmScores(values[name].values, values[name].items) for name in (key, control)}
+        arms = {
+            name.condition: ArmScores(
+                values[name].values,
+                values[name].items,
+                clusters=scores.clusters_of(key.task, values[name].items),
+            )
+            for name in (key, control)
+        }
         contrast = Contrast.of(key.condition, control.condition)
         (change,) = measure(arms, [contrast], rng=named_rng("entropy difference", *key))
         if change.n > 1:

@@ -10,7 +10,17 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, on_common_items
 from pcsuite.analysis.metrics import LENIENT
-from pcsuite.analysis.table import CELL, N_ITEMS, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    CELL,
+    N_CLUSTERS,
+    N_ITEMS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.contrasts import ArmScores, Contrast, Measurement, measure
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 
@@ -28,6 +38,7 @@ FORMAT_GAP = TableSpec(
         Column("control", "the condition that the differences are from"),
         Column("difference", "score less the control's", form="number", digits=2),
         *interval("lenient_difference", "lenient score less the control's", form="interval", digits=2),
+        N_CLUSTERS,
     ),
     note="Where the two differences differ, a condition changed how answers are written, not only what they say.",
 )  # fmt: skip
@@ -51,6 +62,7 @@ def format_gap(scores: ItemScores) -> Table:
             "score": gap.levels["strict"],
             "lenient_score": gap.levels["lenient"],
             **estimate_columns("gap", gap.estimate),
+            "n_clusters": None if gap.clusters is None else gap.n_clusters,
             "items_in_gap": int((strict != lenient).reshape(gap.n, -1).any(axis=1).sum()),
         }
         if (control := scores.control_of(key)) is not None:
@@ -74,7 +86,11 @@ def _arms(scores: ItemScores, key: CellKey) -> dict[str, ArmScores]:
         items, sides = cell.items, [cell.counts(), cell.counts("lenient_")]
     else:
         items, sides = cell.items[:0], [np.empty((0, 3))] * 2
-    return {name: ArmScores(values, items) for name, values in zip(("strict", "lenient"), sides, strict=True)}
+    clusters = scores.clusters_of(key.task, items)
+    return {
+        name: ArmScores(values, items, replicates=cell.replicates, clusters=clusters)
+        for name, values in zip(("strict", "lenient"), sides, strict=True)
+    }
 
 
 def _differences(

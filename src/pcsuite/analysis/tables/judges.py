@@ -14,7 +14,7 @@ import msgspec
 
 from pcsuite._util.files import replace_atomically, write_errors
 from pcsuite._util.text import figure_text, limits_text
-from pcsuite.analysis.judging import EVERY_CONDITION
+from pcsuite.analysis.judging import EVERY_CONDITION, Gold, sample_words
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.errors import LogError
 from pcsuite.logging.manifest import JudgeNote
@@ -52,6 +52,15 @@ JUDGES = TableSpec(
         ),
         Column("n_again", "verdicts that were asked for again"),
         Column("unreadable", "labelled answers whose verdict could not be read"),
+        Column("labelled_rate", "of all conditions: mean of the judge's scores of the labelled items", digits=2),
+        Column("others_rate", "of all conditions: mean of its scores of the others", digits=2),
+        *interval(
+            "sample_difference",
+            "of all conditions: the first less the second; labels of a random sample differ by chance only",
+            form="difference",
+            digits=2,
+        ),
+        Column("sample_p", "two-sided p-value of that difference, over items or their clusters", form="p"),
     ),
     note=(
         "A judge earns its place here: against labels of a random sample, condition by condition. A bias that differs"
@@ -103,6 +112,8 @@ class JudgeStatus:
     words: dict[str, str] = field(default_factory=dict)
     """By judged task: "judge not validated", or what the check found, in a few words."""
     records: list[dict[str, Any]] = field(default_factory=list)
+    unlike: dict[str, str] = field(default_factory=dict)
+    """By judged task whose labelled items do not resemble the rest: that in a sentence."""
 
     @property
     def unvalidated(self) -> list[str]:
@@ -112,19 +123,27 @@ class JudgeStatus:
     def note(self, tasks: Sequence[str] | None = None) -> str:
         """A sentence on the judges of some tasks (default: all), empty where none of them is judged."""
         judged = [task for task in self.words if tasks is None or task in tasks]
-        return " ".join(f"{task}: {self.words[task]}." for task in judged)
+        notes = ("; ".join(filter(None, (self.words[task], self.unlike.get(task)))) for task in judged)
+        return " ".join(f"{task}: {words}." for task, words in zip(judged, notes, strict=True))
 
     def table(self) -> Table:
         """``judges.csv``."""
         return Table.of(JUDGES, self.records)
 
 
-def judge_status(logs: Sequence[Path], judges: Mapping[str, JudgeNote]) -> JudgeStatus:
+def judge_status(
+    logs: Sequence[Path], judges: Mapping[str, JudgeNote], gold: Gold | None = None
+) -> JudgeStatus:
     """The checks of some logs, as far as they are about the judges that the runs had.
 
-    A check of another rubric, prompt or model counts for nothing: that was another judge.
+    A check of another rubric, prompt or model counts for nothing: that was another judge. ``gold`` are the labels of
+    the logs, of which it is told where they are no random sample of the items.
     """
     status = JudgeStatus(dict.fromkeys(judges, NOT_VALIDATED))
+    for task in judges if gold is not None else ():
+        sample = gold.sample(task) if gold is not None else None
+        if sample is not None and not sample.alike:
+            status.unlike[task] = sample_words(sample)
     for log in logs if judges else ():
         check = read_check(log)
         for task, about in check.tasks.items():

@@ -4,7 +4,8 @@ Fixed effects are condition, model size, family (and the model itself, where sev
 with the interactions condition × size and condition × regime; items (and datasets, when pooled) have random intercepts.
 A factor with one level has no effect to estimate and stays out. Estimates are those of the model; standard errors and
 p-values come from leaving out one item at a time (one task, when pooled), so that they hold where scores sit at 0 or 1
-and where a condition does more for some items, or on some tasks, than for others.
+and where a condition does more for some items, or on some tasks, than for others. Where items are related, their
+clusters have a random intercept too, and one cluster is left out at a time.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ MODEL = TableSpec(
         Column("kind", "fixed effect or variance"),
         Column("term", "name of the term"),
         Column("estimate", "its estimate"),
-        Column("se", "its standard error (jackknife over items; over tasks for all tasks)"),
-        Column("df", "degrees of freedom: effective number of items (tasks) less one"),
+        Column("se", "its standard error (jackknife over items or their clusters; over tasks for all tasks)"),
+        Column("df", "degrees of freedom: effective number of items (clusters, tasks) less one"),
         Column("t", "t statistic", shown=False),
         Column(
             "p_value",
@@ -52,10 +53,12 @@ MODEL = TableSpec(
         Column("converged", "the fit converged", shown=False),
         Column("singular", "a variance was estimated as 0", shown=False),
         Column("note", "what could not be estimated or tested, and why"),
+        Column("clusters", "clusters of the fit's items, where some are related", shown=False),
     ),
     note=(
         "Linear mixed model by REML: fixed effects against their reference level (the control, of conditions),"
-        " variances of the random intercepts. P-values are over items (over tasks, for all tasks)."
+        " variances of the random intercepts. P-values are over items (over clusters where items are related, over"
+        " tasks for all tasks)."
     ),
     folded=True,
 )
@@ -94,7 +97,7 @@ class MixedResults:
     notes: list[str] = field(default_factory=list)
     """Models that could not be fitted, and why."""
 
-    def _add(self, scope: str, metric: str, fit: MixedFit) -> None:
+    def _add(self, scope: str, metric: str, fit: MixedFit, clusters: int | None) -> None:
         """Take in a fit: its coefficients and variances, and the means of conditions alone, by size and by regime."""
         self.fits[scope, metric] = fit
         dropped = f"not estimable: {', '.join(fit.design.dropped)}" if fit.design.dropped else ""
@@ -103,10 +106,10 @@ class MixedResults:
         for c in fit.coefficients:
             figures = map(number, (c.estimate, c.se, c.df, c.t, c.p_value, c.low, c.high))
             remark = "; ".join(filter(None, (c.note, note)))
-            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail, remark))
+            self.models.rows.append((scope, metric, "fixed", c.name, *figures, *tail, remark, clusters))
         for name, v in fit.components.items():
             figures = map(number, (v.value, None, None, None, None, v.low, v.high))
-            self.models.rows.append((scope, metric, "variance", name, *figures, *tail, note))
+            self.models.rows.append((scope, metric, "variance", name, *figures, *tail, note, clusters))
         classes = {combination["size_class"] for combination in fit.design.linked}
         varied = {*fit.design.factors, *(("size_class",) if len(classes) > 1 else ())}
         for by in ((), ("size",), ("size_class",), ("decoding",)):
@@ -139,6 +142,7 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
     scopes = list(scores.tasks) + ([ALL_TASKS] if len(scores.tasks) > 1 else [])
     fitted = [name for name in metrics.compared_in("mixed_model") if name in scores.metrics]
     cells, cell, item = _sum_up(tables, scores, fitted)
+    clusters = _cluster_of_items(tables, scores)
     failures: list[tuple[str, str]] = []
     for column, metric in enumerate(fitted):
         fetched = tables.columns(f"SELECT n{column}, total{column}, squares{column} FROM mixed_totals")
@@ -149,17 +153,23 @@ def mixed_results(tables: RunTables, scores: ItemScores, metrics: Metrics) -> Mi
             of_scope = [index for index, names in enumerate(cells) if scope in (ALL_TASKS, names[0])]
             inside = np.isin(cell, of_scope) & (sums[0] > 0)
             present, cell_codes = _dense(cell[inside])
+            of_rows, count = None, None
+            if clusters is not None:
+                of_rows = clusters[item[inside]]
+                distinct = len(np.unique(of_rows))
+                count = distinct if distinct < len(np.unique(item[inside])) else None
             try:
                 fit = _fit(
                     scores,
                     [cells[index] for index in present],
                     CellTotals(_dense(item[inside])[1], cell_codes, *(values[inside] for values in sums)),
+                    of_rows,
                 )
             except AnalysisError as error:
                 failures.append((scope, f"No mixed model of {metric} for {scope}: {error.message}."))
                 continue
             if fit is not None:
-                results._add(scope, metric, fit)
+                results._add(scope, metric, fit, count)
     # Metric by metric, so that one is in memory at a time; listed scope by scope.
     for rows_of in (results.models.rows, results.means.rows, failures):
         rows_of.sort(key=lambda row: scopes.index(row[0]))
@@ -188,7 +198,7 @@ def _sum_up(
     )
     tables.execute(
         f"CREATE OR REPLACE TABLE mixed_totals AS SELECT dense_rank() OVER (ORDER BY {_KEY}) - 1 AS cell,"
-        f" dense_rank() OVER (ORDER BY task_id, item_id) - 1 AS item, {_KEY}{sums} FROM item_scores JOIN"
+        f" dense_rank() OVER (ORDER BY task_id, item_id) - 1 AS item, item_id, {_KEY}{sums} FROM item_scores JOIN"
         f" (VALUES {models}) AS known (model_id, size, family) USING (model_id)"
         " WHERE perturbation_type = 'none' ORDER BY cell, item"
     )
@@ -196,6 +206,23 @@ def _sum_up(
     codes = tables.columns("SELECT cell, item FROM mixed_totals")
     cell, item = (np.asarray(codes[name], dtype=np.int64) for name in ("cell", "item"))
     return [tuple(names) for _, *names in cells], cell, item
+
+
+def _cluster_of_items(tables: RunTables, scores: ItemScores) -> IntArray | None:
+    """Cluster of each item of ``mixed_totals`` by its number there; ``None`` where all stand for themselves.
+
+    Clusters lie within tasks here: what tasks share is the effect of the dataset.
+    """
+    if not scores.clusters:
+        return None
+    listed = tables.query("SELECT DISTINCT item, task_id, item_id FROM mixed_totals ORDER BY item")
+    codes = {task: scores.codes(task) for task in scores.clusters}
+    labels = [
+        (task, int(scores.clusters[task][codes[task][name]])) if task in codes else (task, name)
+        for _, task, name in listed
+    ]
+    numbers: dict[tuple[str, int | str], int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.int64)
 
 
 def _sql(text: str | None) -> str:
@@ -209,7 +236,12 @@ def _dense(codes: IntArray) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
 
 
-def _fit(scores: ItemScores, cells: Sequence[tuple[str | None, ...]], totals: CellTotals) -> MixedFit | None:
+def _fit(
+    scores: ItemScores,
+    cells: Sequence[tuple[str | None, ...]],
+    totals: CellTotals,
+    clusters: IntArray | None,
+) -> MixedFit | None:
     """Fit on sufficient statistics per item and cell; ``None`` where there is nothing to compare."""
     if len({cell[1] for cell in cells}) < 2:
         return None
@@ -237,4 +269,4 @@ def _fit(scores: ItemScores, cells: Sequence[tuple[str | None, ...]], totals: Ce
         raise AnalysisError("the values do not vary within any condition")
     # A variance that the data leave open has an upper limit beyond any float: infinite, and shown as none.
     with np.errstate(over="ignore"):
-        return fit_mixed(totals, design, small_factors=small, jackknife=True)
+        return fit_mixed(totals, design, small_factors=small, clusters=clusters, jackknife=True)

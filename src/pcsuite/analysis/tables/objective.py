@@ -15,15 +15,25 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
-from pcsuite.analysis.table import CELL, MAIN_CELL, Column, Table, TableSpec, estimate_columns, interval
+from pcsuite.analysis.table import (
+    CELL,
+    MAIN_CELL,
+    N_CLUSTERS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+)
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.config.bundled import searched_operators
 from pcsuite.config.profile import ObjectiveSection
 from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
-from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.objective import ItemParts, Objective
+from pcsuite.stats.related_rows import count_clusters
 
 OBJECTIVE = TableSpec(
     "objective",
@@ -40,6 +50,7 @@ OBJECTIVE = TableSpec(
         Column("token_cost", "its part: tokens over the task's token budget", form="number", digits=2),
         Column("baseline", "control it is compared with", shown=False),
         *interval("delta_J", "J less the control's, on the same items", label="J against control", form="difference"),
+        N_CLUSTERS,
     ),
 )  # fmt: skip
 COMPILED = TableSpec(
@@ -102,25 +113,34 @@ def objective_tables(
         for counts in answers
         if counts.key.task in manifest.tasks and manifest.tasks[counts.key.task].token_budget
     }
+    related = {
+        key: scores.clusters_of(
+            key.task, np.array([scores.codes(key.task)[name] for name in cell.items], dtype=int)
+        )
+        for key, cell in parts.items()
+        if key.task in scores.clusters
+    }
     records = []
     for key, cell in parts.items():
-        means = cell.parts()
+        means, clusters = cell.parts(), related.get(key)
+        rng = named_rng("objective", *key)
         record: dict[str, Any] = {
             **key.names(),
             "n_items": len(cell),
             "replicates": scores.cells[key].replicates,
-            **estimate_columns("J", cell.estimate(objective, named_rng("objective", *key), LEVEL_RESAMPLES)),
+            **estimate_columns("J", cell.estimate(objective, rng, LEVEL_RESAMPLES, clusters)),
             "task_score": means.task,
             "unsupported_rate": means.unsupported,
             "entropy": means.entropy,
             "token_cost": means.token_cost,
+            "n_clusters": count_clusters(clusters),
         }
         if (control := scores.control_of(key, parts)) is not None:
             record["baseline"] = control.condition
-            record |= _difference("delta_J", key, control, objective, parts)
+            record |= _difference("delta_J", key, control, objective, parts, related)
         records.append(record)
     compiled = [
-        _compiled_record(entry, key, objective, parts)
+        _compiled_record(entry, key, objective, parts, related)
         for entry in manifest.compiled
         for key in parts
         if (key.task, key.model, key.condition) == (entry["task"], entry["model"], entry["condition"])
@@ -162,20 +182,32 @@ def _cell_parts(scores: ItemScores, counts: AnswerCounts, token_budget: int) -> 
 
 
 def _difference(
-    name: str, key: CellKey, other: CellKey, objective: Objective, parts: Mapping[CellKey, ItemParts]
+    name: str,
+    key: CellKey,
+    other: CellKey,
+    objective: Objective,
+    parts: Mapping[CellKey, ItemParts],
+    clusters: Mapping[CellKey, IntArray | None],
 ) -> dict[str, float | None]:
     """Mean over common items of the difference between the items' own J, with its paired interval."""
     arms = {
-        side.condition: ArmScores(parts[side].values(objective), np.array(parts[side].items))
+        side.condition: ArmScores(
+            parts[side].values(objective), np.array(parts[side].items), clusters=clusters.get(side)
+        )
         for side in (key, other)
     }
     contrast = Contrast.of(key.condition, other.condition, tested=False)
     (change,) = measure(arms, [contrast], rng=named_rng("objective", name, *key, *other))
-    return estimate_columns(name, change.estimate) if change.n > 1 else {}
+    # A weighted sum of scores and costs has no bounds that limits of any shape could rest on.
+    return estimate_columns(name, change.under("symmetric").estimate) if change.n > 1 else {}
 
 
 def _compiled_record(
-    entry: Mapping[str, Any], key: CellKey, objective: Objective, parts: Mapping[CellKey, ItemParts]
+    entry: Mapping[str, Any],
+    key: CellKey,
+    objective: Objective,
+    parts: Mapping[CellKey, ItemParts],
+    clusters: Mapping[CellKey, IntArray | None],
 ) -> dict[str, Any]:
     dev = entry["dev"]
     record: dict[str, Any] = {
@@ -191,14 +223,14 @@ def _compiled_record(
     group = [other for other in parts if other[:4] == key[:4] and other != key]
     bare = next((other for other in group if other.condition == dev["baseline"]["condition"]), None)
     if bare is not None:
-        record |= _difference("test_gain", key, bare, objective, parts)
+        record |= _difference("test_gain", key, bare, objective, parts, clusters)
         gained = record.get("test_gain")
         if gained is not None and dev["gain"] > 0:
             record["gain_survived"] = gained / dev["gain"]
     if group:
         best = max(group, key=lambda other: objective.value(parts[other].parts()))
         record["best_other"] = best.condition
-        record |= _difference("against_best", key, best, objective, parts)
+        record |= _difference("against_best", key, best, objective, parts, clusters)
     return record
 
 

@@ -25,8 +25,11 @@ from pcsuite.analysis.table import (
     number,
 )
 from pcsuite.analysis.tables.effects import add_corrected_p
+from pcsuite.errors import require
+from pcsuite.stats.clustered import FEWEST_CLUSTERS
 from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
 from pcsuite.stats.pooling import Pooled, random_effects
+from pcsuite.stats.related_rows import cluster_rows
 
 POOLED = TableSpec(
     "pooled",
@@ -66,7 +69,7 @@ POOLED = TableSpec(
 
 
 class _Slice(NamedTuple):
-    """Per-item effects of one contrast on one task, items by models."""
+    """Effects of one contrast on one task: of each item, or of each cluster where items are related, by models."""
 
     effects: FloatArray
     models: tuple[str, ...]
@@ -115,12 +118,17 @@ def _slices(
     slices = {}
     for task, models in by_task.items():
         width = len(models[0][2])
-        table = item_matrix(scores, [key for _, keys, _ in models for key in keys], metric)
-        if len(table) > 1:
-            effects = [
-                table[:, width * i : width * (i + 1)] @ weights for i, (_, _, weights) in enumerate(models)
-            ]
-            slices[task] = _Slice(np.column_stack(effects), tuple(model for model, _, _ in models))
+        items, table = item_matrix(scores, [key for _, keys, _ in models for key in keys], metric)
+        if len(table) < 2:
+            continue
+        effects = np.column_stack(
+            [table[:, width * i : width * (i + 1)] @ weights for i, (_, _, weights) in enumerate(models)]
+        )
+        clusters = scores.clusters_of(task, items)
+        rows = cluster_rows(effects, clusters)
+        # Too few clusters have no standard error to weigh the task by.
+        if clusters is None or len(rows) >= FEWEST_CLUSTERS:
+            slices[task] = _Slice(rows, tuple(model for model, _, _ in models))
     return slices
 
 
@@ -133,7 +141,7 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
     means = [table.mean(axis=1) for table in tables]
     values = np.array([column.mean() for column in means])
     errors = np.array([column.std(ddof=1) / np.sqrt(len(column)) for column in means])
-    # The mean over these very tasks, its error from their items alone (Welch–Satterthwaite).
+    # The mean over these very tasks, its error from their items (or clusters) alone (Welch–Satterthwaite).
     items = np.array([len(column) for column in means])
     parts = (errors / len(values)) ** 2
     variance, value = float(parts.sum()), float(values.mean())
@@ -160,9 +168,10 @@ def _pooled(slices: Mapping[str, _Slice]) -> list[dict[str, Any]]:
         over_models = random_effects(by_model, model_error, shared_error=shared_error)
         records.append({"over": "models"} | counts | {"tasks": len(common)} | _columns(over_models))
         if len(common) > 1 and len(common) == len(tables) and np.isfinite(over_tasks.p_value):
-            both = random_effects(
-                by_model, model_error, shared_error=float(over_tasks.mean.se or 0.0), shared_df=over_tasks.df
-            )
+            # What the limits over tasks stand for, which is more than the weighted mean's own error.
+            reach = float(require("scipy.special", "stats").stdtrit(over_tasks.df, 0.975))
+            task_error = (over_tasks.mean.high - over_tasks.mean.low) / (2 * reach)
+            both = random_effects(by_model, model_error, shared_error=task_error, shared_df=over_tasks.df)
             # The range on a new task *and* model would need both spreads together: it is left out.
             open_range = {"tau": None, "prediction_low": None, "prediction_high": None}
             records.append({"over": "tasks and models"} | counts | _columns(both) | open_range)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +12,22 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import LOGGED_SCORE, CellKey, ItemScores, natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, CLEAN_KEY, IN_CELL, USABLE, USABLE_CLEAN, sql_text
-from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    CELL,
+    N_CLUSTERS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.twins import RETRY, doing, free_twin, twin_without
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 from pcsuite.stats.equal_tokens import NO_ROW, UNREADABLE, Arm, EqualTokens, compare_at_equal_tokens
+from pcsuite.stats.estimate import IntArray
+from pcsuite.stats.related_rows import count_clusters
 from pcsuite.stats.variance import COMPONENTS, decompose_variance, decompose_variance_unbalanced
 from pcsuite.stats.voting import self_consistency
 
@@ -49,6 +60,7 @@ SELF_CONSISTENCY = TableSpec(
             "share of the answers with a readable verdict; the others' verdicts are left out",
             shown=False,
         ),
+        N_CLUSTERS,
     ),
     note="Accuracy of the majority vote of k sampled answers, and its gain over one answer.",
     folded=True,
@@ -67,6 +79,7 @@ VARIANCE = TableSpec(
         Column("share", "the same as a share of the whole"),
         Column("method", "moments, or REML where most items have gaps", shown=False),
         Column("note", "what it cannot be told apart from, or why it is missing"),
+        N_CLUSTERS,
     ),
     folded=True,
 )
@@ -90,6 +103,7 @@ CONSTRAINT_VS_RETRY = TableSpec(
         *interval("unsupported_delta", "disagreement on unsupported content, constrained less retry", form="number"),
         *interval("unrestricted_delta", "disagreement against every retry, whatever it cost", form="number"),
         Column("note", "why it was not computed"),
+        N_CLUSTERS,
     ),
     note=(
         "Differences are constrained less retry, where a retry is made with the probability that the constraint's"
@@ -124,8 +138,9 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         # The first replicates by seed.
         rows = tables.query(
             f"SELECT list(answer ORDER BY seed)[:{replicates}], list({score} ORDER BY seed)[:{replicates}],"
-            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}] FROM cell_rows WHERE {USABLE} AND {IN_CELL}"
-            f" GROUP BY item_id HAVING count(*) >= {replicates} ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
+            f" list({verifier or 'NULL'} ORDER BY seed)[:{replicates}], item_id FROM cell_rows"
+            f" WHERE {USABLE} AND {IN_CELL} GROUP BY item_id HAVING count(*) >= {replicates}"
+            f" ORDER BY md5(item_id) LIMIT {VOTE_ITEMS}",
             key,
         )
         if len(rows) < 2:
@@ -134,6 +149,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
         trust = np.array([row[2] for row in rows], dtype=np.float64) if verifier else None
         if trust is not None and not np.isfinite(trust).any():
             trust = None
+        clusters = _clusters_of_names(scores, key.task, [row[3] for row in rows])
         votes = self_consistency(
             [list(row[0]) for row in rows],
             np.array([row[1] for row in rows], dtype=np.float64),
@@ -141,6 +157,7 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
             ks=sorted({k for k in VOTE_SIZES if k <= replicates} | {replicates}),
             verifier=trust,
             resamples=LEVEL_RESAMPLES,
+            clusters=clusters,
         )
         records += [
             {
@@ -153,17 +170,26 @@ def self_consistency_table(tables: RunTables, scores: ItemScores) -> Table:
                 "exact": vote.exact,
                 "tie_break": "verifier score" if trust is not None else "expected value",
                 "verdicts_read": None if trust is None else float(np.isfinite(trust).mean()),
+                "n_clusters": count_clusters(clusters),
             }
             for vote in votes
         ]
     return Table.of(SELF_CONSISTENCY, records)
 
 
+def _clusters_of_names(scores: ItemScores, task: str, names: Sequence[str]) -> IntArray | None:
+    """The cluster of each of a task's items, given by id; ``None`` where no two of them are related."""
+    if task not in scores.clusters:
+        return None
+    codes = scores.codes(task)
+    return scores.clusters_of(task, np.array([codes[name] for name in names], dtype=np.int64))
+
+
 def _in_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(natural_key(part) for part in row[:-1] if isinstance(part, str))
 
 
-def variance_table(tables: RunTables) -> Table:
+def variance_table(tables: RunTables, scores: ItemScores) -> Table:
     """Variance of the item score by source, for each cell with seeds or perturbations to tell apart.
 
     By moments from the items that have the whole grid of perturbations and seeds; by REML where more than a fifth
@@ -185,6 +211,14 @@ def variance_table(tables: RunTables) -> Table:
             f" AND condition_id = ? AND {score} IS NOT NULL GROUP BY item_id, perturbation_type, seed",
             key,
         )
+        clusters = None
+        if key[0] in scores.clusters:
+            listed = tables.query(
+                f"SELECT DISTINCT item_id FROM cell_rows WHERE {USABLE} AND task_id = ? AND model_id = ? AND"
+                f" decoding_id = ? AND condition_id = ? AND {score} IS NOT NULL ORDER BY item_id",
+                key,
+            )
+            clusters = _clusters_of_names(scores, key[0], [str(name) for (name,) in listed])
         names = dict(zip(("task", "model", "decoding", "condition"), key, strict=True))
         names |= {"perturbations": kinds, "seeds": seeds}
         items, kind, seed = (np.asarray(data[name], dtype=np.int64) for name in ("item", "kind", "seed"))
@@ -194,7 +228,8 @@ def variance_table(tables: RunTables) -> Table:
         try:
             # A few gaps cost the items that have them; where most have some, REML takes the rows as they are.
             if complete.sum() >= max(2, 0.8 * len(complete)):
-                parts = decompose_variance(grid[complete], rng=named_rng("variance", *key))
+                related = None if clusters is None else clusters[complete]
+                parts = decompose_variance(grid[complete], rng=named_rng("variance", *key), clusters=related)
             else:
                 parts = decompose_variance_unbalanced(data["y"], items, data["kind"])
         except AnalysisError as error:
@@ -210,6 +245,7 @@ def variance_table(tables: RunTables) -> Table:
                 "share": number(shares[component]),
                 "method": parts.method,
                 "note": f"not separable, part of {within}" if within else "",
+                "n_clusters": count_clusters(clusters),
             }
             records.append(names | record)
     return Table.of(VARIANCE, records)
@@ -237,6 +273,8 @@ class EqualTokenArms(NamedTuple):
     grounded: EqualTokens | None = None
     """The same of unsupported content: all answers without any count as one, and what was not checked as unread.
     ``None`` where the rows do not say what is supported."""
+    clusters: IntArray | None = None
+    """The cluster of each item, where items are related."""
 
 
 def _find_arms(scores: ItemScores) -> Iterator[Arms]:
@@ -262,12 +300,14 @@ def equal_token_arms(tables: RunTables, scores: ItemScores) -> list[EqualTokenAr
     for arms in _find_arms(scores):
         try:
             loaded, checked, items = _load_arms(tables, scores, arms)
-            compared = compare_at_equal_tokens(*loaded, rng=named_rng("equal tokens", *arms.constrained))
+            clusters = scores.clusters_of(arms.constrained.task, items)
+            rng = named_rng("equal tokens", *arms.constrained)
+            compared = compare_at_equal_tokens(*loaded, rng=rng, clusters=clusters)
             grounded = None
             if any((arm.answers >= 0).any() for arm in checked):
                 rng = named_rng("equal tokens, unsupported", *arms.constrained)
-                grounded = compare_at_equal_tokens(*checked, rng=rng)
-            entries.append(EqualTokenArms(arms, compared, items, grounded=grounded))
+                grounded = compare_at_equal_tokens(*checked, rng=rng, clusters=clusters)
+            entries.append(EqualTokenArms(arms, compared, items, grounded=grounded, clusters=clusters))
         except AnalysisError as error:
             no_items = np.empty(0, dtype=np.int64)
             entries.append(EqualTokenArms(arms, None, no_items, f"not computed: {error.message}"))
@@ -289,6 +329,9 @@ def constraint_vs_retry(compared: Iterable[EqualTokenArms]) -> Table:
                 record["note"] = "too few items have two readable answers in all three arms"
             record |= {
                 "n_items": len(contest.rows),
+                "n_clusters": None
+                if entry.clusters is None
+                else count_clusters(entry.clusters[contest.rows]),
                 **{name: getattr(contest, name) for name in _ARM_TOKENS},
                 **estimate_columns("retries_afforded", contest.share),
                 **estimate_columns("disagreement_delta", contest.disagreement),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +21,28 @@ from pcsuite.analysis.load.item_scores import (
 )
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import USABLE, sql_text
-from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    CELL,
+    N_CLUSTERS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.contrasts import verdict_of_limits
 from pcsuite.perturbations import SCOPE_VARIED, STRUCTURE_VARIED, WORDING_VARIED
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_totals, paired_bootstrap
-from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, undefined
+from pcsuite.stats.bootstrap import (
+    LEVEL_RESAMPLES,
+    RESAMPLES,
+    bootstrap_totals,
+    bounds_of_differences,
+    paired_bootstrap,
+)
+from pcsuite.stats.clustered import cluster_interval, too_few_clusters
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
+from pcsuite.stats.related_rows import cluster_numbers, count_clusters, mean_over_items
 from pcsuite.stats.robustness import (
     format_spread,
     performance_drop_rate,
@@ -59,6 +77,7 @@ WORST_CASE = TableSpec(
         Column("q90", "their 90 % quantile", shown=False),
         Column("baseline", "the first condition of the group, which worst_delta is against"),
         *interval("worst_delta", "worst case less that of the baseline, on the same items"),
+        N_CLUSTERS,
     ),
     note="The smallest mean over attacks; its interval allows for having chosen the worst.",
     folded=True,
@@ -79,6 +98,7 @@ BY_ATTACK = TableSpec(
         Column("variance_clean", "variance of the items' scores, clean", shown=False),
         Column("variance_attacked", "the same under the attack", shown=False),
         Column("variance_change", "the second less the first", shown=False),
+        N_CLUSTERS,
     ),
     folded=True,
 )  # fmt: skip
@@ -123,6 +143,20 @@ class _AttackedCell(NamedTuple):
     attacked: FloatArray
     """Items by attacks."""
     attacks: list[str]
+    clusters: IntArray | None
+    """The cluster of each item, where items are related."""
+
+    def drop(self, hit: FloatArray, rng: Rng) -> Estimate:
+        """Clean less attacked, on the same items."""
+        if self.clusters is None:
+            return paired_bootstrap(self.clean, hit, rng=rng)
+        lost = self.clean - hit
+        return cluster_interval(lost, cluster_numbers(self.clusters), bounds=bounds_of_differences(lost))
+
+    def limited(self, estimate: Estimate) -> Estimate:
+        """An estimate from resamples, without limits where there are too few clusters to resample."""
+        reason = "" if self.clusters is None else too_few_clusters(len(np.unique(self.clusters)))
+        return replace(estimate, low=np.nan, high=np.nan, method=reason) if reason else estimate
 
 
 def _attacked_cells(scores: ItemScores) -> Iterator[_AttackedCell]:
@@ -138,7 +172,9 @@ def _attacked_cells(scores: ItemScores) -> Iterator[_AttackedCell]:
         common, (clean, *hit) = on_common_items(*(scores.cells[cell].metric(SCORE) for cell in cells))
         if len(common) > 1:
             attacks = [cell.perturbation for cell in siblings[key]]
-            yield _AttackedCell(key, common, clean, np.column_stack(hit), attacks)
+            clusters = scores.clusters_of(key.task, common)
+            if clusters is None or len(np.unique(clusters)) > 1:
+                yield _AttackedCell(key, common, clean, np.column_stack(hit), attacks, clusters)
 
 
 def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
@@ -160,48 +196,52 @@ def robustness_tables(scores: ItemScores) -> tuple[Table, Table]:
                     "n_items": len(cell.items),
                     "clean": clean,
                     "attacked": float(hit.mean()),
-                    **estimate_columns("drop", paired_bootstrap(cell.clean, hit, rng=rng)),
+                    **estimate_columns("drop", cell.drop(hit, rng)),
                     "drop_rate": number(1 - float(hit.mean()) / clean) if clean > 0 else None,
                     "note": _note(cell),
                     **_variances(cell.clean, hit, "attacked"),
+                    "n_clusters": count_clusters(cell.clusters),
                 }
             )
     return Table.of(WORST_CASE, worst_records), Table.of(BY_ATTACK, attack_records)
 
 
 def _worst_record(cell: _AttackedCell, reference: _AttackedCell) -> dict[str, Any]:
-    rng = named_rng("robustness", *cell.key)
-    worst = worst_case(cell.attacked, cell.attacks, rng=rng)
+    rng, clusters = named_rng("robustness", *cell.key), cell.clusters
+    worst = worst_case(cell.attacked, cell.attacks, rng=rng, clusters=clusters)
     hit = cell.attacked[:, cell.attacks.index(worst.attack)]
-    clean = bootstrap_mean(cell.clean, rng=rng)
-    drop = paired_bootstrap(cell.clean, hit, rng=rng)
+    clean = mean_over_items(cell.clean, clusters, rng=rng, resamples=RESAMPLES)
+    drop = cell.drop(hit, rng)
     everything = np.column_stack([cell.clean, cell.attacked])
-    spread = format_spread(everything, rng=rng)
+    spread = format_spread(everything, rng=rng, clusters=clusters)
+    drop_rate = performance_drop_rate(cell.clean, hit, rng=rng, clusters=clusters)
     record = {
         **cell.key.names(),
         "n_items": len(cell.items),
         "attacks": len(cell.attacks),
         **estimate_columns("clean", clean),
         "worst_attack": worst.attack,
-        **estimate_columns("worst", worst.score),
+        **estimate_columns("worst", cell.limited(worst.score)),
         "worst_bias_corrected": number(worst.bias_corrected),
         **estimate_columns("drop", drop),
-        **estimate_columns("drop_rate", performance_drop_rate(cell.clean, hit, rng=rng)),
+        **estimate_columns("drop_rate", cell.limited(drop_rate)),
         "note": _note(cell),
         **_variances(cell.clean, hit, "worst"),
-        **estimate_columns("sensitivity", prompt_sensitivity(everything, rng=rng)),
-        **estimate_columns("spread", spread.range),
+        **estimate_columns("sensitivity", prompt_sensitivity(everything, rng=rng, clusters=clusters)),
+        **estimate_columns("spread", cell.limited(spread.range)),
         "q10": number(spread.quantiles[0.1]),
         "median": number(spread.quantiles[0.5]),
         "q90": number(spread.quantiles[0.9]),
+        "n_clusters": count_clusters(clusters),
     }
     if reference is not cell:
         sides = (ItemValues(side.items, side.attacked) for side in (cell, reference))
         common, (attacked, others) = on_common_items(*sides)
         if len(common) >= 2:
             record["baseline"] = reference.key.condition
-            difference = worst_case_difference(attacked, others, rng=rng)
-            record |= estimate_columns("worst_delta", difference)
+            related = None if clusters is None else clusters[np.isin(cell.items, common)]
+            difference = worst_case_difference(attacked, others, rng=rng, clusters=related)
+            record |= estimate_columns("worst_delta", cell.limited(difference))
     return record
 
 

@@ -26,6 +26,7 @@ from pcsuite.analysis.metrics import LENIENT, Metrics
 from pcsuite.analysis.table import (
     CELL,
     MAIN_CELL,
+    N_CLUSTERS,
     N_ITEMS,
     Column,
     Table,
@@ -37,8 +38,11 @@ from pcsuite.analysis.table import (
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.judges import JudgeStatus
 from pcsuite.logging.manifest import TaskNote
-from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
-from pcsuite.stats.estimate import Estimate, undefined
+from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_micro_f1
+from pcsuite.stats.clustered import cluster_interval
+from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
+from pcsuite.stats.f1 import linearised_f1, micro_f1
+from pcsuite.stats.related_rows import cluster_numbers, cluster_rows, count_clusters, mean_over_items
 
 SUMMARY = TableSpec(
     "summary_by_condition",
@@ -99,6 +103,7 @@ SUMMARY = TableSpec(
         Column("abstained", "share of answers that decline", shown=False),
         Column("attempts", "mean calls for an answer", shown=False),
         Column("latency_ms_median", "median milliseconds of calls that were really made", shown=False),
+        N_CLUSTERS,
     ),
     note="Where each condition stands, clean prompts only.",
     caption="Score and JSON validity by condition, with 95\\,\\% intervals over items.",
@@ -111,7 +116,7 @@ TASK_METRICS = TableSpec(
         *CELL,
         Column("metric", "name of the metric"),
         Column("mean", "mean over items"),
-        Column("standard_error", "standard error of the mean, over items"),
+        Column("standard_error", "standard error of the mean, over items or their clusters"),
         N_ITEMS,
     ),
 )
@@ -216,13 +221,22 @@ def _cell_estimate(scores: ItemScores, cell: CellScores, metrics: Metrics, metri
     if len(items) == 0:
         return undefined("no item")
     rng = named_rng("summary", *key, metric)
-    if scores.is_pooled(key.task, metric):
-        return bootstrap_micro_f1(cell.counts(), rng=rng, resamples=LEVEL_RESAMPLES)
-    if metric == LENIENT and scores.is_pooled(key.task):
-        if not cell.has_counts("lenient_"):
+    if scores.is_pooled(key.task) and metric in (SCORE, LENIENT):
+        prefix = "lenient_" if metric == LENIENT else ""
+        if not cell.has_counts(prefix):
             return undefined("rows without lenient counts")
-        return bootstrap_micro_f1(cell.counts("lenient_"), rng=rng, resamples=LEVEL_RESAMPLES)
-    return bootstrap_mean(values, rng=rng, resamples=LEVEL_RESAMPLES, bounds=metrics[metric].bounds)
+        return _micro_f1(cell.counts(prefix), scores.clusters_of(key.task, cell.items), rng)
+    return mean_over_items(
+        values, scores.clusters_of(key.task, items), rng=rng, bounds=metrics[metric].bounds
+    )
+
+
+def _micro_f1(counts: FloatArray, clusters: IntArray | None, rng: Rng) -> Estimate:
+    """Micro-F1 of pooled counts with its interval, over items or over their clusters."""
+    if clusters is None:
+        return bootstrap_micro_f1(counts, rng=rng, resamples=LEVEL_RESAMPLES)
+    value = float(micro_f1(counts.sum(axis=0)[None, :])[0])
+    return cluster_interval(linearised_f1(counts), cluster_numbers(clusters), bounds=(0.0, 1.0), value=value)
 
 
 def summary_by_condition(
@@ -279,6 +293,7 @@ def summary_by_condition(
             "score_q1": number(low),
             "score_q3": number(high),
             "score_iqr": number(high - low),
+            "n_clusters": count_clusters(scores.clusters_of(key.task, cell.items)),
             **{name: by_cell.get(key) for name, by_cell in row_figures.items()},
             **entropies.get(key, {}),
         }
@@ -330,7 +345,8 @@ def task_metrics(scores: ItemScores, metrics: Metrics) -> Table:
         for metric in shown:
             items, values = scores.cells[key].metric(metric)
             if len(items):
-                spread = np.std(values, ddof=1) / math.sqrt(len(items)) if len(items) > 1 else None
+                rows = cluster_rows(values, scores.clusters_of(key.task, items))
+                spread = np.std(rows, ddof=1) / math.sqrt(len(rows)) if len(rows) > 1 else None
                 figures = {
                     "mean": number(values.mean()),
                     "standard_error": number(spread),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +18,9 @@ from pcsuite.contrasts import ALPHA
 from pcsuite.errors import require
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import AttributionMethod, attribution_weights, varied_operators
+from pcsuite.stats.clustered import too_few_clusters
 from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.related_rows import cluster_rows
 
 BASIS_SHARE = 0.8
 """Share of the best gain that a small basis of operators must carry."""
@@ -28,7 +30,7 @@ MULTIPLIERS = 999
 """Draws of the multiplier bootstrap: with the observed value a thousand, so that p is a whole number of thousandths."""
 _NEEDS = "it needs conditions that all tasks and models have and that vary two operators at least"
 Gains = Mapping[str, FloatArray]
-"""Gains by task, one per item."""
+"""Gains by task, one per item, or per cluster where items are related."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class _Shares:
     """Operators that only come together count as one block."""
     method: AttributionMethod
     by_task: Mapping[str, ItemValues]
-    """By task: items by blocks."""
+    """By task: items by blocks, or clusters of items where items are related."""
+    items: int
     by_level: Mapping[str, Mapping[str, ItemValues]]
     """The same at each model size."""
 
@@ -60,7 +63,7 @@ def small_basis(evidence: Evidence) -> Finding:
     if isinstance(shares, str):
         return Finding(f"{shares}.")
     everything = tuple(range(len(shares.blocks)))
-    total = _effect(_added(shares.by_task, everything), "gain")
+    total = replace(_effect(_added(shares.by_task, everything), "gain"), items=shares.items)
     if total.sign() != 1:
         words = f"no gain to share out: all operators together add {total.words()} ({shares.method})."
         return Finding(words, "not tested", total)
@@ -135,10 +138,17 @@ def _operator_shares(evidence: Evidence) -> _Shares | str:
         level: _by_task([part for part in parts if evidence.sizes.of[part[0].model] == level])
         for level in evidence.sizes.order
     }
-    by_task = _by_task(parts)
-    if any(len(items) < 2 for items, _ in by_task.values()):
+    by_task, items_of = {}, _by_task(parts)
+    if any(len(items) < 2 for items, _ in items_of.values()):
         return "some task has no two items that every condition answered"
-    return _Shares(blocks, chosen[0].method, by_task, by_level)
+    for task, (items, table) in items_of.items():
+        clusters = scores.clusters_of(task, items)
+        rows = cluster_rows(table, clusters)
+        if clusters is not None and (reason := too_few_clusters(len(rows))):
+            return f"{task}: {reason}"
+        by_task[task] = ItemValues(np.arange(len(rows)), rows)
+    total = sum(len(items) for items, _ in items_of.values())
+    return _Shares(blocks, chosen[0].method, by_task, total, by_level)
 
 
 def _by_task(parts: Sequence[tuple[CellKey, ItemValues]]) -> dict[str, ItemValues]:
@@ -156,7 +166,7 @@ def _is_invariant(evidence: Evidence, shares: _Shares, chosen: Sequence[int]) ->
         return False, f"whether it does at every size was not tested: the run has one {evidence.sizes.factor}"
     widest, largest = Effect(), 0.0
     for first, second in combinations(levels, 2):
-        gap = Deltas()
+        gap = Deltas(clusters=evidence.scores.clusters)
         for task, at_first in shares.by_level[first].items():
             if task in shares.by_level[second]:
                 items, sides = on_common_items(at_first, shares.by_level[second][task])

@@ -95,6 +95,7 @@ def beat_retries_on_unsupported(evidence: Evidence) -> Finding | None:
         return None
     checked = [(entry, entry.grounded) for entry in evidence.retries if entry.grounded is not None]
     effect, tokens = _less_retry(
+        evidence,
         checked,
         INVENTED,
         reason="no item has two answers in all three arms whose support was checked",
@@ -117,12 +118,13 @@ def beat_retries(evidence: Evidence) -> Finding | None:
     if not compared:
         return None
     effect, tokens = _less_retry(
+        evidence,
         compared,
         DISAGREEMENT,
         reason="no item has two readable answers in all three arms",
         constant="no item's readable answers vary more in one arm than in the other",
     )
-    validity = pool_deltas(_differences(compared, "valid_"), "retry", READABLE)
+    validity = pool_deltas(_differences(evidence, compared, "valid_"), "retry", READABLE)
     unrestricted = [contest.unrestricted.value for _, contest in compared if contest.unrestricted.defined]
     words = (
         f"disagreement of readable replicates, constrained less retry at equal tokens: {effect.words()}"
@@ -139,13 +141,18 @@ def beat_retries(evidence: Evidence) -> Finding | None:
 
 
 def _less_retry(
-    compared: Sequence[tuple[EqualTokenArms, EqualTokens]], measure: str, *, reason: str, constant: str
+    evidence: Evidence,
+    compared: Sequence[tuple[EqualTokenArms, EqualTokens]],
+    measure: str,
+    *,
+    reason: str,
+    constant: str,
 ) -> tuple[Effect, FloatArray]:
     """Constrained less retry at equal tokens, pooled, and the mean tokens of the free, retry and constrained arms.
 
     Untested for ``reason`` where nothing can be compared, and for ``constant`` where no item differs at all.
     """
-    differences = _differences(compared)
+    differences = _differences(evidence, compared)
     effect = pool_deltas(differences, "retry", measure, reason=reason)
     if differences.pairs and not any(values.any() for _, _, values in differences.pairs):
         effect = Effect(untested=constant)
@@ -155,9 +162,11 @@ def _less_retry(
     return effect, np.mean(spent, axis=0) if spent else np.full(3, np.nan)
 
 
-def _differences(compared: Sequence[tuple[EqualTokenArms, EqualTokens]], measure: str = "") -> Deltas:
+def _differences(
+    evidence: Evidence, compared: Sequence[tuple[EqualTokenArms, EqualTokens]], measure: str = ""
+) -> Deltas:
     """Constrained less retry at equal tokens item by item: of disagreement, or of what prefixes the fields' names."""
-    differences = Deltas()
+    differences = Deltas(clusters=evidence.scores.clusters)
     for entry, contest in compared:
         rows, values = getattr(contest, f"{measure}rows"), getattr(contest, f"{measure}values")
         pair = CellPair(entry.arms.constrained, entry.arms.retry)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite._util.text import limits_text, signed
+from pcsuite._util.text import counted, limits_text, signed
 from pcsuite.analysis.load.item_scores import (
     CLEAN,
     LOGGED_SCORE,
@@ -57,7 +57,7 @@ FEWEST = 6
 LARGE = 2_000
 """Items from which normal theory takes over, where a tenth as many differ."""
 RANDOM_FROM = 3
-"""Tasks from which the interval is that of a random-effects mean."""
+"""Tasks from which the interval is that of a random-effects mean, which speaks of more than these: a general claim."""
 
 
 @dataclass
@@ -69,6 +69,8 @@ class Evidence:
     """Measures that rows have only together (of replicates, of readable answers), by name and cell."""
     domains: Mapping[str, str] = field(default_factory=dict)
     """What each task is about; a task that is not named is a domain of its own."""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """What each task is called in a sentence; a task that is not named is called by its id."""
     analysis: AnalysisSection = field(default_factory=AnalysisSection)
     parameters: Mapping[str, float | None] = field(default_factory=dict)
     """Billions of parameters by model, where they are known."""
@@ -130,7 +132,7 @@ class Evidence:
         The variance over prompts is that of an item's mean scores over the prompts (the clean one and its
         perturbations) that both cells answered.
         """
-        differences = Deltas()
+        differences = Deltas(clusters=self.scores.clusters)
         for pair in pairs:
             if measure == PROMPT_VARIANCE:
                 items, first, second = self._over_prompts(pair)
@@ -164,6 +166,8 @@ class Deltas:
     pairs: list[tuple[CellPair, IntArray, FloatArray]] = field(default_factory=list)
     levels: set[float] = field(default_factory=set)
     """Different values seen on either side, no more than two of them kept."""
+    clusters: Mapping[str, IntArray] = field(default_factory=dict)
+    """By task: the cluster of each item by its code, where items are related (``ItemScores.clusters``)."""
 
     def add(self, pair: CellPair, items: IntArray, treated: FloatArray, control: FloatArray) -> None:
         """Take in a pair of cells; one without common items adds nothing."""
@@ -186,6 +190,10 @@ class Deltas:
             tasks.setdefault(pair.treated.task, []).append((items, values))
         means = {task: mean_by_item(parts) for task, parts in tasks.items()}
         return {task: measured for task, measured in means.items() if len(measured.items) > 1}
+
+    def clusters_of(self, task: str, items: IntArray) -> IntArray | None:
+        """The cluster of each of a task's items; ``None`` where nothing is known to be related."""
+        return self.clusters[task][items] if task in self.clusters else None
 
 
 def mean_by_item(parts: Sequence[tuple[IntArray, FloatArray]]) -> ItemValues:
@@ -223,6 +231,14 @@ class Effect:
     """Cells whose own effect is reliably of the other sign (exact test, Holm over the cells)."""
     untested: str = ""
     """Why nothing can be said; empty where something can."""
+    clusters: int = 0
+    """Clusters of the items: as many as items where none are related; 0 where nothing was compared."""
+    task_names: tuple[str, ...] = ()
+
+    @property
+    def n_clusters(self) -> int | None:
+        """Clusters of the items; ``None`` where no items are related."""
+        return self.clusters if 0 < self.clusters < self.items else None
 
     @property
     def new_task(self) -> tuple[float, float] | None:
@@ -256,16 +272,26 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     """The mean effect over tasks with the interval that their number allows.
 
     Two tasks weigh the same, three or more as random effects have it. ``names`` seed the resampling. Untested, with the
-    reason, where there are no pairs, where neither side ever varies, or where there are too few items for the exact
-    test to reject.
+    reason, where there are no pairs, where neither side ever varies, or where there are too few items, or clusters of
+    them, for the test to reject.
     """
     by_task = deltas.by_task
-    sizes = np.array([len(measured.items) for measured in by_task.values()])
-    items = int(sizes.sum())
     if not by_task:
         return Effect(untested=reason)
+    related = {task: deltas.clusters_of(task, measured.items) for task, measured in by_task.items()}
+    # The independent units of each task: items, or clusters of them.
+    sizes = np.array(
+        [len(measured.items) if (codes := related[task]) is None else len(np.unique(codes))
+         for task, measured in by_task.items()]
+    )  # fmt: skip
+    items = sum(len(measured.items) for measured in by_task.values())
+    joint = _joint_clusters(deltas, by_task)
+    # A customer whose texts are in two tasks is one customer.
+    units = items if joint is None else len(np.unique(joint))
     counts: dict[str, Any] = {
         "items": items,
+        "clusters": units,
+        "task_names": tuple(by_task),
         "cells": len(deltas.pairs),
         "tasks": len(by_task),
         "models": len({pair.treated.model for pair, _, _ in deltas.pairs}),
@@ -273,15 +299,23 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
     if deltas.constant:
         same = next(iter(deltas.levels))
         return Effect(untested=f"every answer has the same value, {same:g}, on both sides", **counts)
-    if items < FEWEST:
-        return Effect(untested=f"{items} items, and below {FEWEST} the exact test cannot reject", **counts)
+    if units < FEWEST:
+        words = f"{items} items" if units == items else f"{counted(units, 'cluster')} of {items} items"
+        return Effect(untested=f"{words}, and below {FEWEST} the exact test cannot reject", **counts)
     # One estimate a task, whatever its number of items: the claim is about tasks.
-    estimates = [_interval(measured.values, "verdicts", task, *names) for task, measured in by_task.items()]
+    estimates = [
+        _interval(measured.values, related[task], "verdicts", task, *names)
+        for task, measured in by_task.items()
+    ]
+    for task, estimate, size in zip(by_task, estimates, sizes.tolist(), strict=True):
+        if related[task] is not None and size < FEWEST and not np.isfinite(estimate.low):
+            words = f"{task} has {counted(size, 'cluster')}, and below {FEWEST} nothing is tested"
+            return Effect(untested=words, **counts)
     centres, below, above = (
         np.array([getattr(estimate, part) for estimate in estimates]) for part in ("value", "low", "high")
     )
     value = float(np.mean(centres))
-    df: float = items - len(estimates)
+    df: float = int(sizes.sum()) - len(estimates)
     # Squared arms add as variances do (MOVER, Zou & Donner 2008), so that intervals that lean stay leaning.
     low = value - float(np.sqrt(((centres - below) ** 2).sum())) / len(estimates)
     high = value + float(np.sqrt(((above - centres) ** 2).sum())) / len(estimates)
@@ -293,38 +327,50 @@ def pool_deltas(deltas: Deltas, *names: object, reason: str = "nothing to compar
             value, low, high, df = random.mean.value, random.mean.low, random.mean.high, random.df
             studies = tuple(zip(centres.tolist(), errors.tolist(), strict=True))
     # Flipping the sign of an item's share in the mean of means; with equal numbers of items the shares are equal.
-    unequal = len(set(sizes.tolist())) > 1
+    unequal = len({len(measured.items) for measured in by_task.values()}) > 1
     shares = [measured.values / (len(measured.items) if unequal else 1) for measured in by_task.values()]
-    p_value = _sign_flip_p(np.concatenate(shares), "verdicts", "flips", *names)
+    p_value = _sign_flip_p(np.concatenate(shares), joint, "verdicts", "flips", *names)
     # What holds for these items may not hold over tasks, of which the interval speaks.
-    if studies and high > low:
-        special = require("scipy.special", "stats")
-        error = (high - low) / (2 * special.stdtrit(df, 0.975))
-        p_value = max(p_value, float(2 * special.stdtr(df, -abs(value) / error)))
+    if studies:
+        p_value = max(p_value, random.p_value)
     return Effect(
         value, low, high, p_value, df, **counts, studies=studies, opposed=_opposed(deltas, value, names)
     )  # fmt: skip
 
 
-def _interval(values: FloatArray, *names: object) -> Estimate:
+def _joint_clusters(deltas: Deltas, by_task: Mapping[str, ItemValues]) -> IntArray | None:
+    """The cluster of every item of all tasks, one after the other; ``None`` where all stand for themselves."""
+    if not any(task in deltas.clusters for task in by_task):
+        return None
+    parts, free = [], 1 << 40
+    for task, (items, _) in by_task.items():
+        codes = deltas.clusters_of(task, items)
+        if codes is None:  # codes that no label has
+            codes = np.arange(free, free + len(items))
+            free += len(items)
+        parts.append(codes)
+    return np.concatenate(parts)
+
+
+def _interval(values: FloatArray, clusters: IntArray | None, *names: object) -> Estimate:
     """The mean difference of a task with its limits."""
     # Where so many items differ, normal theory gives what resampling would, at a thousandth of the cost.
     many_differ = np.count_nonzero(values) >= LARGE // 10
     (measured,) = measure(
-        {"difference": ArmScores(values)},
+        {"difference": ArmScores(values, clusters=clusters)},
         [Contrast("difference", {"difference": 1.0}, tested=False)],
         rng=named_rng(*names),
         resamples=LEVEL_RESAMPLES,
         student_from=LARGE - 1 if many_differ else None,
     )
-    return measured.estimate
+    return measured.under("symmetric").estimate
 
 
-def _sign_flip_p(values: FloatArray, *names: object) -> float:
+def _sign_flip_p(values: FloatArray, clusters: IntArray | None, *names: object) -> float:
     contrast = Contrast("difference", {"difference": 1.0})
-    arms = {"difference": ArmScores(values)}
+    arms = {"difference": ArmScores(values, clusters=clusters)}
     (measured,) = measure(arms, [contrast], rng=named_rng(*names), limits=False)
-    return measured.test.p_value
+    return measured.under("symmetric").test.p_value
 
 
 def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[str, ...]:
@@ -332,11 +378,18 @@ def _opposed(deltas: Deltas, value: float, names: tuple[object, ...]) -> tuple[s
     if len(deltas.pairs) < 2:
         return ()
     other_way = [
-        (pair.treated, values) for pair, _, values in deltas.pairs if float(values.mean()) * value < 0
+        (pair.treated, items, values)
+        for pair, items, values in deltas.pairs
+        if float(values.mean()) * value < 0
     ]
+    p_values = [
+        _sign_flip_p(values, deltas.clusters_of(key.task, items), "verdicts", "cell", *key, *names)
+        for key, items, values in other_way
+    ]
+    # Too few clusters speak against nothing: their p-value is none.
     tested = sorted(
-        (_sign_flip_p(values, "verdicts", "cell", *key, *names), f"{key.task} on {key.model}")
-        for key, values in other_way
+        (1.0 if np.isnan(p_value) else p_value, f"{key.task} on {key.model}")
+        for p_value, (key, _, _) in zip(p_values, other_way, strict=True)
     )
     # Cells without the other sign count for the correction too: they were looked at.
     corrected = Family("holm", size=len(deltas.pairs)).corrected([p_value for p_value, _ in tested])
@@ -369,6 +422,7 @@ def collect_evidence(
         scores,
         measures,
         domains={task: note.domain for task, note in manifest.tasks.items()},
+        titles={task: note.title for task, note in manifest.tasks.items() if note.title},
         analysis=AnalysisSection.model_validate(manifest.analysis),
         parameters={model: note.params_b for model, note in manifest.models.items()},
         labels=labels,

@@ -10,12 +10,12 @@ them is at 5 % divided by their number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pcsuite._util.text import counted, figure_text
-from pcsuite.analysis.table import Column, TableSpec, estimate_columns, interval, number
-from pcsuite.analysis.verdicts.evidence import Effect, Evidence
+from pcsuite.analysis.table import N_CLUSTERS, Column, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.verdicts.evidence import RANDOM_FROM, Effect, Evidence
 from pcsuite.contrasts import ALPHA
 
 Verdict = Literal["supported", "contradicted", "inconclusive", "not tested"]
@@ -44,6 +44,7 @@ HYPOTHESES = TableSpec(
         Column("new_task_low", "with three tasks or more: where the effect on a new task of this kind lies, from"),
         Column("new_task_high", "the same, to"),
         Column("evidence", "the numbers in words, or why it was not tested"),
+        replace(N_CLUSTERS, meaning="clusters of those items, where some are related; else empty", shown=False),
     ),
     caption="Hypotheses (H) and criteria (P) with their verdicts.",
 )  # fmt: skip
@@ -70,6 +71,7 @@ class Finding:
             "new_task_low": number(low),
             "new_task_high": number(high),
             "evidence": self.evidence,
+            "n_clusters": effect.n_clusters,
         }
 
 
@@ -92,9 +94,17 @@ class Hypothesis:
     criterion: Callable[[Evidence], Finding | None]
     """The verdict on the evidence; ``None`` where the run lacks what it needs."""
 
-    def statement(self, evidence: Evidence) -> str:
-        """The claim under its id, with the bounds that the run's profile sets."""
-        return f"{self.id}: {self.claim.format(analysis=evidence.analysis)}"
+    def statement(self, evidence: Evidence, finding: Finding) -> str:
+        """The claim under its id, with the bounds that the run's profile sets, as far as the finding may claim it.
+
+        With fewer than three tasks nothing is known of a fourth, so the sentence names those that it is about.
+        """
+        claim = self.claim.format(analysis=evidence.analysis)
+        tasks = finding.effect.task_names
+        if finding.verdict == "not tested" or not tasks or len(tasks) >= RANDOM_FROM:
+            return f"{self.id}: {claim}"
+        names = " and ".join(evidence.titles.get(task, task) for task in tasks)
+        return f"{self.id}: {claim.rstrip('.')}, on {names} (a general claim needs {RANDOM_FROM} tasks)."
 
     def judge(self, evidence: Evidence) -> Finding:
         """The verdict on it; not tested, with what is missing, where the run lacks what it needs."""
@@ -143,6 +153,8 @@ def scope_words(effect: Effect) -> str:
     """``over 6 pairs of cells, 3 tasks (a new task of this kind: 0.010 to 0.200)``, and what speaks against it."""
     cells, tasks = effect.cells, effect.tasks
     words = f"over {counted(cells, 'pair')} of cells, {counted(tasks, 'task')}, {effect.items} items"
+    if effect.n_clusters:
+        words += f" in {counted(effect.n_clusters, 'cluster')}"
     if effect.new_task:
         words += (
             f" (a new task of this kind: {' to '.join(figure_text(limit, 3) for limit in effect.new_task)})"

@@ -25,10 +25,11 @@ CLAIMS: dict[str, Hypothesis] = {
 
 def verdict_tables(evidence: Evidence) -> tuple[Table, Table, Table]:
     """``hypotheses.csv``, and the effects that several of the verdicts rest on: ``structure.csv``, ``scale.csv``."""
-    records = [
-        {"id": claim.id, "statement": claim.statement(evidence), **claim.judge(evidence).columns()}
-        for claim in CLAIMS.values()
-    ]
+    records = []
+    for claim in CLAIMS.values():
+        finding = claim.judge(evidence)
+        statement = claim.statement(evidence, finding)
+        records.append({"id": claim.id, "statement": statement, **finding.columns()})
     return (
         Table.of(HYPOTHESES, records),
         structure.structure_table(evidence.once(structure.structure_blocks)),

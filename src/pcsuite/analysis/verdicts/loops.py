@@ -11,6 +11,7 @@ from pcsuite.analysis.twins import LOOP_ALONE, SEARCH_LOOP, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import UNSUPPORTED, Effect, Evidence, pool_deltas
 from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict, judge, scope_words
 from pcsuite.contrasts import ALPHA, shown_no_worse
+from pcsuite.stats.related_rows import cluster_numbers
 
 
 def _pairs(evidence: Evidence, loop: str) -> tuple[list[str], list[CellPair]]:
@@ -66,8 +67,10 @@ def keep_score(evidence: Evidence) -> Finding | None:
     # A 90 % interval above the margin is the one-sided test at 5 %.
     no_loss = score.limits(1 - 2 * ALPHA)[0] > -margin and not score.opposed
     if score.tasks == 1:
-        (measured,) = deltas.by_task.values()
-        exact = shown_no_worse(measured.values, margin=margin)
+        ((task, measured),) = deltas.by_task.items()
+        clusters = deltas.clusters_of(task, measured.items)
+        numbers = None if clusters is None else cluster_numbers(clusters)
+        exact = shown_no_worse(measured.values, margin=margin, clusters=numbers)
         no_loss = no_loss and exact is not None and exact.shown
     lost = score.limits(1 - ALPHA)[1] < -margin
     first = judge(grounded, -1)

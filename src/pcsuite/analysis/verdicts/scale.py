@@ -22,6 +22,7 @@ from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict
 from pcsuite.contrasts import ALPHA
 from pcsuite.errors import require
 from pcsuite.stats.equivalence import tost_paired
+from pcsuite.stats.related_rows import cluster_rows
 
 Kind = Literal["condition", "operator"]
 Call = Literal["stable", "scale-dependent", "undecided", "not tested"]
@@ -153,8 +154,11 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
             return LevelComparison(effects, untested=f"{first} and {second}: {effect.untested}")
         same = p_within(effect, bound)
         if effect.tasks == 1:
-            (measured,) = gap.by_task.values()
-            same = max(same, tost_paired(measured.values, bound=bound, bounds=(-2.0, 2.0)).p_value)
+            ((task, measured),) = gap.by_task.items()
+            clusters = gap.clusters_of(task, measured.items)
+            # Clusters of one size are as good as items that are their means.
+            values = cluster_rows(measured.values, clusters)
+            same = max(same, tost_paired(values, bound=bound, bounds=(-2.0, 2.0)).p_value)
         compared.append((effect, (first, second), same, _p_beyond(effect, bound)))
     # Every pair must be within the bound (the largest p-value); one beyond it is enough (the smallest, Bonferroni).
     widest = max(compared, key=lambda entry: abs(entry[0].value))
@@ -164,7 +168,7 @@ def _compare(evidence: Evidence, pairs: Sequence[CellPair], levels: Levels, name
 
 def _between(first: Deltas, second: Deltas) -> Deltas:
     """The effect at one level less that at another, one difference per item, task by task."""
-    gap = Deltas(levels=first.levels | second.levels)
+    gap = Deltas(levels=first.levels | second.levels, clusters=first.clusters)
     for task in (task for task in first.by_task if task in second.by_task):
         items, (at_first, at_second) = on_common_items(first.by_task[task], second.by_task[task])
         pair = next(pair for pair, _, _ in first.pairs if pair.treated.task == task)
@@ -252,8 +256,9 @@ def same_everywhere(rows: Sequence[ScaleRow]) -> Finding | None:
         f"{_named(rows)}. The widest difference is that of {widest.name} between {' and '.join(widest.sizes.between)}:"
         f" {effect.words()}; scale.csv has them all."
     )
-    largest = {name: max(getattr(row, name) for row in rows) for name in ("items", "tasks")}
+    largest: dict[str, Any] = {name: max(getattr(row, name) for row in rows) for name in ("items", "tasks")}
     p_value = max(row.sizes.p_value for row in rows)
+    largest |= {"task_names": _tasks_of(rows)}
     return Finding(
         words, verdict, replace(effect, p_value=p_value, cells=len(rows), models=0, studies=(), **largest)
     )
@@ -273,7 +278,13 @@ def some_and_others(rows: Sequence[ScaleRow]) -> Finding | None:
     depending = [row for row in rows if row.sizes.beyond <= level]
     alike = len({row.sizes.call for row in rows}) == 1 and rows[0].sizes.call in ("stable", "scale-dependent")
     verdict: Verdict = "supported" if helping and depending else "contradicted" if alike else "inconclusive"
-    return Finding(f"{_named(rows)}; scale.csv has them all.", verdict, Effect(cells=len(rows)))
+    scope = Effect(cells=len(rows), task_names=_tasks_of(rows))
+    return Finding(f"{_named(rows)}; scale.csv has them all.", verdict, scope)
+
+
+def _tasks_of(rows: Sequence[ScaleRow]) -> tuple[str, ...]:
+    """The tasks that the differences between sizes are over, each once."""
+    return tuple(dict.fromkeys(name for row in rows for name in row.sizes.widest.task_names))
 
 
 def _named(rows: Sequence[ScaleRow]) -> str:

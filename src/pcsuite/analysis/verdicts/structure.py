@@ -15,7 +15,15 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, on_common_items
-from pcsuite.analysis.table import Column, Table, TableSpec, estimate_columns, interval, number
+from pcsuite.analysis.table import (
+    N_CLUSTERS,
+    Column,
+    Table,
+    TableSpec,
+    estimate_columns,
+    interval,
+    number,
+)
 from pcsuite.analysis.twins import CONSTRAINT, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import (
     PROMPT_VARIANCE,
@@ -74,6 +82,7 @@ STRUCTURE = TableSpec(
         Column("cells", "pairs of cells", shown=False),
         Column("tasks", "tasks among them", shown=False),
         Column("note", "why it was not tested, or where it goes the other way"),
+        N_CLUSTERS,
     ),
     note="Each block against the condition that lacks it alone. Readability, score and information are told apart.",
     folded=True,
@@ -133,7 +142,7 @@ def _information(evidence: Evidence, pairs: Sequence[CellPair], operator: str) -
     Its p-value is the largest of three: of the signs of the jackknifed items, of answers exchanged between the sides,
     and of truths shuffled under the better side's answers. Answers that are the same to every item are no test.
     """
-    deltas, gains, constant = Deltas(), [], False
+    deltas, gains, constant = Deltas(clusters=evidence.scores.clusters), [], False
     for pair in pairs:
         task = pair.treated.task
         first, second = (evidence.labels.get(key) for key in pair)
@@ -184,6 +193,7 @@ def structure_table(blocks: Sequence[BlockEffects]) -> Table:
                 "p_value": number(effect.p_value),
                 "verdict": block.success() if measure == SCORE else judge(effect, EXPECTED[measure]),
                 **{name: getattr(effect, name) for name in ("items", "cells", "tasks")},
+                "n_clusters": effect.n_clusters,
                 "note": effect.untested
                 or (f"the other way on {', '.join(effect.opposed)}" if effect.opposed else ""),
             }

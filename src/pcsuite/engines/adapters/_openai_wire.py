@@ -21,7 +21,7 @@ from pcsuite.engines.adapters.base import (
     chat_messages,
     token_usage,
 )
-from pcsuite.errors import ConstraintUnavailableError, EngineError
+from pcsuite.errors import CallOutcome, ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
     from pcsuite.engines.adapters.openai_api import OpenAIOptions
@@ -327,8 +327,15 @@ def status_error(status: int, text: str, retry_after: float | None, key_env: str
         hint = "check base_url and model"
     elif 300 <= status < 400:
         hint = "base_url must be the server's final address"
+    outcome: CallOutcome = "failed"
+    words = {str(fields.get(key)).casefold() for key in ("code", "type")}
+    if words & {"content_filter", "content_policy_violation"}:
+        outcome, retryable = "filtered", False
+    elif "context_length_exceeded" in words:
+        outcome, retryable = "too_long", False
     return EngineError(
         f"HTTP {status}: {message}" if message else f"HTTP {status}",
+        outcome=outcome,
         hint=hint,
         status=status,
         retryable=retryable,
