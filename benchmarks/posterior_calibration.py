@@ -1,12 +1,13 @@
 """Are ``--posterior`` probabilities what they say? Of effects called better with probability p, how many are better.
 
-    python benchmarks/posterior_calibration.py                 # 400 studies a world, about two minutes
+    python benchmarks/posterior_calibration.py                 # 200 studies a world, about two minutes
     python benchmarks/posterior_calibration.py --write         # and put the table into docs/explanation/selection.md
 
 A study ablates eight blocks on right-or-wrong answers of one set of items. True effects are drawn anew for each study:
 about 0, about a common gain, or one block in four of any size and the others next to nothing. Effects, limits and
-probabilities are made by the functions that the commands call. ``stated`` is the mean probability of the side that was
-called likelier, ``true`` how often that side was right; ``within`` the same of P(within ±0.05).
+probabilities are made by the functions that the commands call. *Sign*: the mean probability of the side that was called
+likelier, and how often that side was right, in five bins from 0.5 to 1. *Within*: P(within ±0.05) and how many effects
+are, in five bins from 0 to 1.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from pcsuite.contrasts import ArmScores, Contrast, measure
-from pcsuite.stats.posterior import shrunken_effects
+from pcsuite.stats.posterior import shared_correlations, shrunken_effects
 
 BLOCKS, MARGIN = 8, 0.05
 PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "selection.md"
 MARKS = ("<!-- posterior calibration -->", "<!-- end of posterior calibration -->")
-BINS = ((0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.001))
+BINS = {
+    "sign": ((0.5, 0.6), (0.6, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.001)),
+    "within": ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.001)),
+}
 
 
 def about(centre, spread):
@@ -51,27 +55,29 @@ def study(rng, items, truth):
         arms[f"-{index}"] = ArmScores((rng.random(items) < chance) * 1.0, bounds=(0.0, 1.0))
     contrasts = [Contrast.of("full", f"-{index}", tested=False) for index in range(len(truth))]
     measured = measure(arms, contrasts, rng=rng, resamples=500)
-    return shrunken_effects([entry.estimate for entry in measured], margin=MARGIN)
+    related = shared_correlations([contrast.weights for contrast in contrasts])
+    return shrunken_effects([entry.estimate for entry in measured], margin=MARGIN, correlations=related)
 
 
-def reliability(items, draw, studies, rng):
-    """Stated and true shares by bin, of the sign and of being within the margin."""
-    sign, inside = [], []
+def outcomes(items, draw, studies, rng):
+    """Stated probability and what was true, of the likelier sign and of being within the margin."""
+    sign, within = [], []
     for _ in range(studies):
         truth = np.clip(draw(rng), -0.25, 0.25)
         for posterior, effect in zip(study(rng, items, truth), truth, strict=True):
             likelier = max(posterior.p_better, 1 - posterior.p_better)
             sign.append((likelier, (posterior.p_better > 0.5) == (effect > 0)))
-            inside.append((posterior.p_within, abs(effect) < MARGIN))
-    rows = []
-    for entries in (np.array(sign), np.array(inside)):
-        cells = []
-        for low, high in BINS:
-            chosen = entries[(entries[:, 0] >= low) & (entries[:, 0] < high)]
-            stated, true = chosen.mean(axis=0) if len(chosen) >= 50 else (np.nan, np.nan)
-            cells.append("–" if len(chosen) < 50 else f"{stated:.2f} → {true:.2f}")
-        rows.append(cells)
-    return rows
+            within.append((posterior.p_within, abs(effect) < MARGIN))
+    return {"sign": sign, "within": within}
+
+
+def row(items, world, what, entries):
+    """A line of the table: stated → true in each bin."""
+    table, cells = np.array(entries), []
+    for low, high in BINS[what]:
+        chosen = table[(table[:, 0] >= low) & (table[:, 0] < high)]
+        cells.append("–" if len(chosen) < 50 else "{:.2f} → {:.2f}".format(*chosen.mean(axis=0)))
+    return f"| {items} | {world} | {what} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
@@ -79,21 +85,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--studies", type=int, default=400)
+    parser.add_argument("--studies", type=int, default=200)
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/explanation/selection.md"
     )
     args = parser.parse_args()
-    heads = " | ".join(f"{low:g}–{min(high, 1):g}" for low, high in BINS)
-    lines = [f"| items | true effects | of | {heads} |", "|---|---|---|" + "---|" * len(BINS)]
+    lines = [
+        "| items | true effects | of | lowest | low | middle | high | highest |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for items in (24, 60, 200):
+        drawn = {}
         for number, (name, draw) in enumerate(WORLDS.items()):
-            rng = np.random.default_rng([items, number])
-            for what, cells in zip(
-                ("sign", "within"), reliability(items, draw, args.studies, rng), strict=True
-            ):
-                lines.append(f"| {items} | {name} | {what} | " + " | ".join(cells) + " |")
-                print(lines[-1], flush=True)
+            drawn[name] = outcomes(items, draw, args.studies, np.random.default_rng([items, number]))
+        for what in BINS:
+            together = [entry for world in drawn.values() for entry in world[what]]
+            lines.append(row(items, "all four worlds", what, together))
+        lines += [row(items, name, what, world[what]) for name, world in drawn.items() for what in BINS]
+    print("\n".join(lines))
     if args.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
         after = rest.partition(MARKS[1])[2]

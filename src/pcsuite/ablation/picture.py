@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite._util.text import counted, p_text, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
-from pcsuite.ablation.arms import AGAIN
+from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
@@ -27,7 +27,7 @@ from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
 from pcsuite.stats.clustered import too_few_clusters
-from pcsuite.stats.posterior import shrunken_effects
+from pcsuite.stats.posterior import shared_correlations, shrunken_effects
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -586,7 +586,9 @@ def block_probabilities(result: AblationResult) -> dict[str, dict[str, float | N
     """By block: the probability that it helps, and that it matters less than the margin; shrunk over all blocks."""
     margin = result.study.request.margin
     own = [entry.alone or entry.effect for entry in result.verdicts]
-    posteriors = shrunken_effects(own, margin=margin)
+    # Every block is held against the one full prompt.
+    related = shared_correlations([{FULL: 1.0, entry.block: -1.0} for entry in result.verdicts])
+    posteriors = shrunken_effects(own, margin=margin, correlations=related)
     pairs = zip(result.verdicts, posteriors, strict=True)
     return {entry.block: probability_columns(posterior, margin) for entry, posterior in pairs}
 

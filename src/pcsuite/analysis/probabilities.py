@@ -12,7 +12,7 @@ from typing import Any
 from pcsuite._util.text import figure_text
 from pcsuite.analysis.table import Column, Table, estimate_columns, interval, number
 from pcsuite.stats.estimate import Estimate
-from pcsuite.stats.posterior import Posterior, shrunken_effects
+from pcsuite.stats.posterior import Posterior, shared_correlations, shrunken_effects
 
 Record = Mapping[str, Any]
 PROBABILITIES = (
@@ -39,12 +39,15 @@ def with_probabilities(
     *,
     effect: str = "delta",
     margin: Callable[[Record], float | None] = lambda record: None,
+    weights: Callable[[Record], Mapping[str, float]] | None = None,
 ) -> Table:
     """The table with :data:`PROBABILITIES` of a difference ``effect`` that has limits.
 
-    ``better`` is the sign of a change for the better (``None``: nobody can say, and there is no probability of it),
+    ``better`` is the sign of a change for the better (``None``: nobody can say, and there is no probability of it), the
+    same for all rows of a family,
     ``family`` names what is drawn from one population and shrunk together, ``margin`` what is too small to matter.
-    Rows without limits have no probability.
+    ``weights`` are those of a row's conditions, by which rows that share one are known to err together; without them
+    rows err independently. Rows without limits have no probability.
     """
     records = list(table.records())
     families: dict[Hashable, list[int]] = {}
@@ -56,13 +59,12 @@ def with_probabilities(
             Estimate(*(records[index][f"{effect}{end}"] for end in ("", "_low", "_high")))
             for index in members
         ]
-        for index, record in ((index, records[index]) for index in members):
-            small = margin(record)
-            # The margin may differ within a family; what is shrunk together is the same for all.
-            posterior = shrunken_effects(estimates, better=better(record) or 1, margin=small)[
-                members.index(index)
-            ]
-            record |= probability_columns(posterior, small)
+        related = None if weights is None else shared_correlations([weights(records[i]) for i in members])
+        # All rows of a family have one metric, and so one good end and one margin.
+        sign, small = better(records[members[0]]) or 1, margin(records[members[0]])
+        posteriors = shrunken_effects(estimates, better=sign, margin=small, correlations=related)
+        for index, posterior in zip(members, posteriors, strict=True):
+            records[index] |= probability_columns(posterior, small)
     return Table.of(table.spec.extended(PROBABILITIES), records)
 
 

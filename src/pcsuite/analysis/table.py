@@ -17,8 +17,8 @@ from typing import Any, Literal, Protocol
 from pcsuite._util.files import write_errors
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.cluster_rows import mean_over_items
 from pcsuite.stats.estimate import FloatArray, IntArray, Rng
+from pcsuite.stats.related_rows import mean_over_items
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _QUOTED = re.compile('[,"\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]')

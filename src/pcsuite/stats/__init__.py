@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pcsuite.stats.attribution import *  # noqa: F403
     from pcsuite.stats.bootstrap import *  # noqa: F403
     from pcsuite.stats.calibration import *  # noqa: F403
-    from pcsuite.stats.cluster_rows import *  # noqa: F403
     from pcsuite.stats.clustered import *  # noqa: F403
     from pcsuite.stats.design import *  # noqa: F403
     from pcsuite.stats.early_stop import *  # noqa: F403
@@ -33,12 +32,13 @@ if TYPE_CHECKING:
     from pcsuite.stats.objective import *  # noqa: F403
     from pcsuite.stats.permutation import *  # noqa: F403
     from pcsuite.stats.pooling import *  # noqa: F403
-    from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.posterior import *  # noqa: F403
+    from pcsuite.stats.power import *  # noqa: F403
     from pcsuite.stats.prediction_powered import *  # noqa: F403
     from pcsuite.stats.proportions import *  # noqa: F403
     from pcsuite.stats.random_weights import *  # noqa: F403
     from pcsuite.stats.rates import *  # noqa: F403
+    from pcsuite.stats.related_rows import *  # noqa: F403
     from pcsuite.stats.robustness import *  # noqa: F403
     from pcsuite.stats.selection import *  # noqa: F403
     from pcsuite.stats.sequential import *  # noqa: F403
@@ -64,7 +64,7 @@ attribution: attribute attribution_weights unidentified
 selection: best_of
 pooling: random_effects Pooled
 posterior: shrunken_effects Posterior
-cluster_rows: cluster_rows cluster_sums mean_over_items
+related_rows: cluster_rows cluster_sums mean_over_items
 emmeans: marginal_means contrasts_with_reference
 equivalence: tost_paired noninferior_paired
 random_weights: WeightedMean mean_interval mean_test

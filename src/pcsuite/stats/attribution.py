@@ -29,11 +29,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import bootstrap_means, bounds_of_differences
-from pcsuite.stats.cluster_rows import cluster_numbers
 from pcsuite.stats.clustered import cluster_interval, cluster_test
 from pcsuite.stats.effect_sizes import paired_t_interval, paired_t_test
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, TestResult, as_matrix
 from pcsuite.stats.permutation import sign_flip_test
+from pcsuite.stats.related_rows import cluster_numbers
 
 AttributionMethod = Literal["leave-one-out", "add-one-in", "least squares", "shapley"]
 ATTRIBUTION_METHODS: tuple[AttributionMethod, ...] = get_args(AttributionMethod)

@@ -31,9 +31,9 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals, bounds_of_differences, paired_bootstrap
-from pcsuite.stats.cluster_rows import cluster_numbers, cluster_sums
 from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
+from pcsuite.stats.related_rows import cluster_numbers, cluster_sums
 
 NO_ROW = -1
 """Marks a replicate that an item does not have, in a table of answers."""

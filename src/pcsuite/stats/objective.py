@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.answer_variation import answer_counts, normalised_entropy
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_totals
-from pcsuite.stats.cluster_rows import cluster_sums
 from pcsuite.stats.clustered import too_few_clusters
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng
 from pcsuite.stats.f1 import micro_f1
+from pcsuite.stats.related_rows import cluster_sums
 
 Numbers = FloatArray | float
 

@@ -4,14 +4,15 @@ A p-value says how surprising data are where nothing works; it is no chance that
 which here is learned from the effects themselves: the blocks of a prompt (the contrasts of a family) are drawn from one
 population, and an effect that stands out among small ones is shrunk towards them,
 
-    θ_k = μ + δ_k,   μ ~ N(0, τ²/4),   δ_k ~ N(0, τ²),   y_k | θ_k ~ N(θ_k, s_k²).
+    θ_k = μ + δ_k,   μ ~ N(0, τ²/4),   δ_k ~ N(0, τ²),   y | θ ~ N(θ, S),   S_kk = s_k².
 
 One scale τ stands for both: blocks of a prompt may all help a little, and a lone contrast is shrunk towards 0. The
 prior is on the share of shrinkage at the typical error, B = s² / (s² + τ²) (Christiansen & Morris 1997; Daniels 1999),
 so that there is nothing to set and no unit to know. Its density is 3B²: the uniform one is too sure of itself where
 effects are smaller than their errors, as those of prompt blocks mostly are. For each B everything is normal and in
 closed form; the posterior is their mixture. ``s_k`` is read from the 95 % limits, so that clusters, few items and
-replicates count as they do there.
+replicates count as they do there. Errors are correlated where effects share a condition: eight blocks that are all held
+against one full prompt all look better when that prompt was lucky, which is no evidence that any of them helps.
 
 Both choices, the density and the quarter, are made by ``benchmarks/posterior_calibration.py``, which shows how often
 effects with a stated probability are what is stated.
@@ -19,7 +20,7 @@ effects with a stated probability are what is stated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,12 +54,14 @@ def shrunken_effects(
     better: int = 1,
     margin: float | None = None,
     level: float = 0.95,
+    correlations: FloatArray | None = None,
 ) -> list[Posterior]:
     """The posterior of each effect of a family, in their order.
 
     ``effects`` are estimates with limits; ``better`` is the sign of a change for the better, ``margin`` (not negative)
-    what is too small to matter, in the unit of the effects. An effect without limits, or with limits of no width, has
-    no posterior (``nan``) and tells nothing about the others. Raises ``AnalysisError`` for a negative margin.
+    what is too small to matter, in the unit of the effects. ``correlations`` are those of the effects' errors
+    (:func:`shared_correlations`), by default none. An effect without limits, or with limits of no width, has no
+    posterior (``nan``) and tells nothing about the others. Raises ``AnalysisError`` for a negative margin.
 
     A large effect among small ones is believed less than it is when it stands alone:
 
@@ -77,7 +80,9 @@ def shrunken_effects(
     if not usable.any():
         return results
     values = np.array([effect.value for effect in effects])[usable]
-    weights, centres, spreads = _mixture(values, errors[usable])
+    related = np.eye(len(effects)) if correlations is None else correlations
+    noise = related[np.ix_(usable, usable)] * np.outer(errors[usable], errors[usable])
+    weights, centres, spreads = _mixture(values, noise)
     for index, centre, spread in zip(np.flatnonzero(usable).tolist(), centres.T, spreads.T, strict=True):
         mixture = NormalMixture(centre, spread, weights)
         value, (low, high) = float(weights @ centre), mixture.limits(level)
@@ -97,28 +102,31 @@ def standard_error(estimate: Estimate) -> float:
     return (estimate.high - estimate.low) / (2 * normal_quantile(estimate.level))
 
 
-def _mixture(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def shared_correlations(contrasts: Sequence[Mapping[str, float]]) -> FloatArray:
+    """Correlations of the errors of contrasts, given as weights over conditions that err equally and independently.
+
+    >>> shared_correlations([{"C1": 1, "C0": -1}, {"C2": 1, "C0": -1}, {"C2": 1, "C1": -1}]).round(2).tolist()
+    [[1.0, 0.5, -0.5], [0.5, 1.0, 0.5], [-0.5, 0.5, 1.0]]
+    """
+    names = list(dict.fromkeys(name for contrast in contrasts for name in contrast))
+    table = np.array([[contrast.get(name, 0.0) for name in names] for contrast in contrasts])
+    table = table / np.linalg.norm(table, axis=1, keepdims=True)
+    return np.asarray(table @ table.T, dtype=np.float64)
+
+
+def _mixture(values: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weight of each share of shrinkage; means and standard deviations under it, shares by effects."""
-    variances = errors**2
-    typical = len(variances) / float((1 / variances).sum())
-    tau2 = (typical * (1 - _SHARES) / _SHARES)[:, None]
-    total = variances + tau2
-    information = (1 / total).sum(axis=1)
-    pull = (values / total).sum(axis=1)
-    scale = _COMMON * tau2[:, 0]
-    # y ~ N(0, diag(total) + scale · 11ᵀ): determinant and quadratic form by Sherman & Morrison.
-    log_likelihood = -0.5 * (
-        np.log(total).sum(axis=1)
-        + np.log1p(scale * information)
-        + (values**2 / total).sum(axis=1)
-        - scale * pull**2 / (1 + scale * information)
-    )
+    k = len(values)
+    typical = k / float((1 / np.diag(noise)).sum())
+    scale = typical * (1 - _SHARES) / _SHARES
+    prior = scale[:, None, None] * (np.eye(k) + _COMMON)
+    total = prior + noise
+    # y ~ N(0, total); the effects given y are normal about prior · total⁻¹ · y.
+    solved = np.linalg.solve(total, np.broadcast_to(values[:, None], (len(scale), k, 1)))[..., 0]
+    log_likelihood = -0.5 * (np.linalg.slogdet(total)[1] + solved @ values)
     weights = _SHARES**2 * np.exp(log_likelihood - log_likelihood.max())
     weights /= weights.sum()
-    common_variance = 1 / (1 / scale + information)
-    common = common_variance * pull
-    # θ_k given μ is a weighted mean of its estimate and μ; then μ is averaged out.
-    towards = variances / total
-    centres = (1 - towards) * values + towards * common[:, None]
-    spreads = np.sqrt(tau2 * variances / total + towards**2 * common_variance[:, None])
-    return weights, centres, spreads
+    centres = np.einsum("sij,sj->si", prior, solved)
+    gain = np.linalg.solve(total, prior)
+    variances = np.einsum("sii->si", prior) - np.einsum("sij,sji->si", prior, gain)
+    return weights, centres, np.sqrt(np.maximum(variances, 1e-300))

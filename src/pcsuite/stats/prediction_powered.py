@@ -33,7 +33,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.cluster_rows import cluster_numbers, cluster_rows
 from pcsuite.stats.clustered import too_few_clusters
 from pcsuite.stats.estimate import (
     Estimate,
@@ -47,6 +46,7 @@ from pcsuite.stats.estimate import (
     t_interval,
 )
 from pcsuite.stats.random_weights import mean_interval, unit_of
+from pcsuite.stats.related_rows import cluster_numbers, cluster_rows
 
 METHOD = "prediction-powered (PPI++)"
 _LEAST_P = 1e-6

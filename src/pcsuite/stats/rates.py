@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_ratio, resample_totals
-from pcsuite.stats.cluster_rows import cluster_sums, mean_over_items
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix, as_pair, undefined
+from pcsuite.stats.related_rows import cluster_sums, mean_over_items
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, bootstrap_means, bootstrap_ratio, resample_totals
-from pcsuite.stats.cluster_rows import cluster_rows, cluster_sums, mean_over_items
 from pcsuite.stats.estimate import (
     Estimate,
     FloatArray,
@@ -30,6 +29,7 @@ from pcsuite.stats.estimate import (
     undefined,
 )
 from pcsuite.stats.random_weights import widened
+from pcsuite.stats.related_rows import cluster_rows, cluster_sums, mean_over_items
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import interval_from_draws, resample_totals
-from pcsuite.stats.cluster_rows import cluster_rows
 from pcsuite.stats.design import cell_totals, encode_cells, fixed_design
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, normal_quantile, undefined
 from pcsuite.stats.mixed import fit_mixed
 from pcsuite.stats.random_weights import mean_interval
+from pcsuite.stats.related_rows import cluster_rows
 
 COMPONENTS = ("items", "perturbations", "seeds", "within_seed")
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import RESAMPLES, paired_bootstrap
-from pcsuite.stats.cluster_rows import cluster_numbers, mean_over_items
 from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, as_matrix
+from pcsuite.stats.related_rows import cluster_numbers, mean_over_items
 
 MAX_SUBSETS = 300
 """All subsets of K of 10 answers are at most 252, so ten samples are voted on exactly."""

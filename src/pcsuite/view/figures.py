@@ -19,9 +19,9 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.contrasts import ArmScores, Contrast, cluster_codes, measure
 from pcsuite.pages.figures.declare import Figure, Record, draw_figures
-from pcsuite.stats.cluster_rows import mean_over_items
 from pcsuite.stats.estimate import Estimate, t_interval
 from pcsuite.stats.rates import pareto_front
+from pcsuite.stats.related_rows import mean_over_items
 from pcsuite.view.data import OpenRun
 from pcsuite.view.filters import AXES, Filter, address, state_of
 from pcsuite.view.slices import MANY, QUICK_FLIPS, related

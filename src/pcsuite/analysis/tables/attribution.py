@@ -27,7 +27,7 @@ from pcsuite.analysis.table import (
 from pcsuite.analysis.tables.effects import add_corrected_p, tested_columns
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import attribute, unidentified
-from pcsuite.stats.cluster_rows import count_clusters
+from pcsuite.stats.related_rows import count_clusters
 
 ALL_CONDITIONS = "all conditions"
 NOT_IDENTIFIED = "not identified"

@@ -8,9 +8,9 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.load.item_scores import SCORE, ItemScores
 from pcsuite.analysis.pairings import item_matrix
 from pcsuite.analysis.table import MAIN_CELL, N_CLUSTERS, Column, Table, TableSpec, estimate_columns, interval
-from pcsuite.stats.cluster_rows import cluster_rows, count_clusters
 from pcsuite.stats.clustered import FEWEST_CLUSTERS
 from pcsuite.stats.estimate import undefined
+from pcsuite.stats.related_rows import cluster_rows, count_clusters
 from pcsuite.stats.selection import best_of
 
 BEST = TableSpec(

@@ -26,7 +26,7 @@ from pcsuite.analysis.table import (
     number,
 )
 from pcsuite.contrasts import ArmScores, Contrast, measure
-from pcsuite.stats.cluster_rows import count_clusters
+from pcsuite.stats.related_rows import count_clusters
 
 BY_SIZE = TableSpec(
     "by_size",

@@ -42,12 +42,15 @@ from pcsuite.contrasts import (
     corrected_within,
     is_reliable,
     measure,
+    tested_under_missing,
 )
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, TestResult
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 UNEQUAL_FAILURES = "unequal failures"
+UNDONE = "missing answers could undo it"
+"""What is said of a difference that the answered items show, and that does not hold whatever the others would be."""
 EFFECTS = TableSpec(
     "effects",
     "Every effect",
@@ -206,12 +209,19 @@ def with_posterior(table: Table, metrics: Metrics, margin: float) -> Table:
         high = metrics[record["metric"]].higher_is_better
         return None if high is None or record["p_value"] is None else 1 if high else -1
 
+    def weights(record: Mapping[str, Any]) -> Mapping[str, float]:
+        # Main effects and interactions of a factorial are orthogonal: each stands for itself.
+        if record["kind"] not in (CONTROL, TWIN, PLANNED):
+            return {record["contrast"]: 1.0}
+        return {record["condition"]: 1.0, record["baseline"]: -1.0}
+
     names = ("task", "model", "decoding", "kind", "metric")
     return with_probabilities(
         table,
         better,
         lambda record: tuple(record[name] for name in names),
         margin=lambda record: margin if record["metric"] == SCORE else None,
+        weights=weights,
     )
 
 
@@ -324,13 +334,15 @@ def _compare(
         if within and bounds is None:
             bounds = (0.0, 1.0)
     seed = (*keys[0], keys[1]) if is_pair else (*names.values(), contrast.name)
-    (change,) = measure(
-        {key.condition: scores.arm(key, metric, bounds) for key in keys},
-        [Contrast(contrast.name, dict(contrast.weights), tested=not is_cost)],
-        rng=named_rng("effects", *seed, metric),
-    )
+    rng = named_rng("effects", *seed, metric)
+    arms = {key.condition: scores.arm(key, metric, bounds) for key in keys}
+    designed = Contrast(contrast.name, dict(contrast.weights), tested=not is_cost)
+    (change,) = measure(arms, [designed], rng=rng)
     if change.n < 2:
         return None
+    on_answered = change.test.p_value
+    if scores.missing == "bound":
+        change = tested_under_missing(change, arms, rng=rng)
     treated, control = _sides(scores, contrast, weights, change)
     linearised = scores.is_pooled(keys[0].task, metric)
     record: dict[str, Any] = {
@@ -350,6 +362,8 @@ def _compare(
         record["n_clusters"] = change.n_clusters
     if change.reason:
         record["caution"] = change.reason
+    elif is_reliable(on_answered) and not is_reliable(change.test.p_value):
+        record["caution"] = UNDONE
     if not is_pair or is_cost:
         return record, change
     sizes = {"cohens_d": cohens_d_z(first, second)}

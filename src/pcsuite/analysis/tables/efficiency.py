@@ -31,10 +31,10 @@ from pcsuite.analysis.table import (
 from pcsuite.analysis.twins import SEARCH_LOOP, doing, free_twin
 from pcsuite.stats import rates
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, UNBOUNDED, paired_bootstrap
-from pcsuite.stats.cluster_rows import cluster_numbers, cluster_rows, cluster_sums
 from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, undefined
 from pcsuite.stats.f1 import linearised_f1
+from pcsuite.stats.related_rows import cluster_numbers, cluster_rows, cluster_sums
 
 EFFICIENCY = TableSpec(
     "efficiency",

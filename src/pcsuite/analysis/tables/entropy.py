@@ -36,8 +36,8 @@ from pcsuite.data.items import CLOSED_UP_TO
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.answer_variation import disagreement, entropy, fact_disagreement, normalised_entropy
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_means
-from pcsuite.stats.cluster_rows import count_clusters, mean_over_items
 from pcsuite.stats.estimate import FloatArray, IntArray
+from pcsuite.stats.related_rows import count_clusters, mean_over_items
 
 FACT_ITEMS = 300
 """Items of a cell whose free texts are compared fact by fact."""

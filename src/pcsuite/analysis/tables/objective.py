@@ -31,9 +31,9 @@ from pcsuite.config.profile import ObjectiveSection
 from pcsuite.contrasts import ArmScores, Contrast, measure
 from pcsuite.logging.manifest import RunManifest
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
-from pcsuite.stats.cluster_rows import count_clusters
 from pcsuite.stats.estimate import FloatArray, IntArray
 from pcsuite.stats.objective import ItemParts, Objective
+from pcsuite.stats.related_rows import count_clusters
 
 OBJECTIVE = TableSpec(
     "objective",

@@ -26,10 +26,10 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.effects import add_corrected_p
 from pcsuite.errors import require
-from pcsuite.stats.cluster_rows import cluster_rows
 from pcsuite.stats.clustered import FEWEST_CLUSTERS
 from pcsuite.stats.estimate import Estimate, FloatArray, t_interval
 from pcsuite.stats.pooling import Pooled, random_effects
+from pcsuite.stats.related_rows import cluster_rows
 
 POOLED = TableSpec(
     "pooled",

@@ -25,9 +25,9 @@ from pcsuite.analysis.table import (
 from pcsuite.analysis.twins import RETRY, doing, free_twin, twin_without
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
-from pcsuite.stats.cluster_rows import count_clusters
 from pcsuite.stats.equal_tokens import NO_ROW, UNREADABLE, Arm, EqualTokens, compare_at_equal_tokens
 from pcsuite.stats.estimate import IntArray
+from pcsuite.stats.related_rows import count_clusters
 from pcsuite.stats.variance import COMPONENTS, decompose_variance, decompose_variance_unbalanced
 from pcsuite.stats.voting import self_consistency
 

@@ -40,9 +40,9 @@ from pcsuite.stats.bootstrap import (
     bounds_of_differences,
     paired_bootstrap,
 )
-from pcsuite.stats.cluster_rows import cluster_numbers, count_clusters, mean_over_items
 from pcsuite.stats.clustered import cluster_interval, too_few_clusters
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
+from pcsuite.stats.related_rows import cluster_numbers, count_clusters, mean_over_items
 from pcsuite.stats.robustness import (
     format_spread,
     performance_drop_rate,

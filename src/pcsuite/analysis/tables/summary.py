@@ -39,10 +39,10 @@ from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.judges import JudgeStatus
 from pcsuite.logging.manifest import TaskNote
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_micro_f1
-from pcsuite.stats.cluster_rows import cluster_numbers, cluster_rows, count_clusters, mean_over_items
 from pcsuite.stats.clustered import cluster_interval
 from pcsuite.stats.estimate import Estimate, FloatArray, IntArray, Rng, undefined
 from pcsuite.stats.f1 import linearised_f1, micro_f1
+from pcsuite.stats.related_rows import cluster_numbers, cluster_rows, count_clusters, mean_over_items
 
 SUMMARY = TableSpec(
     "summary_by_condition",

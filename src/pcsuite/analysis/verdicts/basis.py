@@ -18,9 +18,9 @@ from pcsuite.contrasts import ALPHA
 from pcsuite.errors import require
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.attribution import AttributionMethod, attribution_weights, varied_operators
-from pcsuite.stats.cluster_rows import cluster_rows
 from pcsuite.stats.clustered import too_few_clusters
 from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.related_rows import cluster_rows
 
 BASIS_SHARE = 0.8
 """Share of the best gain that a small basis of operators must carry."""

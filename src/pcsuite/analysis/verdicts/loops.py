@@ -11,7 +11,7 @@ from pcsuite.analysis.twins import LOOP_ALONE, SEARCH_LOOP, CellPair, doing
 from pcsuite.analysis.verdicts.evidence import UNSUPPORTED, Effect, Evidence, pool_deltas
 from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict, judge, scope_words
 from pcsuite.contrasts import ALPHA, shown_no_worse
-from pcsuite.stats.cluster_rows import cluster_numbers
+from pcsuite.stats.related_rows import cluster_numbers
 
 
 def _pairs(evidence: Evidence, loop: str) -> tuple[list[str], list[CellPair]]:

@@ -21,8 +21,8 @@ from pcsuite.analysis.verdicts.evidence import Deltas, Effect, Evidence, pool_de
 from pcsuite.analysis.verdicts.findings import Finding, Hypothesis, Verdict
 from pcsuite.contrasts import ALPHA
 from pcsuite.errors import require
-from pcsuite.stats.cluster_rows import cluster_rows
 from pcsuite.stats.equivalence import tost_paired
+from pcsuite.stats.related_rows import cluster_rows
 
 Kind = Literal["condition", "operator"]
 Call = Literal["stable", "scale-dependent", "undecided", "not tested"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pcsuite.errors import AnalysisError
-from pcsuite.stats.cluster_rows import cluster_rows, cluster_sums, count_clusters, mean_over_items
 from pcsuite.stats.proportions import clustered_se
+from pcsuite.stats.related_rows import cluster_rows, cluster_sums, count_clusters, mean_over_items
 
 
 def test_rows_of_equal_clusters_are_their_means():

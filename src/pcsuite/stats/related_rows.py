@@ -54,7 +54,7 @@ def cluster_rows(table: FloatArray, clusters: IntArray | None) -> FloatArray:
     every item stands for itself (``None``).
 
     >>> rows = cluster_rows(np.array([[1.0], [1.0], [0.0], [0.0]]), np.array([0, 0, 0, 1]))
-    >>> rows.mean(), rows.ravel().round(3).tolist()
+    >>> float(rows.mean()), rows.ravel().round(3).tolist()
     (0.5, [0.75, 0.25])
     """
     if clusters is None:
@@ -76,6 +76,11 @@ def mean_over_items(
     """The mean with its interval, over items or, where they are related, over ``clusters``.
 
     Without clusters it is :func:`~pcsuite.stats.bootstrap.bootstrap_mean`; ``bounds`` as there.
+
+    >>> copies, texts = np.tile([1.0, 0, 1, 1, 0, 1, 1, 0], 5), np.tile(np.arange(8), 5)
+    >>> mean = mean_over_items(copies, texts, rng=np.random.default_rng(0))
+    >>> mean.value, mean.high - mean.low > 0.6  # eight texts, not forty
+    (0.625, True)
     """
     if clusters is None or len(values) < 2:
         return bootstrap_mean(values, rng=rng, resamples=resamples, level=level, bounds=bounds)
