@@ -87,7 +87,7 @@ def hold_under_missing(
     ]
 
 
-def tested_under_missing(measured: Measurement, arms: Mapping[str, ArmScores], *, rng: Rng) -> Measurement:
+def hold_test_under_missing(measured: Measurement, arms: Mapping[str, ArmScores], *, rng: Rng) -> Measurement:
     """The same with a p-value that holds whatever the missing answers would have been.
 
     It is the larger of that of the answered items and that with every missing answer against the difference seen, 1

@@ -40,9 +40,9 @@ from pcsuite.contrasts import (
     Measurement,
     Missing,
     corrected_within,
+    hold_test_under_missing,
     is_reliable,
     measure,
-    tested_under_missing,
 )
 from pcsuite.stats.effect_sizes import absolute_risk_reduction, cohens_d_z, odds_ratio_paired
 from pcsuite.stats.estimate import Estimate, TestResult
@@ -342,7 +342,7 @@ def _compare(
         return None
     on_answered = change.test.p_value
     if scores.missing == "bound":
-        change = tested_under_missing(change, arms, rng=rng)
+        change = hold_test_under_missing(change, arms, rng=rng)
     treated, control = _sides(scores, contrast, weights, change)
     linearised = scores.is_pooled(keys[0].task, metric)
     record: dict[str, Any] = {
