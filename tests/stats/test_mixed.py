@@ -212,7 +212,7 @@ def test_copies_of_items_are_no_further_evidence():
 
 
 def test_below_six_clusters_nothing_is_tested():
-    item, cluster, condition, score = clustered_rows([6] * 5, seed=1)
+    item, _, condition, score = clustered_rows([6] * 5, seed=1)
     cells, codes = encode_cells({"condition": condition.tolist()})
     totals = cell_totals(item, codes, score)
     fit = fit_mixed(totals, fixed_design(cells, ["condition"]), clusters=totals.item // 6, jackknife=True)

@@ -102,7 +102,8 @@ def effects_section(analysis: Analysis) -> Section:
         "effects",
         EFFECTS.title,
         _lead(EFFECTS, records),
-        table_grid(EFFECTS, records[:MOST_SHOWN], tuple(filters)),
+        # The run's own spec: probabilities are columns of it where they were asked for.
+        table_grid(analysis.tables["effects"].spec, records[:MOST_SHOWN], tuple(filters)),
         filters_for(records[:MOST_SHOWN], filters),
         empty="There is no control condition to compare with.",
     )
