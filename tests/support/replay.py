@@ -65,9 +65,9 @@ class Ask(Strict):
 class ExpectedRequest(Strict):
     """What the server takes; anything else is answered with 599, which fails the exchange."""
 
-    method: str = "POST"
+    method: str = ""
     path: str = ""
-    """The whole path; empty for any."""
+    """The whole path; empty, as the method, for any."""
     query: dict[str, str] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers that it must have; ``{key}`` is the key."""
@@ -200,7 +200,7 @@ class ReplayServer(ThreadedServer):
     turns: list[Turn] = field(default_factory=list)
     seen: list[SeenRequest] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    always: ExpectedRequest = ExpectedRequest()
+    always: ExpectedRequest = field(default_factory=ExpectedRequest)
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ class ReplayServer(ThreadedServer):
 def misfits(expected: ExpectedRequest, seen: SeenRequest) -> list[str]:
     """What of a request is not as expected."""
     problems = []
-    if seen.method != expected.method:
+    if expected.method and seen.method != expected.method:
         problems.append(f"method {seen.method}, not {expected.method}")
     if expected.path and seen.path != expected.path:
         problems.append(f"path {seen.path}, not {expected.path}")
