@@ -80,6 +80,7 @@ class ServerError:
     """What an error's body says."""
 
     message: str
+    """In full, as it came: what is shown of it is freed of secrets and shortened first."""
     words: frozenset[str] = frozenset()
     """The codes, kinds and reasons in it, without case."""
     parameter: str = ""
@@ -125,9 +126,9 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         return read_error(body[0], depth)
     if isinstance(body, str) and body.lstrip().startswith("<"):  # a proxy's page
         title = _TITLE.search(body)
-        return ServerError(shorten(title[1]) if title else "")
+        return ServerError(title[1] if title else "")
     if not isinstance(body, dict) or depth > _DEEPEST:
-        return ServerError("" if body is None else shorten(str(body)))
+        return ServerError("" if body is None else str(body))
     inner = body.get("error")
     if isinstance(inner, dict) and inner:
         read = read_error(inner, depth + 1)
@@ -153,7 +154,7 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         return read_error(body["errors"][0], depth + 1)
     for nested in (body.get("innererror"), *_dicts(body.get("details"))):
         words |= set(_words(nested)) if isinstance(nested, dict) else set()
-    text = shorten(str(body if message is None else message))
+    text = str(body if message is None else message)
     upstream = body.get("metadata")
     if isinstance(upstream, dict):
         text, code, words = _with_upstream(upstream, text, code, words, depth)
@@ -173,7 +174,7 @@ def _with_upstream(
         said = read_error(raw, depth + 1)
         provider = metadata.get("provider_name")
         source = f"{provider}: " if isinstance(provider, str) else ""
-        text = shorten(f"{text} ({source}{said.message})") if said.message else text
+        text = f"{text} ({source}{said.message})" if said.message else text
         words = words | said.words
     return text, code, words
 
@@ -229,9 +230,9 @@ def engine_error(
         hint = "base_url must be the server's final address"
     if retryable is None:
         retryable = status is None or is_retryable(status)
-    separator = ": " if before and error.message else ""
+    message = shorten(error.message)
     return EngineError(
-        f"{before}{separator}{error.message}",
+        f"{before}: {message}" if message else before,
         hint=hint,
         status=status,
         retryable=retryable,
