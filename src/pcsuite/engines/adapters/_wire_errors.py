@@ -46,10 +46,11 @@ _TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "
 _TOO_LONG_MESSAGE = re.compile(
     r"maximum (context|prompt|input) length|(prompt|input) is too long|input token count .*exceeds"
     r"|exceeds? (the |this )?(model'?s? )?(available |maximum )?context|context (window|length|size)\b.{0,40}exceed"
-    r"|too large for model with|reduce the length of the (messages|prompt)|max_new_tokens.{0,10} must be <=",
+    r"|too large for model with|(longer|greater|larger|more tokens) than .{0,30}context|reduce the length of the (messages|prompt)|max_new_tokens.{0,10} must be <=",
     re.IGNORECASE,
 )
 _CUT_MESSAGE = re.compile(r"max_tokens or model output limit was reached", re.IGNORECASE)
+_MODEL = frozenset({"model_not_found", "invalid_model", "model_not_available", "deploymentnotfound"})
 _KEY = frozenset({"invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"})
 _KEY_MESSAGE = re.compile(
     r"(incorrect|invalid|expired|missing|no|unknown) (x-)?api[ _-]?key"
@@ -214,7 +215,7 @@ def engine_error(
     outcome = error.outcome(status)
     no_key = bool(error.words & _KEY or _KEY_MESSAGE.search(error.message))
     no_credit = status == 402 or bool(error.words & _CREDIT or _CREDIT_MESSAGE.search(error.message))
-    hint = None
+    no_model, hint = bool(error.words & _MODEL), None
     if outcome != "failed":
         retryable = False  # the item's own: the same again would become of it
     elif no_credit:
@@ -224,8 +225,8 @@ def engine_error(
         )
     elif status in (401, 403) or no_key:
         hint, retryable = _key_hint(key_env), False
-    elif status == 404:
-        hint = "check base_url and model"
+    elif status == 404 or no_model:
+        hint, retryable = "check base_url and model", False
     elif status is not None and 300 <= status < 400:
         hint = "base_url must be the server's final address"
     if retryable is None:
@@ -239,7 +240,7 @@ def engine_error(
         retry_after=retry_after,
         outcome=outcome,
         # What they have in common refuses every other call too.
-        refuses_all=outcome == "failed" and (status in (401, 402, 404) or no_key or no_credit),
+        refuses_all=outcome == "failed" and (status in (401, 402, 404) or no_key or no_credit or no_model),
         refused=error.refused_names() if status in (400, 422) else (),
     )
 
