@@ -46,7 +46,8 @@ _TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "
 _TOO_LONG_MESSAGE = re.compile(
     r"maximum (context|prompt|input) length|(prompt|input) is too long|input token count .*exceeds"
     r"|exceeds? (the |this )?(model'?s? )?(available |maximum )?context|context (window|length|size)\b.{0,40}exceed"
-    r"|too large for model with|(longer|greater|larger|more tokens) than .{0,30}context|reduce the length of the (messages|prompt)|max_new_tokens.{0,10} must be <=",
+    r"|too large for model with|(longer|greater|larger|more tokens) than .{0,30}context"
+    r"|reduce the length of the (messages|prompt)|max_new_tokens.{0,10} must be <=",
     re.IGNORECASE,
 )
 _CUT_MESSAGE = re.compile(r"max_tokens or model output limit was reached", re.IGNORECASE)
