@@ -21,8 +21,8 @@ from pcsuite.logging.row import (
     RunRow,
     TaskRef,
     UsageRecord,
-    outcome_of,
     encode_row,
+    outcome_of,
 )
 
 OPERATORS = {
