@@ -55,6 +55,7 @@ OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
     "seed": ("seed",),
     "logprobs": ("logprobs", "toplogprobs", "responselogprobs"),
     "reasoning_effort": ("reasoningeffort",),
+    "thinking_budget": ("thinkingbudget", "thinkingconfig", "thinking", "budget"),
     "max_tokens": ("maxtokens",),
     "max_completion_tokens": ("maxcompletiontokens",),
 }

@@ -88,7 +88,12 @@ class GeminiAdapter(HttpAdapter):
             config["responseLogprobs"] = True
         if self.options.thinking_budget is not None:
             config["thinkingConfig"] = {"thinkingBudget": self.options.thinking_budget}
-        names = {"top_p": "topP", "max_tokens": "maxOutputTokens", "logprobs": "responseLogprobs"}
+        names = {
+            "top_p": "topP",
+            "max_tokens": "maxOutputTokens",
+            "logprobs": "responseLogprobs",
+            "thinking_budget": "thinkingConfig",
+        }
         omitted = {names.get(name, name) for name in self.omitted}
         config = {name: value for name, value in config.items() if name not in omitted}
         if request.constraint is not None:
