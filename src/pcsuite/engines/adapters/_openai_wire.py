@@ -274,8 +274,8 @@ def chat_usage(answer: Mapping[str, Any]) -> Usage | None:
 def reported_cost(counts: Any) -> float | None:
     """What a server says that a call cost in USD; ``None`` where it says nothing.
 
-    OpenRouter's ``usage.cost``, xAI's ``usage.cost_in_usd_ticks`` (10¹⁰ to the dollar). With a key of the user's own at the provider behind it, ``cost`` is the gateway's fee alone, and the provider's bill
-    comes on top.
+    OpenRouter's ``usage.cost``, xAI's ``usage.cost_in_usd_ticks`` (10¹⁰ to the dollar). With a key of the user's
+    own at the provider behind OpenRouter, ``cost`` is its fee alone, and the provider's bill comes on top.
 
     >>> reported_cost({"cost": 0.25, "is_byok": True, "cost_details": {"upstream_inference_cost": 1.0}})
     1.25
