@@ -129,6 +129,8 @@ class EngineError(PcsuiteError):
         retry_after: float | None = None,
         unreachable: bool = False,
         outcome: CallOutcome = "failed",
+        refuses_all: bool = False,
+        refused: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint)
         self.outcome: CallOutcome = outcome
@@ -138,6 +140,10 @@ class EngineError(PcsuiteError):
         self.retryable = retryable
         self.status = status
         self.retry_after = retry_after
+        self.refuses_all = refuses_all
+        """Whether it speaks of the key, the account, the address or the model's name, not of the one call."""
+        self.refused = refused
+        """Names in a server's refusal of parameters, likeliest first; an adapter knows which of them it sent."""
 
     def reworded(self, message: str, *, hint: str | None) -> EngineError:
         """The same error in other words; its kind, status and all that the retry policy goes by stay."""
@@ -150,6 +156,8 @@ class EngineError(PcsuiteError):
             retry_after=self.retry_after,
             unreachable=self.unreachable,
             outcome=self.outcome,
+            refuses_all=self.refuses_all,
+            refused=self.refused,
         )
 
 

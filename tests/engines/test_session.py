@@ -170,6 +170,30 @@ def test_what_a_proof_uses_is_spent_and_it_is_asked_anew_by_every_session(tmp_pa
     assert spent[0] == spent[1] > 0
 
 
+class CutAtOneToken(SimulatedAdapter):
+    """Enforces schemas, and calls an answer of one token an error, as OpenAI's models that reason do."""
+
+    async def agenerate(self, request):
+        if request.decoding.max_tokens == 1:
+            raise EngineError("the output limit was reached", status=400, outcome="cut")
+        return await super().agenerate(request)
+
+
+def test_a_server_that_calls_one_token_an_error_has_taken_the_constraint(tmp_path):
+    adapter = CutAtOneToken("sim", SimulatedAdapter.Options())
+    client = session_of(tmp_path).add("sim", adapter)
+    assert asyncio.run(client.why_unenforced(SCHEMA)) is None
+
+
+@pytest.mark.parametrize("outcome", ["filtered", "too_long", "failed"])
+def test_what_became_of_a_call_is_told_after_the_last_try(tmp_path, outcome):
+    adapter = Failing(EngineError("held back", outcome=outcome))
+    client = session_of(tmp_path).add("sim", adapter)
+    with pytest.raises(RetriesExhaustedError, match="held back") as caught:
+        asyncio.run(client.ask(Request("Hi", Decoding("D0", 0.0, 1.0, 5))))
+    assert (caught.value.outcome, adapter.calls) == (outcome, 1)
+
+
 def test_a_proof_is_retried_and_its_lost_attempts_are_spent(tmp_path):
     retry = {"max_attempts": 3, "base_s": 0.0}
     adapter = FailingProof(EngineError("lost", retryable=True))

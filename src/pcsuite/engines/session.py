@@ -29,12 +29,14 @@ from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
 from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.engines import adapter_of
+from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
     Generation,
     ModelAdapter,
     Request,
+    token_usage,
 )
 from pcsuite.engines.batches import BatchClient, service_of
 from pcsuite.engines.canary import canary_request, is_enforced
@@ -50,6 +52,7 @@ from pcsuite.engines.limits import (
     calls_that_fit,
     check_error_rate,
 )
+from pcsuite.engines.refused_fields import RefusedFields
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
 from pcsuite.errors import (
     ConfigError,
@@ -65,8 +68,6 @@ ResultT = TypeVar("ResultT")
 _LOGGER = logging.getLogger("pcsuite")
 LEAST_REFUSALS = 3
 """Refusals after which a model that never answered is asked no more: one alone may be a gateway's hiccup."""
-REFUSES_ALL = frozenset({401, 402, 404})
-"""HTTP statuses that speak of the key, the account, the address or the model's name, not of the one call."""
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
@@ -145,6 +146,8 @@ class Session:
         self.gate = asyncio.Semaphore(self.max_inflight)
         self.calls = self.failed_calls = 0
         """What :meth:`ModelClient.ask_counted` asked, over all models."""
+        self.refusals: RefusedFields | None = None
+        """Where the fields of requests are remembered that models' servers refuse."""
         self.watch: Callable[[Generation | None, float | None], object] | None = None
         """Called after every counted call with its answer, ``None`` where it failed, and its cost in USD."""
 
@@ -169,6 +172,15 @@ class Session:
             for each in self.clients.values():
                 each.limiter.gate = self.gate
         return client
+
+    def remember_refusals(self, path: Path) -> None:
+        """Leave out what the servers of these models were seen to refuse, and write down what they refuse from now on.
+
+        ``path`` lies beside a run's log, so that a run that is taken up again sends what it sent before.
+        """
+        self.refusals = RefusedFields(path)
+        for client in self.clients.values():
+            client.leave_out(self.refusals.of(client.model_id))
 
     def use_batches(self, folder: Path) -> None:
         """Send the calls of all models through their providers' batches, which ``folder`` remembers.
@@ -282,6 +294,31 @@ class ModelClient:
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
+        if isinstance(adapter, HttpAdapter):
+            adapter.on_refusal = self._field_refused
+
+    def leave_out(self, fields: Iterable[str]) -> None:
+        """Send these fields of requests no more: the server refuses them."""
+        if isinstance(self.adapter, HttpAdapter):
+            self.adapter.refused = tuple(dict.fromkeys((*self.adapter.refused, *fields)))
+            self.identity = dict(self.adapter.identity())
+
+    def _field_refused(self, field: str, words: str) -> None:
+        """A field is sent no more: rows say so from now on, and the file beside the log, and the user is told once."""
+        self.identity = dict(self.adapter.identity())
+        _LOGGER.warning(
+            "model '%s' refuses '%s', which is left out from now on (%s)", self.model_id, field, words
+        )
+        if self.session.refusals is not None:
+            self.session.refusals.add(self.model_id, field)
+
+    def _cache_key(self, request: Request) -> str:
+        identity = self.identity
+        if request.constraint is not None:
+            # Under a constraint the libraries that steer the model determine the answer too.
+            backend = backend_for(self.adapter, request.constraint)
+            identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
+        return response_key(identity, self.model_id, request)
 
     async def ask(self, request: Request) -> Generation:
         """The answer to one request, from the cache where the same was asked before.
@@ -297,21 +334,19 @@ class ModelClient:
             collected["attempts"] = 1
             return collected
         if session.cache is not None and self.adapter.cacheable:
-            identity = self.identity
-            if request.constraint is not None:
-                # Under a constraint the libraries that steer the model determine the answer too.
-                backend = backend_for(self.adapter, request.constraint)
-                identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
-            key = response_key(identity, self.model_id, request)
+            key = self._cache_key(request)
             stored = await session.use_cache(lambda cache: cache.aget(key))
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
+        identity = self.identity
         generation, attempts = await call_with_retries(
             partial(self._attempt, request), session.policy, self._rng, give_up=self._give_up_early
         )
         self._reached = True
         if key:
+            if identity is not self.identity:  # a field was left out meanwhile: it answers another request
+                key = self._cache_key(request)
             await session.use_cache(lambda cache: cache.aput(key, generation))
         generation["attempts"] = attempts
         return generation
@@ -360,7 +395,7 @@ class ModelClient:
         if error.unreachable:
             hint = "start it, or correct base_url of the model; finished rows are kept"
             raise ServerDownError(error.message, hint=hint) from error
-        self._refused += error.status in REFUSES_ALL or (error.status == 429 and not error.retryable)
+        self._refused += error.refuses_all
         if self._refused >= LEAST_REFUSALS and self.session.suite.profile.limits.stop_on_error_rate < 1:
             raise ErrorRateError(
                 f"stopped: model '{self.model_id}' refused its first {self._refused} calls, "
@@ -430,6 +465,11 @@ class ModelClient:
                 return await self._attempt(request, at_once=True)
             except ConstraintUnavailableError as refusal:
                 return refusal  # an answer as well, which no other try changes
+            except EngineError as error:
+                if error.outcome != "cut":
+                    raise
+                # One token is asked for, and some servers call that an error.
+                return {"text": "", "finish_reason": "length", "latency_ms": None, "usage": token_usage(0, 0)}
 
         answer = await self.retried(attempt)
         if isinstance(answer, ConstraintUnavailableError):

@@ -123,6 +123,8 @@ class UsageRecord(msgspec.Struct, frozen=True):
     total_tokens: int
     cached_tokens: int | None = None
     """Those of the prompt tokens that servers had cached; ``None`` where none said."""
+    reasoning_tokens: Annotated[int | None, FlatColumn(after="outcome")] = None
+    """Tokens of thought, which are billed as completion and no part of the answer; ``None`` where no server said."""
 
 
 class GenerationRecord(msgspec.Struct, frozen=True):
@@ -187,6 +189,7 @@ FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
         ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),
         "filtered",
     ),
+    "model_armor": "filtered",
 }
 """What an answer's end says of the call, by the backends' own words; any other end is an answer."""
 BLOCKED = "blocked: "
