@@ -26,6 +26,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report outputs/runs/mine.jsonl
       pcsuite report mine                        # by name, of outputs/runs
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
+      pcsuite report --config mine.yaml --base-url http://127.0.0.1:8000/v1    # as the run was made
       pcsuite report mine --baseline C4          # every condition against C4
       pcsuite report mine --json                 # the answer for a program
     """
@@ -38,6 +39,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
         flag("--format", "html (default): one page; md: one Markdown file; latex: tables; may be given several times",
              action="append", choices=("html", "md", "latex"), dest="formats"),
         options.JSON,
+        options.BASE_URL.but("with --config: the address at which run asked the models (what they cost is told by it)"),
     ])  # fmt: skip
     files = Group("the report", [
         flag("--out", "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)", **DIR),
@@ -58,6 +60,10 @@ def execute_report(args: argparse.Namespace) -> int:
     """
     from pcsuite.logging.segments import find_log
 
+    if args.base_url and not args.config:
+        raise ConfigError(
+            "--base-url goes with --config", hint="a log says itself where its models were asked"
+        )
     return write_report(
         options.suite_from(args) if args.config else None,
         [find_log(name, args.output_dir or "outputs") for name in args.runs],

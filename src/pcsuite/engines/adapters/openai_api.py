@@ -18,6 +18,7 @@ from pcsuite._util.http import is_retryable, post_blocking
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import describe, read_json
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
+from pcsuite.engines.adapters._credentials import Credentials
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
@@ -125,7 +126,13 @@ class OpenAIOptions(HttpOptions):
         return self
 
 
-def count_by_server(options: OpenAIOptions, model: str, headers: Mapping[str, str], text: str) -> int:
+def count_by_server(
+    options: OpenAIOptions,
+    model: str,
+    headers: Mapping[str, str],
+    credentials: Credentials | None,
+    text: str,
+) -> int:
     """Tokens of the text itself, without special tokens or chat template, by ``/tokenize`` of vLLM or llama.cpp.
 
     Blocks. Raises :class:`EngineError`, retryable as for any other request.
@@ -137,6 +144,8 @@ def count_by_server(options: OpenAIOptions, model: str, headers: Mapping[str, st
     where, hint = f"{public_url(url)} does not count tokens", "check 'tokenize' of the model"
     data = json.dumps(body).encode()
     try:
+        if credentials is not None:
+            headers = {**headers, **credentials.blocking_headers("POST", url, data)}
         reply = post_blocking(url, data, headers=headers, timeout_s=options.connect_timeout_s)
     except EngineError as error:
         raise error.reworded(f"{where}: {error.message}", hint=hint) from None
@@ -175,7 +184,7 @@ class OpenAIAdapter(HttpAdapter):
         super().__init__(model_id, options)
         self.counts_remotely = self.options.tokenize != "none"
         # A partial of values, not a method: the cache must not keep the adapter.
-        count = partial(count_by_server, self.options, self.remote_model, self._headers)
+        count = partial(count_by_server, self.options, self.remote_model, self._headers, self.credentials)
         self._count = lru_cache(TOKEN_COUNTS_KEPT)(count)
         self._shared = SharedRequests(
             lambda request, samples: self.ask(self.session(), request, samples),
