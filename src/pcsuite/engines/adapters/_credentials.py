@@ -1,6 +1,6 @@
 """What lets a request in where a key in a variable does not: tokens of a command, of google-auth, and AWS signatures.
 
-A token is renewed shortly before it expires and once after a server refused it (401). Everything that could let someone
+A token is renewed shortly before it expires and after a server refused it (401). Everything that could let someone
 else in is remembered as a secret the moment it is known, so that errors and rows never show it.
 """
 

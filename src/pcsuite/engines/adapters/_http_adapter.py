@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
     from pcsuite.engines.adapters._batch_wire import BatchService
 
+MOST_RENEWALS = 3
+"""Tokens that are fetched for one request after refusals; while many calls wait, one may end before its turn comes."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -72,7 +74,7 @@ class HttpOptions(Definition):
     """Whether a variable that is not set is an error; a server of your own may want no key."""
     api_key_command: tuple[str, ...] | None = None
     """Command that prints the key or a token, as a line or as JSON with its expiry; ``api_key_env`` is then not read.
-    It is run without a shell, again shortly before the token expires, and once after the server refused it (401)."""
+    It is run without a shell, again shortly before the token expires, and after the server refused it (401)."""
     api_key_lifetime_s: float | None = Field(default=None, gt=0)
     """Seconds after which a token is renewed whose expiry the command does not print."""
     system_prompt: str | None = None
@@ -373,16 +375,16 @@ class HttpAdapter(ModelAdapter):
     ) -> HttpResponse:
         """As :func:`pcsuite._util.http.send`, with the headers that let the request in.
 
-        Where a token was refused (401) the request is sent once more with a new one, if there is one.
+        Where a token was refused (401) the request is sent again with a new one, if there is one.
         """
         credentials = self.credentials
         if credentials is None:
             return await send(session, method, url, body, headers=headers, **more)
-        admitting = await credentials.headers(method, url, body)
-        reply = await send(session, method, url, body, headers={**(headers or {}), **admitting}, **more)
-        if reply.status == 401 and await credentials.renew(admitting):
+        for renewals_left in reversed(range(MOST_RENEWALS + 1)):
             admitting = await credentials.headers(method, url, body)
             reply = await send(session, method, url, body, headers={**(headers or {}), **admitting}, **more)
+            if reply.status != 401 or not renewals_left or not await credentials.renew(admitting):
+                break
         return reply
 
     def decoded(self, reply: HttpResponse) -> Any:
