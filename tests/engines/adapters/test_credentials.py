@@ -218,6 +218,7 @@ class TokenServer(LoopbackServer):
         super().__init__()
         self.file, self.calls, self.number, self.answered = file, calls, 0, 0
         self.refusals: list[str] = []
+        self.used = ""
         self._rotate()
 
     def _rotate(self) -> None:
@@ -230,7 +231,7 @@ class TokenServer(LoopbackServer):
         if sent != f"Bearer {self.token}":
             self.refusals.append(sent)
             return web.json_response({"error": {"message": f"token expired: {sent}"}}, status=401)
-        self.answered += 1
+        self.answered, self.used = self.answered + 1, sent.removeprefix("Bearer ")
         if self.answered % self.calls == 0:
             self._rotate()
         return await super()._respond(request, body)
@@ -287,11 +288,8 @@ def test_a_key_in_the_command_is_refused_and_a_text_is_split_as_a_shell_would():
 
 
 def test_a_run_by_a_command_leaves_the_token_nowhere(tmp_path, capsys):
-    def said(body):
-        return f"the token is {(tmp_path / 'token').read_text()}"
-
     with TokenServer(tmp_path / "token", calls=4) as server:
-        server.answer = said
+        server.answer = lambda body: f"the token is {server.used}"
         command = printing(tmp_path)
         model = {
             "provider": "openai",
