@@ -36,6 +36,8 @@ CallOutcome = Literal[
 answered, or filtered by the provider, refused by the model, cut at the token limit, too long for the context, out of
 the time limit of the system that was asked; failed, or timed out, on the way.
 """
+BLOCKED = "blocked: "
+"""What the end of an answer begins with that the provider held back altogether, before its reason."""
 
 
 class Exit(IntEnum):
@@ -127,6 +129,8 @@ class EngineError(PcsuiteError):
         retry_after: float | None = None,
         unreachable: bool = False,
         outcome: CallOutcome = "failed",
+        refuses_all: bool = False,
+        refused: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, hint=hint)
         self.outcome: CallOutcome = outcome
@@ -136,6 +140,10 @@ class EngineError(PcsuiteError):
         self.retryable = retryable
         self.status = status
         self.retry_after = retry_after
+        self.refuses_all = refuses_all
+        """Whether it speaks of the key, the account, the address or the model's name, not of the one call."""
+        self.refused = refused
+        """Names in a server's refusal of parameters, likeliest first; an adapter knows which of them it sent."""
 
     def reworded(self, message: str, *, hint: str | None) -> EngineError:
         """The same error in other words; its kind, status and all that the retry policy goes by stay."""
@@ -148,6 +156,8 @@ class EngineError(PcsuiteError):
             retry_after=self.retry_after,
             unreachable=self.unreachable,
             outcome=self.outcome,
+            refuses_all=self.refuses_all,
+            refused=self.refused,
         )
 
 

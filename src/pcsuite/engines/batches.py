@@ -193,7 +193,11 @@ def read_result(adapter: HttpAdapter, request: Request, batch_id: str, result: B
     """
     with adapter.clean_errors():
         if not result.ok:
-            raise result.error()
+            error = result.error()
+            # Of a batch's many refusals of one parameter the first teaches it; all of them are worth the next batch.
+            if adapter.leave_out(error, request, adapter.wire(request)) or adapter.leaves_out(error):
+                error.retryable = True
+            raise error
         path = adapter.wire(request).path
         (generation, *_) = adapter.read_answer(request, path, result.body)
     generation["text"] = redact(generation["text"], guess=False)

@@ -244,19 +244,25 @@ def calls_that_fit(requested: int) -> int:
 def calls_cost(price: Price | None, calls: Iterable[Generation]) -> float | None:
     """What calls cost in USD when they were made; ``None`` where the model's price is not known.
 
-    Tokens that are billed and not shown (reasoning) cost as completion. Answers from the cache count as they did when
-    they were paid for, calls of a batch at its own price.
+    What a server says that a call cost goes before the price. Tokens that are billed and not shown (reasoning) cost as
+    completion. Answers from the cache count as they did when they were paid for, calls of a batch at its own price.
     """
-    if price is None:
-        return None
     # Tokens are added up before they are priced: sums of whole numbers have no rounding, whatever their order.
     single, batched = [0, 0, 0], [0, 0, 0]
+    reported: list[float] = []
     for call in calls:
+        if "cost_usd" in call:
+            reported.append(call["cost_usd"])
+            continue
+        if price is None:
+            return None
         usage, tokens = call["usage"], batched if "batch" in call else single
         tokens[0] += usage["prompt_tokens"]
         tokens[1] += max(usage["completion_tokens"], usage["total_tokens"] - usage["prompt_tokens"])
         tokens[2] += min(usage.get("cached_tokens", 0), usage["prompt_tokens"])
-    return price.cost(*single) + (price.cost(*batched, batch=True) if any(batched) else 0.0)
+    if price is None:
+        return sum(reported) if reported else None
+    return sum(reported) + price.cost(*single) + (price.cost(*batched, batch=True) if any(batched) else 0.0)
 
 
 TEMPLATE_ALLOWANCE = 128

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -23,18 +23,20 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pcsuite._util.loops import fewer_collections
-from pcsuite._util.text import describe
+from pcsuite._util.text import describe, shorten
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
 from pcsuite.config.yaml_source import keyed_problems
 from pcsuite.engines import adapter_of
+from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
     Generation,
     ModelAdapter,
     Request,
+    token_usage,
 )
 from pcsuite.engines.batches import BatchClient, service_of
 from pcsuite.engines.canary import canary_request, is_enforced
@@ -44,14 +46,18 @@ from pcsuite.engines.limits import (
     TRIED_AGAIN,
     AdaptiveLimiter,
     Budget,
+    RetriesExhaustedError,
     RetryPolicy,
     call_with_retries,
     calls_cost,
     calls_that_fit,
     check_error_rate,
 )
+from pcsuite.engines.refused_fields import RefusedFields
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
 from pcsuite.errors import (
+    BLOCKED,
+    CallOutcome,
     ConfigError,
     ConstraintUnavailableError,
     EngineError,
@@ -65,8 +71,8 @@ ResultT = TypeVar("ResultT")
 _LOGGER = logging.getLogger("pcsuite")
 LEAST_REFUSALS = 3
 """Refusals after which a model that never answered is asked no more: one alone may be a gateway's hiccup."""
-REFUSES_ALL = frozenset({401, 402, 404})
-"""HTTP statuses that speak of the key, the account, the address or the model's name, not of the one call."""
+_ENDS: Mapping[CallOutcome, str] = {"refused": "refusal", "cut": "length", "too_long": "too_long"}
+"""How an answer ends whose call was refused with the item's own outcome; filtered: the provider's words."""
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
@@ -147,6 +153,8 @@ class Session:
         self.gate = asyncio.Semaphore(self.max_inflight)
         self.calls = self.failed_calls = 0
         """What :meth:`ModelClient.ask_counted` asked, over all models."""
+        self.refusals: RefusedFields | None = None
+        """Where the fields of requests are remembered that models' servers refuse."""
         self.watch: Callable[[Generation | None, float | None], object] | None = None
         """Called after every counted call with its answer, ``None`` where it failed, and its cost in USD."""
 
@@ -171,6 +179,15 @@ class Session:
             for each in self.clients.values():
                 each.limiter.gate = self.gate
         return client
+
+    def remember_refusals(self, path: Path) -> None:
+        """Leave out what the servers of these models were seen to refuse, and write down what they refuse from now on.
+
+        ``path`` lies beside a run's log, so that a run that is taken up again sends what it sent before.
+        """
+        self.refusals = RefusedFields(path)
+        for client in self.clients.values():
+            client.leave_out(self.refusals.of(client.model_id))
 
     def use_batches(self, folder: Path) -> None:
         """Send the calls of all models through their providers' batches, which ``folder`` remembers.
@@ -284,11 +301,38 @@ class ModelClient:
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
+        self._outcomes: set[CallOutcome] = set()
+        if isinstance(adapter, HttpAdapter):
+            adapter.on_refusal = self._field_refused
+
+    def leave_out(self, fields: Iterable[str]) -> None:
+        """Send these fields of requests no more: the server refuses them."""
+        if isinstance(self.adapter, HttpAdapter):
+            self.adapter.refused = tuple(dict.fromkeys((*self.adapter.refused, *fields)))
+            self.identity = dict(self.adapter.identity())
+
+    def _field_refused(self, field: str, words: str) -> None:
+        """A field is sent no more: rows say so from now on, and the file beside the log, and the user is told once."""
+        self.identity = dict(self.adapter.identity())
+        _LOGGER.warning(
+            "model '%s' refuses '%s', which is left out from now on (%s)", self.model_id, field, words
+        )
+        if self.session.refusals is not None:
+            self.session.refusals.add(self.model_id, field)
+
+    def _cache_key(self, request: Request) -> str:
+        identity = self.identity
+        if request.constraint is not None:
+            # Under a constraint the libraries that steer the model determine the answer too.
+            backend = backend_for(self.adapter, request.constraint)
+            identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
+        return response_key(identity, self.model_id, request)
 
     async def ask(self, request: Request) -> Generation:
         """The answer to one request, from the cache where the same was asked before.
 
-        ``attempts`` of the answer says how many tries it took, 0 for a stored one. Raises
+        ``attempts`` of the answer says how many tries it took, 0 for a stored one. A call that the server refuses for
+        the item's sake (a filter, a prompt too long for the context) is an answer without text that says so. Raises
         :class:`RetriesExhaustedError` when the policy ends or another try cannot help,
         :class:`ServerDownError` where nothing listens at the model's address, and :class:`BudgetExceededError` where
         what is spent leaves too little for the call.
@@ -299,24 +343,50 @@ class ModelClient:
             collected["attempts"] = 1
             return collected
         if session.cache is not None and self.adapter.cacheable:
-            identity = self.identity
-            if request.constraint is not None:
-                # Under a constraint the libraries that steer the model determine the answer too.
-                backend = backend_for(self.adapter, request.constraint)
-                identity = identity | ({"constraint_backend": backend.label()} if backend.libraries else {})
-            key = response_key(identity, self.model_id, request)
+            key = self._cache_key(request)
             stored = await session.use_cache(lambda cache: cache.aget(key))
             if stored is not None:
                 stored["attempts"] = 0
                 return stored
-        generation, attempts = await call_with_retries(
-            partial(self._attempt, request), session.policy, self._rng, give_up=self._give_up_early
-        )
+        identity = self.identity
+        try:
+            generation, attempts = await call_with_retries(
+                partial(self._attempt, request), session.policy, self._rng, give_up=self._give_up_early
+            )
+        except RetriesExhaustedError as error:
+            return self._ended(error)
         self._reached = True
         if key:
+            if (
+                identity is not self.identity
+            ):  # a field was left out meanwhile: the answer is another request's
+                key = self._cache_key(request)
             await session.use_cache(lambda cache: cache.aput(key, generation))
         generation["attempts"] = attempts
         return generation
+
+    def _ended(self, error: RetriesExhaustedError) -> Generation:
+        """What a call that was refused for the item's sake comes to: no text, and an end that says why.
+
+        Filtered, refused, too long or cut is what became of the item, not a failure on the way; nothing of it is kept
+        in the cache. Raises the error itself where it is one.
+        """
+        outcome, words = error.outcome, error.message.removeprefix(f"model '{self.model_id}': ")
+        end = f"{BLOCKED}{shorten(words, 80)}" if outcome == "filtered" else _ENDS.get(outcome)
+        if end is None:
+            raise error
+        if outcome not in self._outcomes:
+            self._outcomes.add(outcome)
+            told = outcome.replace("_", " ")
+            _LOGGER.warning("%s; such calls count as answers that were %s", error.message, told)
+        self._reached = True
+        return {
+            "text": "",
+            "finish_reason": end,
+            "latency_ms": None,
+            "usage": token_usage(0, 0),
+            "attempts": error.attempts,
+        }
 
     async def ask_counted(self, request: Request) -> Generation:
         """As :meth:`ask`, for callers that write no rows, whose failures a :class:`RowSink` would count.
@@ -362,7 +432,7 @@ class ModelClient:
         if error.unreachable:
             hint = "start it, or correct base_url of the model; finished rows are kept"
             raise ServerDownError(error.message, hint=hint) from error
-        self._refused += error.status in REFUSES_ALL or (error.status == 429 and not error.retryable)
+        self._refused += error.refuses_all
         if self._refused >= LEAST_REFUSALS and self.session.suite.profile.limits.stop_on_error_rate < 1:
             raise ErrorRateError(
                 f"stopped: model '{self.model_id}' refused its first {self._refused} calls, "

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pcsuite.errors import CallOutcome
+from pcsuite.errors import BLOCKED, CallOutcome
 from pcsuite.evaluation.base import JudgeCall, NamedScore, Parsed
 
 
@@ -123,6 +123,8 @@ class UsageRecord(msgspec.Struct, frozen=True):
     total_tokens: int
     cached_tokens: int | None = None
     """Those of the prompt tokens that servers had cached; ``None`` where none said."""
+    reasoning_tokens: Annotated[int | None, FlatColumn(after="outcome")] = None
+    """Tokens of thought, which are billed as completion and no part of the answer; ``None`` where no server said."""
 
 
 class GenerationRecord(msgspec.Struct, frozen=True):
@@ -181,14 +183,22 @@ class RunRow(msgspec.Struct, frozen=True):
 FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
     "length": "cut",
     "refusal": "refused",
+    "too_long": "too_long",
     **dict.fromkeys(
-        ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),
+        (
+            "content_filter",
+            "safety",
+            "recitation",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "image_safety",
+            "model_armor",
+        ),
         "filtered",
     ),
 }
 """What an answer's end says of the call, by the backends' own words; any other end is an answer."""
-BLOCKED = "blocked: "
-"""What the end of an answer begins with that the provider held back altogether, before its reason."""
 
 
 def outcome_of(finish_reason: str) -> CallOutcome:

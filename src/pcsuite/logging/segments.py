@@ -43,6 +43,7 @@ class Beside(Enum):
     LABELS = ".labels.ndjson"
     JUDGE_CHECK = ".judge_check.json"
     MARKS = ".marks.ndjson"
+    REFUSED = ".refused.json"
     BATCHES = "~batches"
 
     def of(self, log: Path) -> Path:

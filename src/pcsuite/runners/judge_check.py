@@ -20,6 +20,7 @@ from pcsuite.logging.labels import JudgeSample, Labels, read_sample, read_sheet
 from pcsuite.logging.log import RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.row import RunRow
+from pcsuite.logging.segments import Beside
 from pcsuite.programs.judging import Judge
 from pcsuite.runners.progress import Progress
 from pcsuite.runners.row_judges import judge_context
@@ -116,6 +117,7 @@ async def _ask_again(
     tasks = {row.task.id for row in rows if suite.tasks[row.task.id].judge is not None}
     same: dict[tuple[str, str], list[bool]] = {}
     async with open_models(suite, suite.judges(tasks), use_cache=use_cache) as session:
+        session.remember_refusals(Beside.REFUSED.of(log))
         session.watch = progress.count_call
         for task in sorted(tasks):
             spec = suite.tasks[task].judge

@@ -361,11 +361,13 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     """
     calls = outcome.calls
     cached = [call["usage"]["cached_tokens"] for call in calls if "cached_tokens" in call["usage"]]
+    thoughts = [call["usage"]["reasoning_tokens"] for call in calls if "reasoning_tokens" in call["usage"]]
     usage = UsageRecord(
         sum(call["usage"]["prompt_tokens"] for call in calls),
         sum(call["usage"]["completion_tokens"] for call in calls),
         sum(call["usage"]["total_tokens"] for call in calls),
         sum(cached) if cached else None,
+        sum(thoughts) if thoughts else None,
     )
     latencies = [call["latency_ms"] for call in calls]
     timed = [latency for latency in latencies if latency is not None]

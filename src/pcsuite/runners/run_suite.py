@@ -320,6 +320,7 @@ async def run_into(
     started = time.monotonic()
     if executor.work.plan is not plan:
         executor.use(plan)
+    executor.remember_refusals(Beside.REFUSED.of(log.paths.log))
     plan = await _without_unenforced(plan, executor)
     searching = [cell.task.id for cell in plan.cells if cell.program.needs_retrieval]
     await executor.open_retrievers(dict.fromkeys(searching))

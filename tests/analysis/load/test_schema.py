@@ -74,6 +74,7 @@ PUBLISHED = [
     "metrics",
     "engine",
     "outcome",
+    "reasoning_tokens",
 ]
 
 

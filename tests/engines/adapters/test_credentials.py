@@ -89,7 +89,7 @@ class Clock:
 
     def fetch(self) -> Token:
         if self.failing:
-            raise EngineError("no token today", status=401)
+            raise EngineError("no token today", refuses_all=True)
         lifetime = self.lifetimes[min(self.count, len(self.lifetimes) - 1)]
         self.count += 1
         return Token(f"token-{self.count}", None if lifetime is None else self.now + lifetime)
@@ -149,7 +149,7 @@ def test_a_first_failure_is_no_matter_of_trying_again_and_an_ended_token_is_told
     clock.failing = True
     with pytest.raises(EngineError) as first:
         token_of(clock.tokens())
-    assert [(each.value.status, each.value.retryable) for each in (caught, first)] == [(401, False)] * 2
+    assert [(each.value.refuses_all, each.value.retryable) for each in (caught, first)] == [(True, False)] * 2
 
 
 def test_a_refused_token_is_replaced_once_for_all_who_were_refused(monkeypatch):
@@ -202,7 +202,7 @@ def test_a_command_that_fails_is_told_with_what_it_says_and_nothing_it_printed(c
         command_token(command)
     assert "out-secret-1" not in str(caught.value).partition("run it in a shell")[0]
     assert "hush-hush" not in caught.value.message
-    assert (caught.value.status, caught.value.retryable) == (401, False)
+    assert (caught.value.refuses_all, caught.value.retryable) == (True, False)
 
 
 def test_a_command_that_does_not_end_is_stopped(monkeypatch):

@@ -2,12 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pcsuite.engines.adapters._openai_wire import (
-    action_lines,
-    parse_answers,
-    retry_after_seconds,
-    status_error,
-)
+from pcsuite.engines.adapters._openai_wire import action_lines, parse_answers
+from pcsuite.engines.adapters._wire_errors import retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.errors import EngineError
@@ -79,7 +75,7 @@ def test_an_answer_that_lacks_something_is_retryable(answer):
         (
             429,
             '{"error": {"message": "no money", "code": "insufficient_quota"}}',
-            "HTTP 429: no money",
+            "HTTP 429: no money (the account has no credit left or has reached its limit: see to it at the provider)",
             False,
         ),
         (500, "plain words", "HTTP 500: plain words", True),

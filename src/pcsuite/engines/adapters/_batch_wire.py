@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pcsuite._util.http import encode_body
 from pcsuite._util.text import read_json, shorten
-from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, status_error
+from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, failed_generation
+from pcsuite.engines.adapters._wire_errors import STATUS_OF, status_error
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ class AnthropicBatches(BatchService):
         if kind == "errored":
             error = (result.get("error") or {}).get("error") or result.get("error") or {}
             # A result carries no HTTP status: the kind of error says whether another try can succeed.
-            status = 400 if error.get("type") in ("invalid_request_error", "request_too_large") else 500
+            status = STATUS_OF.get(str(error.get("type")), 500)
             return BatchResult(request_id, status, None, json.dumps({"error": error}))
         return BatchResult(request_id, 0, None, f"the batch ended with the request {kind}")
 
@@ -334,6 +335,9 @@ def openai_result(line: bytes) -> BatchResult:
     response, error = entry.get("response"), entry.get("error")
     if isinstance(response, dict) and isinstance(response.get("status_code"), int):
         status, body = response["status_code"], response.get("body")
+        invalid = failed_generation(json.dumps(body)) if status == 400 else None
+        if invalid is not None:
+            return BatchResult(entry["custom_id"], 200, invalid)
         return BatchResult(entry["custom_id"], status, body, "" if status < 300 else json.dumps(body))
     message = error.get("message") or error.get("code") if isinstance(error, dict) else error
     return BatchResult(entry["custom_id"], 0, None, shorten(str(message or "no response")))

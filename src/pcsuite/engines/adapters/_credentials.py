@@ -45,7 +45,7 @@ class Credentials(ABC):
     def blocking_headers(self, method: str, url: str, body: bytes | None) -> dict[str, str]:
         """Headers for one request; may ask a server or start a process.
 
-        Raises :class:`EngineError`, with status 401, where none can be had.
+        Raises :class:`EngineError`, which refuses every call, where none can be had.
         """
 
     @abstractmethod
@@ -130,7 +130,7 @@ class RenewedTokens(Credentials):
         remember(token.value)
         left = self._lifetime_s if token.expires_at is None else token.expires_at - now
         if left is not None and left <= 0:
-            raise EngineError("the token has expired already", hint=self.remedy or None, status=401)
+            raise EngineError("the token has expired already", hint=self.remedy or None, refuses_all=True)
         margin = 0.0 if left is None else min(RENEWAL_S, RENEWAL_SHARE * left)
         self._token, self._renew_at = token, float("inf") if left is None else now + left - margin
         return token
@@ -144,7 +144,7 @@ def command_token(command: Sequence[str]) -> Token:
     hint = f"run it in a shell to see what it prints: {redact(' '.join(command))}"
 
     def failed(why: str) -> EngineError:
-        return EngineError(f"api_key_command {why}", hint=hint, status=401)
+        return EngineError(f"api_key_command {why}", hint=hint, refuses_all=True)
 
     try:
         done = subprocess.run(
@@ -288,7 +288,7 @@ class GoogleCredentials(Credentials):
         except self._errors.GoogleAuthError as error:
             problem = f"Google gives no token: {shorten(str(error))}"
             retryable = bool(getattr(error, "retryable", False))
-            raise EngineError(problem, hint=self.remedy, retryable=retryable, status=401) from None
+            raise EngineError(problem, hint=self.remedy, retryable=retryable, refuses_all=True) from None
         remember(self._credentials.token or "")
 
 
@@ -324,7 +324,7 @@ class AwsSignature(Credentials):
             frozen = self._credentials.get_frozen_credentials()
         except self._errors.BotoCoreError as error:
             problem = f"AWS gives no credentials: {shorten(str(error))}"
-            raise EngineError(problem, hint=self.remedy, status=401) from None
+            raise EngineError(problem, hint=self.remedy, refuses_all=True) from None
         remember(frozen.secret_key)
         remember(frozen.token or "")
         headers = {"Content-Type": "application/json"} if body is not None else {}

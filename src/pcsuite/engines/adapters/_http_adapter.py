@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -32,12 +32,8 @@ from pcsuite._util.secrets import looks_secret, masked, public_url, redact, reme
 from pcsuite._util.text import check_depth, read_json, shorten
 from pcsuite.config.definitions import Definition
 from pcsuite.engines.adapters._credentials import Credentials, RenewedTokens, command_token
-from pcsuite.engines.adapters._openai_wire import (
-    WireRequest,
-    checked_answer,
-    retry_after_seconds,
-    status_error,
-)
+from pcsuite.engines.adapters._openai_wire import WireRequest
+from pcsuite.engines.adapters._wire_errors import checked_answer, retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
@@ -59,6 +55,22 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+
+
+OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "temperature": ("temperature",),
+    "top_p": ("topp",),
+    "seed": ("seed",),
+    "logprobs": ("logprobs", "toplogprobs", "responselogprobs"),
+    "reasoning_effort": ("reasoningeffort",),
+    "max_tokens": ("maxtokens",),
+    "max_completion_tokens": ("maxcompletiontokens",),
+}
+"""Fields of a request that may be left out where a server refuses them, and the words it names them by, folded.
+
+Not those that carry what is measured: the prompt, the constraint, the model. A completion limit that is refused is
+sent by its other name.
+"""
 
 
 class HttpOptions(Definition):
@@ -189,6 +201,10 @@ class HttpAdapter(ModelAdapter):
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ClientSession]
         self._sessions = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
+        self.refused: tuple[str, ...] = ()
+        """Fields of the request that the server was seen to refuse by name, and that are left out since."""
+        self.on_refusal: Callable[[str, str], None] | None = None
+        """Called with a field that is left out from now on and the server's words."""
 
     def _key_in_environment(self) -> str:
         """The key; empty where no variable is named, or an optional one is not set."""
@@ -268,7 +284,7 @@ class HttpAdapter(ModelAdapter):
 
         An answer that lacks something is an ``EngineError``, retryable unless the server's own code says otherwise.
         """
-        answer = checked_answer(answer)
+        answer = checked_answer(answer, self.options.api_key_env)
         try:
             generations = self.parse(request, path, answer)
         except (KeyError, IndexError, TypeError, AttributeError) as lack:
@@ -306,8 +322,17 @@ class HttpAdapter(ModelAdapter):
             "model": self.remote_model,
             "system_prompt": self.options.system_prompt or "",
             "extra_body": json.dumps(self._extra_body, sort_keys=True),
-            **({"omit": ",".join(self.options.omit)} if self.options.omit else {}),
+            **({"omit": ",".join(self.omitted)} if self.omitted else {}),
         }
+
+    @property
+    def omitted(self) -> tuple[str, ...]:
+        """Fields that are not sent: those of the options, then those that the server was seen to refuse."""
+        return tuple(dict.fromkeys((*self.options.omit, *self.refused)))
+
+    def extra_body(self) -> dict[str, Any]:
+        """The options' further fields of a request, without those that the server was seen to refuse."""
+        return {name: value for name, value in self.options.extra_body.items() if name not in self.refused}
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -345,16 +370,43 @@ class HttpAdapter(ModelAdapter):
         removed.
         """
         with self.clean_errors():
-            wire = self.wire(request, samples)
-            started = time.perf_counter()
-            answer = await self.exchange(session, wire.path, wire.body)
-            elapsed_ms = (time.perf_counter() - started) * 1000
-            generations = self.read_answer(request, wire.path, answer)
+            while True:
+                wire = self.wire(request, samples)
+                started = time.perf_counter()
+                try:
+                    answer = await self.exchange(session, wire.path, wire.body)
+                    elapsed_ms = (time.perf_counter() - started) * 1000
+                    generations = self.read_answer(request, wire.path, answer)
+                    break
+                except EngineError as error:
+                    if not self.leave_out(error, request, wire, samples):
+                        raise
         for generation in generations:
             generation["latency_ms"] = elapsed_ms
             # A server that echoes the key must not bring it into rows and caches.
             generation["text"] = redact(generation["text"], guess=False)
         return generations
+
+    def leave_out(self, error: EngineError, request: Request, sent: WireRequest, samples: int = 1) -> bool:
+        """Leave out, from now on, what a server refused by name; whether the same request would now be another one.
+
+        Only :data:`OPTIONAL_FIELDS` are, and only those that ``sent`` had: what a server refuses that was not sent, or
+        goes on refusing, is its error.
+        """
+        for field in _optional_fields(error):
+            before = self.refused
+            self.refused = tuple(dict.fromkeys((*before, field)))
+            # Other calls may have learned it meanwhile, so what counts is what this one had sent.
+            if self.wire(request, samples).body != sent.body:
+                if self.refused != before and self.on_refusal is not None:
+                    self.on_refusal(field, error.message)
+                return True
+            self.refused = before
+        return False
+
+    def leaves_out(self, error: EngineError) -> bool:
+        """Whether an error refuses a field that is already sent no more."""
+        return any(field in self.refused for field in _optional_fields(error))
 
     async def exchange(self, session: ClientSession, path: str, body: Any) -> Any:
         """Send a JSON body and return the decoded answer; every lower-level failure becomes an EngineError.
@@ -396,7 +448,7 @@ class HttpAdapter(ModelAdapter):
             text = reply.body.decode("utf-8", "replace")
             wait = retry_after_seconds(reply.headers)
             error = status_error(reply.status, text, wait, self.options.api_key_env)
-            if self.credentials is not None and reply.status in (401, 403):
+            if self.credentials is not None and reply.status in (401, 403) and error.outcome == "failed":
                 error.hint = self.credentials.remedy
             raise error
         try:
@@ -421,3 +473,10 @@ class HttpAdapter(ModelAdapter):
         except EngineError as error:
             message = redact(f"model '{self.model_id}': {error.message}")
             raise error.reworded(message, hint=error.hint) from None
+
+
+def _optional_fields(error: EngineError) -> Iterator[str]:
+    """The fields of :data:`OPTIONAL_FIELDS` that a server's refusal names, likeliest first."""
+    for name in error.refused:
+        word = name.replace("_", "").casefold()
+        yield from (field for field, words in OPTIONAL_FIELDS.items() if word in words)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
-from pcsuite._util.http import is_retryable
 from pcsuite._util.text import read_json, shorten
+from pcsuite.engines.adapters._wire_errors import error_within
 from pcsuite.engines.adapters.base import (
     Constraint,
     ConstraintKind,
@@ -38,8 +36,21 @@ ENFORCED: Mapping[Structured, frozenset[ConstraintKind]] = {
 }
 """Which constraints a server's dialect can express. Whether the server obeys is for the canary to say."""
 
+_LIMITS = ("max_tokens", "max_completion_tokens")
 CHAT, OLLAMA_CHAT = "/chat/completions", "/api/chat"
-_FINISH_REASONS = {name: name for name in ("stop", "length", "tool_calls", "content_filter")}
+_FINISH_REASONS = {
+    **{name: name for name in ("stop", "length", "tool_calls", "content_filter", "refusal")},
+    # Together and TGI; xAI; Mistral; vLLM and gateways that pass other wires' words on; Zhipu.
+    **dict.fromkeys(("eos", "eos_token", "stop_sequence", "end_turn", "complete"), "stop"),
+    **dict.fromkeys(("model_length", "max_tokens", "max_output_tokens"), "length"),
+    **dict.fromkeys(("function_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("sensitive", "safety"), "content_filter"),
+}
+"""The words of servers of this wire for an answer's end, without case, and the suite's."""
+_BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "network_error", "abort", "aborted"})
+"""Ends that are none of the model's: what came before them is no answer (OpenRouter, DeepSeek, Zhipu, SGLang)."""
+_NO_TEXT = frozenset({"thinking", "reasoning", "redacted_thinking", "reference", "tool_use", "tool_call"})
+"""Kinds of content parts that are no part of the answer's text."""
 _MOST_TOKENS = 10**9
 _MOST_LOGPROB = 1e-3
 """A little above 0 is rounding, more is no logarithm of a probability."""
@@ -53,10 +64,13 @@ class WireRequest:
     body: dict[str, Any]
 
 
-def build_request(options: OpenAIOptions, remote_model: str, request: Request, samples: int) -> WireRequest:
+def build_request(
+    options: OpenAIOptions, remote_model: str, request: Request, samples: int, refused: Collection[str] = ()
+) -> WireRequest:
     """The request as a server with these options takes it, in its dialect (``structured``) where it has a constraint.
 
     ``samples`` above 1 asks for several answers at once; the options' ``extra_body`` has the last word on every key.
+    ``refused`` are fields that the server was seen to refuse; the completion limit then goes by its other name.
     A constraint that the dialect cannot express is a ``ConstraintUnavailableError``.
     """
     decoding, constraint, structured = request.decoding, request.constraint, options.structured
@@ -64,6 +78,8 @@ def build_request(options: OpenAIOptions, remote_model: str, request: Request, s
         raise ConstraintUnavailableError(
             f"a server with structured: {structured} cannot be given a {constraint.kind} constraint"
         )
+    omit = {*options.omit, *refused}
+    extra_body = {name: value for name, value in options.extra_body.items() if name not in refused}
     messages = chat_messages(options.system_prompt, request.prompt)
     body: dict[str, Any] = {"model": remote_model, "messages": messages}
     sampling: dict[str, Any] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
@@ -71,15 +87,18 @@ def build_request(options: OpenAIOptions, remote_model: str, request: Request, s
         sampling["seed"] = request.seed
     if constraint is not None and structured == "ollama_format":
         sampling["num_predict"] = decoding.max_tokens
-        sampling = {name: value for name, value in sampling.items() if name not in options.omit}
+        sampling = {name: value for name, value in sampling.items() if name not in omit}
         body |= {"stream": False, "options": sampling, "format": json.loads(constraint.value)}
-        return WireRequest(OLLAMA_CHAT, {**body, **options.extra_body})
-    body |= {**sampling, options.max_tokens_field: decoding.max_tokens}
+        return WireRequest(OLLAMA_CHAT, {**body, **extra_body})
+    limit: str = options.max_tokens_field
+    if limit in refused:
+        limit = next((name for name in _LIMITS if name not in refused), limit)
+    body |= {**sampling, limit: decoding.max_tokens}
     if samples > 1:
         body["n"] = samples
     if options.logprobs:
         body["logprobs"] = True
-    for name in options.omit:
+    for name in omit - {limit}:
         body.pop(name, None)
     if constraint is not None:
         body |= _constraint_fields(constraint, structured)
@@ -101,7 +120,7 @@ def build_request(options: OpenAIOptions, remote_model: str, request: Request, s
             }
             for tool in request.tools
         ]
-    return WireRequest(CHAT, {**body, **options.extra_body})
+    return WireRequest(CHAT, {**body, **extra_body})
 
 
 def action_lines(calls: Any) -> str:
@@ -153,25 +172,123 @@ def parse_answers(answer: Mapping[str, Any], path: str) -> list[Generation]:
         text, finish = _plain_text(answer["message"]["content"]), answer.get("done_reason")
         return [generation_of(text, finish, read_usage(answer, "prompt_eval_count", "eval_count"))]
     choices = answer["choices"]
-    choices[0]  # an empty list is an error here
-    texts = [_text_of(choice["message"]) for choice in choices]
-    counts = answer.get("usage") or {}
-    details = counts.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    # DeepSeek's name for it.
-    cached = counts.get("prompt_cache_hit_tokens") if cached is None else cached
-    usage = read_usage(counts, "prompt_tokens", "completion_tokens", cached)
+    if not choices:
+        if _prompt_filtered(answer):
+            return [generation_of("", "content_filter", chat_usage(answer))]
+        raise EngineError("the server's answer has no choices", retryable=True)
+    read: list[tuple[Any, str, str | None]] = []
+    failure: EngineError | None = None
+    for choice in choices:
+        try:
+            read.append((choice, *_text_and_finish(choice)))
+        except EngineError as error:
+            failure = error
+    if failure is not None and not read:  # of several samples those that were answered count
+        raise failure
+    usage, cost = chat_usage(answer), reported_cost(answer.get("usage"))
+    texts = [text for _, text, _ in read]
     shares = _shares(usage, texts) if usage is not None and len(texts) > 1 else [usage] * len(texts)
     generations = []
-    for choice, text, share in zip(choices, texts, shares, strict=True):
-        generation = generation_of(text, choice.get("finish_reason"), share)
+    for (choice, text, finish), share in zip(read, shares, strict=True):
+        generation = generation_of(text, finish, share)
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and (
             tokens := token_logprobs(logprobs.get("content"), "token", "logprob")
         ):
             generation["logprobs"] = tokens
+        if cost is not None:
+            generation["cost_usd"] = cost / len(read)
         generations.append(generation)
     return generations
+
+
+def _text_and_finish(choice: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The text of a sample and why it ended; raises :class:`EngineError` for one that broke off.
+
+    A filter that held all of it back may leave the message out. A refusal is the text, and the end, of its message.
+    """
+    finish, message, error = choice.get("finish_reason"), choice.get("message"), choice.get("error")
+    if isinstance(error, (dict, str)) and error:
+        raise error_within({"error": error})
+    ended = finish.casefold() if isinstance(finish, str) else ""
+    if ended in _BROKEN_OFF:
+        raise EngineError(f"the server broke the answer off (finish_reason: {ended})", retryable=True)
+    if message is None and _FINISH_REASONS.get(ended) == "content_filter":
+        return "", finish
+    message = choice["message"]
+    text, refusal = _plain_text(message.get("content")), message.get("refusal")
+    if not text and isinstance(refusal, str) and refusal:
+        return refusal, "refusal"
+    if message.get("tool_calls"):
+        text = "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
+    if not text and _holds_refusal(message.get("content")):
+        return _refusal_of(message["content"]), "refusal"
+    return text, finish
+
+
+def _prompt_filtered(answer: Mapping[str, Any]) -> bool:
+    """Whether a filter held the prompt back, by Azure's account of it beside the choices."""
+    entries = answer.get("prompt_filter_results") or answer.get("prompt_annotations")
+    for entry in entries if isinstance(entries, list) else ():
+        results = entry.get("content_filter_results") if isinstance(entry, dict) else None
+        for kind in results.values() if isinstance(results, dict) else ():
+            if isinstance(kind, dict) and kind.get("filtered") is True:
+                return True
+    return False
+
+
+def failed_generation(content: bytes | str) -> dict[str, Any] | None:
+    """The answer within an error that holds one back, as a chat completion; ``None`` for any other error.
+
+    Groq checks an answer after it is made and, where it does not fit the schema or the tools, sends it below
+    ``failed_generation``: it is what the model answered, and invalid. A sentence stands there for one that was cut.
+    """
+    try:
+        body = read_json(content)
+    except ValueError:
+        return None
+    error = body.get("error") if isinstance(body, dict) else None
+    text = error.get("failed_generation") if isinstance(error, dict) else None
+    if not isinstance(text, str):
+        return None
+    cut = text.startswith("max completion tokens reached")
+    finish = "length" if cut else shorten(str(error.get("code") or "failed_generation"), 80)
+    return {"choices": [{"message": {"content": "" if cut else text}, "finish_reason": finish}]}
+
+
+def chat_usage(answer: Mapping[str, Any]) -> Usage | None:
+    """The counts of a chat completion, all its samples together; ``None`` where the server gives none."""
+    counts = answer.get("usage")
+    if not isinstance(counts, dict):
+        return None
+    details, thoughts = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    # DeepSeek's name for it, Mistral's, Moonshot's.
+    for name in ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens"):
+        cached = counts.get(name) if cached is None else cached
+    reasoning = thoughts.get("reasoning_tokens") if isinstance(thoughts, dict) else None
+    return read_usage(counts, "prompt_tokens", "completion_tokens", cached, reasoning)
+
+
+def reported_cost(counts: Any) -> float | None:
+    """What a server says that a call cost in USD (OpenRouter's ``usage.cost``); ``None`` where it says nothing.
+
+    With a key of the user's own at the provider behind it, ``cost`` is the gateway's fee alone, and the provider's bill
+    comes on top.
+
+    >>> reported_cost({"cost": 0.25, "is_byok": True, "cost_details": {"upstream_inference_cost": 1.0}})
+    1.25
+    """
+    if not isinstance(counts, dict) or (cost := _amount(counts.get("cost"))) is None:
+        return None
+    details = counts.get("cost_details")
+    upstream = _amount(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+    return cost + (upstream or 0.0) if counts.get("is_byok") is True else cost
+
+
+def _amount(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < float("inf") else None
 
 
 def generation_of(
@@ -181,7 +298,9 @@ def generation_of(
 
     Where the server gives no counts (``usage`` is ``None``) they are 0, and marked as no measurement.
     """
-    reason = (names.get(finish) or shorten(finish, 80)) if isinstance(finish, str) else "not_given"
+    reason = "not_given"
+    if isinstance(finish, str) and finish:
+        reason = names.get(finish) or names.get(finish.casefold()) or shorten(finish, 80)
     generation: Generation = {
         "text": text,
         "finish_reason": reason,
@@ -191,23 +310,6 @@ def generation_of(
     if usage is None:
         generation["usage_reported"] = False
     return generation
-
-
-def checked_answer(answer: Any) -> dict[str, Any]:
-    """A server's decoded answer, once it is an object that reports no error; some gateways send one with status 200.
-
-    The :class:`EngineError` has the body's own code for its status, and is retryable unless that says otherwise.
-    """
-    if not isinstance(answer, dict):
-        raise EngineError("the server's answer is not a JSON object", retryable=True)
-    error = answer.get("error")
-    if isinstance(error, (dict, str)):
-        sent = error if isinstance(error, dict) else {"message": error}
-        code, message = sent.get("code"), sent.get("message")
-        status = code if isinstance(code, int) else None
-        retryable = status is None or is_retryable(status)
-        raise EngineError(f"the server reports: {shorten(str(message))}", status=status, retryable=retryable)
-    return answer
 
 
 def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, float]] | None:
@@ -231,25 +333,34 @@ def token_logprobs(entries: Any, token: str, logprob: str) -> list[tuple[str, fl
     return tokens
 
 
-def _text_of(message: dict[str, Any]) -> str:
-    text = _plain_text(message.get("content") or message.get("refusal"))
-    if message.get("tool_calls"):
-        return "\n".join(filter(None, (text, action_lines(message["tool_calls"]))))
-    return text
-
-
 def _plain_text(content: Any) -> str:
-    """The text of a message: a string, nothing, or a list of parts of which all are text.
+    """The text of a message: a string, nothing, or a list of parts, of which thoughts and references are set aside.
 
-    Anything else is an :class:`EngineError`: an answer that cannot be read is not an empty one.
+    Anything else is an :class:`EngineError`: an answer that cannot be read is not an empty one, and the same again
+    would be no more readable.
     """
     if content is None or isinstance(content, str):
         return content or ""
-    parts = content if isinstance(content, list) else [None]
-    texts: list[Any] = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    if not all(isinstance(text, str) for text in texts):
-        raise EngineError(f"the server's answer has a {type(content).__name__} for its text", retryable=True)
+    texts: list[str] = []
+    for part in content if isinstance(content, list) else [None]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str) and kind not in _NO_TEXT:
+            texts.append(text)
+        elif kind not in _NO_TEXT and kind != "refusal":
+            shape = f"a part of type {shorten(str(kind), 40)}" if kind else f"a {type(content).__name__}"
+            raise EngineError(f"the server's answer has {shape} for its text")
     return "".join(texts)
+
+
+def _holds_refusal(content: Any) -> bool:
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and part.get("type") == "refusal" for part in content
+    )
+
+
+def _refusal_of(content: Any) -> str:
+    return "".join(str(part.get("refusal") or "") for part in content if part.get("type") == "refusal")
 
 
 def _shares(usage: Usage, texts: Sequence[str]) -> list[Usage]:
@@ -258,14 +369,17 @@ def _shares(usage: Usage, texts: Sequence[str]) -> list[Usage]:
     The prompt was read once and is split evenly; the completion by the length of the texts, since servers
     count all samples together.
     """
-    evenly = [1] * len(texts)
+    evenly, lengths = [1] * len(texts), [len(text) + 1 for text in texts]
     prompts = _split(usage["prompt_tokens"], evenly)
     cached = _split(usage.get("cached_tokens", 0), evenly)
-    completions = _split(usage["completion_tokens"], [len(text) + 1 for text in texts])
+    completions = _split(usage["completion_tokens"], lengths)
     shares = [token_usage(*counts) for counts in zip(prompts, completions, cached, strict=True)]
     if "cached_tokens" not in usage:
         for share in shares:
             del share["cached_tokens"]
+    if "reasoning_tokens" in usage:
+        for share, thoughts in zip(shares, _split(usage["reasoning_tokens"], lengths), strict=True):
+            share["reasoning_tokens"] = thoughts
     return shares
 
 
@@ -277,9 +391,11 @@ def _split(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def read_usage(
-    counts: Mapping[str, Any], prompt_key: str, completion_key: str, cached: Any = None
+    counts: Mapping[str, Any], prompt_key: str, completion_key: str, cached: Any = None, reasoning: Any = None
 ) -> Usage | None:
     """The server's counts; none where it gives none that can be true. ``cached`` counts among the prompt's.
+
+    ``reasoning`` are tokens of thought; most servers count them among the completion, xAI beside it.
 
     A total above the sum of both (reasoning that is billed and not shown) is kept.
 
@@ -294,73 +410,10 @@ def read_usage(
     usage = token_usage(prompt, completion, min(cached, prompt) if _is_count(cached) else None)
     if _is_count(total) and total > usage["total_tokens"]:  # reasoning that is billed and not shown
         usage["total_tokens"] = total
+    if _is_count(reasoning):
+        usage["reasoning_tokens"] = reasoning
     return usage
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
-
-
-def status_error(status: int, text: str, retry_after: float | None, key_env: str | None) -> EngineError:
-    """The error for an HTTP status that is not a success, with the server's message and, where one helps, a hint.
-
-    ``text`` is the body, ``retry_after`` the wait in seconds that the server asks for, ``key_env`` the variable of
-    the key.
-    """
-    try:
-        body = read_json(text)
-    except ValueError:
-        body = text
-    error = body.get("error", body) if isinstance(body, dict) else body
-    fields = error if isinstance(error, dict) else {}
-    message = shorten(str(fields.get("message", error)))
-    # OpenAI answers 429 also where an account is empty, and waiting fills none.
-    retryable = is_retryable(status) and fields.get("code") != "insufficient_quota"
-    hint = None
-    if status in (401, 403):
-        hint = (
-            f"check the key in ${key_env}"
-            if key_env
-            else "this server wants a key: name the variable that holds it (--model-option api_key_env=VARIABLE)"
-        )
-    elif status == 404:
-        hint = "check base_url and model"
-    elif 300 <= status < 400:
-        hint = "base_url must be the server's final address"
-    return EngineError(
-        f"HTTP {status}: {message}" if message else f"HTTP {status}",
-        hint=hint,
-        status=status,
-        retryable=retryable,
-        retry_after=retry_after,
-    )
-
-
-def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as a number or an HTTP date (RFC 9110).
-
-    ``None`` where it asks for nothing or for something that cannot be read; ``now`` (seconds since the epoch) is the
-    present unless given.
-    """
-    # OpenAI's own header, finer than the standard one.
-    milliseconds = finite_number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("Retry-After")
-    seconds = finite_number(value)
-    if seconds is not None or value is None:
-        return seconds
-    try:
-        moment = parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None
-    return max(0.0, moment - (time.time() if now is None else now))
-
-
-def finite_number(value: str | None) -> float | None:
-    """A number that is not negative nor infinite, read from a text; ``None`` where it is none."""
-    try:
-        number = float(value) if value is not None else None
-    except ValueError:
-        return None
-    return number if number is not None and 0 <= number < float("inf") else None

@@ -26,7 +26,10 @@ from pcsuite.errors import ConstraintUnavailableError, EngineError
 VERSION = "2023-06-01"
 MESSAGES = "/messages"
 _ANSWER_TOOL = "answer"
-_FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length"}
+_FINISH_REASONS = {
+    **dict.fromkeys(("end_turn", "stop_sequence", "tool_use"), "stop"),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length"),
+}
 """Anthropic's words for an answer's end, and the suite's."""
 
 
@@ -80,7 +83,7 @@ class AnthropicAdapter(HttpAdapter):
             uncached = {"type": "text", "text": request.prompt[cut:]}
             blocks = [*self._cached_block(request.prompt[:cut]), uncached]
             body["messages"] = [{"role": "user", "content": blocks}]
-        body = {name: value for name, value in body.items() if name not in self.options.omit}
+        body = {name: value for name, value in body.items() if name not in self.omitted}
         if request.constraint is not None:
             schema = self.schema_to_send(request.constraint, "the messages API")
             if self.options.structured == "output_format":
@@ -92,7 +95,7 @@ class AnthropicAdapter(HttpAdapter):
                     {"name": _ANSWER_TOOL, "description": "Gives the answer.", "input_schema": schema}
                 ]
                 body["tool_choice"] = {"type": "tool", "name": _ANSWER_TOOL}
-        return WireRequest(MESSAGES, {**body, **self.options.extra_body})
+        return WireRequest(MESSAGES, {**body, **self.extra_body()})
 
     def _cut(self, request: Request) -> int:
         """Characters of the prompt that are sent as a block of their own, to be cached; 0 for none."""
@@ -114,7 +117,9 @@ class AnthropicAdapter(HttpAdapter):
         prompt = counts.get("input_tokens")
         parts = [part for part in (prompt, cached, written) if isinstance(part, int)]
         counts["prompt_tokens"] = sum(parts) if isinstance(prompt, int) else None
-        usage = read_usage(counts, "prompt_tokens", "output_tokens", cached)
+        details = counts.get("output_tokens_details")
+        thoughts = details.get("thinking_tokens") if isinstance(details, dict) else None
+        usage = read_usage(counts, "prompt_tokens", "output_tokens", cached, thoughts)
         generation = generation_of(text, answer.get("stop_reason") or None, usage, _FINISH_REASONS)
         if cut := self._cut(request):
             generation["prompt_cut"] = cut

@@ -51,6 +51,8 @@ class Usage(TypedDict):
     total_tokens: int
     cached_tokens: NotRequired[int]
     """Those of the prompt tokens that the server had cached; missing where it does not say."""
+    reasoning_tokens: NotRequired[int]
+    """Tokens of thought, which are billed as completion and no part of the answer; missing where it does not say."""
 
 
 def token_usage(prompt: int, completion: int, cached: int | None = None) -> Usage:
@@ -89,6 +91,8 @@ class Generation(TypedDict):
     """The answer's tokens and their log probabilities (natural), where the server was asked for them and gave them."""
     batch: NotRequired[str]
     """Id of the batch that the answer came in; such a call has no latency."""
+    cost_usd: NotRequired[float]
+    """What the server says that the call cost; it goes before any price list."""
     prompt_cut: NotRequired[int]
     """Characters of the prompt's beginning, where it was read by itself before the rest."""
 

@@ -45,6 +45,15 @@ _MODEL_ERROR = 424
 """The model failed at this request; another try may succeed."""
 
 
+_REFUSING_ALL = frozenset(
+    {
+        "AccessDeniedException", "ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException",
+        "IncompleteSignature", "MissingAuthenticationToken",
+    }
+)  # fmt: skip
+"""Errors that are about who asks, not what."""
+
+
 class BedrockOptions(HttpOptions):
     """What Bedrock has beside the keys of a wire."""
 
@@ -110,8 +119,8 @@ class _Bedrock(HttpAdapter):
             return super().decoded(reply)
         except EngineError as error:
             kind = reply.headers.get("x-amzn-ErrorType", "").partition(":")[0]
-            if error.status == _MODEL_ERROR:
-                error.retryable = True
+            error.retryable = error.retryable or error.status == _MODEL_ERROR
+            error.refuses_all = error.refuses_all or kind in _REFUSING_ALL
             if kind == "ExpiredTokenException":
                 error.hint = "the AWS credentials have expired: aws sso login, or renew them"
             raise
@@ -131,13 +140,13 @@ class BedrockAdapter(_Bedrock):
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; Converse has one sample, no seed, and its system message beside the others."""
         messages = chat_messages(self.options.system_prompt, request.prompt)
-        decoding, omit = request.decoding, self.options.omit
+        decoding, omitted = request.decoding, set(self.omitted)
         limits: dict[str, Any] = {"maxTokens": decoding.max_tokens, "temperature": decoding.temperature}
         if decoding.top_p < 1:  # some models refuse temperature and topP together, and 1 changes nothing
             limits["topP"] = decoding.top_p
         names = {"maxTokens": "max_tokens", "topP": "top_p"}
         limits = {
-            name: value for name, value in limits.items() if not {name, names.get(name, name)} & set(omit)
+            name: value for name, value in limits.items() if not {name, names.get(name, name)} & omitted
         }
         body: dict[str, Any] = {
             "messages": [
@@ -156,7 +165,7 @@ class BedrockAdapter(_Bedrock):
             body["system"] = [{"text": text} for text in system if text]
         if request.constraint is not None:
             body |= self._format_fields(self.schema_to_send(request.constraint, "Converse"))
-        return WireRequest(self.model_path("converse"), {**body, **self.options.extra_body})
+        return WireRequest(self.model_path("converse"), {**body, **self.extra_body()})
 
     def _format_fields(self, schema: Any) -> dict[str, Any]:
         """The fields that have an answer follow a schema."""

@@ -11,19 +11,21 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from pcsuite._util.http import HttpResponse
-from pcsuite._util.text import read_json
+from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     WireRequest,
-    finite_number,
     generation_of,
     read_usage,
     token_logprobs,
 )
+from pcsuite.engines.adapters._wire_errors import finite_number
 from pcsuite.engines.adapters.base import Generation, Request, chat_messages
-from pcsuite.errors import ConstraintUnavailableError, EngineError
+from pcsuite.errors import BLOCKED, ConstraintUnavailableError, EngineError
 
 _FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
+_BROKEN_OFF = frozenset({"OTHER", "MALFORMED_RESPONSE", "FINISH_REASON_UNSPECIFIED"})
+"""Ends that are the service's own failures; without any text before them there is no answer."""
 _OPENAPI_KEYS = frozenset(
     {
         "type", "format", "title", "description", "nullable", "enum", "maxItems", "minItems", "properties", "required",
@@ -86,8 +88,8 @@ class GeminiAdapter(HttpAdapter):
             config["responseLogprobs"] = True
         if self.options.thinking_budget is not None:
             config["thinkingConfig"] = {"thinkingBudget": self.options.thinking_budget}
-        names = {"top_p": "topP", "max_tokens": "maxOutputTokens"}
-        omitted = {names.get(name, name) for name in self.options.omit}
+        names = {"top_p": "topP", "max_tokens": "maxOutputTokens", "logprobs": "responseLogprobs"}
+        omitted = {names.get(name, name) for name in self.omitted}
         config = {name: value for name, value in config.items() if name not in omitted}
         if request.constraint is not None:
             schema = self.schema_to_send(request.constraint, "generateContent")
@@ -109,9 +111,7 @@ class GeminiAdapter(HttpAdapter):
         }
         if system:
             body["systemInstruction"] = {"parts": system}
-        return WireRequest(
-            f"/models/{self.remote_model}:generateContent", {**body, **self.options.extra_body}
-        )
+        return WireRequest(f"/models/{self.remote_model}:generateContent", {**body, **self.extra_body()})
 
     def decoded(self, reply: HttpResponse) -> Any:
         """As for any server; Google writes the wait it asks for into the body of an error."""
@@ -127,13 +127,17 @@ class GeminiAdapter(HttpAdapter):
         candidate = {} if blocked and not answer.get("candidates") else answer["candidates"][0]
         parts = (candidate.get("content") or {}).get("parts") or []
         text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
+        finish = candidate.get("finishReason") or (f"{BLOCKED}{blocked}" if blocked else None)
+        if not text and finish in _BROKEN_OFF:
+            why = f" ({candidate['finishMessage']})" if candidate.get("finishMessage") else ""
+            raise EngineError(shorten(f"the server broke the answer off: {finish}{why}"), retryable=True)
         counts = dict(answer.get("usageMetadata") or {})
-        finish = candidate.get("finishReason") or (f"blocked: {blocked}" if blocked else None)
         # Thoughts are billed as output; a candidate without any text has no count.
         answered, thoughts = counts.get("candidatesTokenCount", 0), counts.get("thoughtsTokenCount", 0)
         counted = isinstance(answered, int) and isinstance(thoughts, int)
         counts["completion"] = answered + thoughts if counted else None
-        usage = read_usage(counts, "promptTokenCount", "completion", counts.get("cachedContentTokenCount"))
+        cached, reasoning = counts.get("cachedContentTokenCount"), counts.get("thoughtsTokenCount")
+        usage = read_usage(counts, "promptTokenCount", "completion", cached, reasoning)
         generation = generation_of(text, finish, usage, _FINISH_REASONS)
         generation["finish_reason"] = generation["finish_reason"].casefold()
         logprobs = candidate.get("logprobsResult") or {}

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from pcsuite._util.http import is_retryable, post_blocking
+from pcsuite._util.http import HttpResponse, is_retryable, post_blocking
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import describe, read_json
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
@@ -26,9 +26,10 @@ from pcsuite.engines.adapters._openai_wire import (
     Structured,
     WireRequest,
     build_request,
+    failed_generation,
     parse_answers,
-    retry_after_seconds,
 )
+from pcsuite.engines.adapters._wire_errors import retry_after_seconds
 from pcsuite.engines.adapters.base import ConstraintKind, Generation, Request
 from pcsuite.errors import EngineError
 
@@ -229,7 +230,17 @@ class OpenAIAdapter(HttpAdapter):
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request in the server's dialect."""
-        return build_request(self.options, self.remote_model, request, samples)
+        return build_request(self.options, self.remote_model, request, samples, self.refused)
+
+    def decoded(self, reply: HttpResponse) -> Any:
+        """As for any server; an answer that Groq holds back as invalid comes in the error, and is the answer."""
+        try:
+            return super().decoded(reply)
+        except EngineError as error:
+            answer = failed_generation(reply.body) if error.status == 400 else None
+            if answer is None:
+                raise
+            return answer
 
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The generations, one a sample."""

@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, model_validator
 
-from pcsuite._util.http import is_retryable
-from pcsuite._util.text import shorten
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
 from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, build_request, parse_answers
 from pcsuite.engines.adapters.base import Generation, Request
@@ -24,8 +22,8 @@ RESPONSES = "/responses"
 LEAST_OUTPUT_TOKENS = 16
 """The service refuses a lower ``max_output_tokens``."""
 _LOGPROBS = "message.output_text.logprobs"
-_STATUS_OF_CODE = {"server_error": 500, "rate_limit_exceeded": 429, "vector_store_timeout": 504}
-"""Codes of a response that failed after it was accepted (HTTP 200); every other is the request's own fault."""
+_UNFINISHED = ("cancelled", "queued", "in_progress")
+"""States of responses that run in the background, which is never asked for."""
 
 
 class ResponsesOptions(OpenAIOptions):
@@ -58,12 +56,13 @@ class ResponsesAdapter(OpenAIAdapter):
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; one answer is asked for."""
-        chat = build_request(self.options, self.remote_model, request, 1).body
+        chat = build_request(self.options, self.remote_model, request, 1, self.refused).body
         return WireRequest(RESPONSES, as_response_request(chat))
 
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one generation of a response."""
-        return parse_answers(as_chat_answer(answer), CHAT)
+        # An answer that a server holds back as invalid is a chat completion already.
+        return parse_answers(answer if "choices" in answer else as_chat_answer(answer), CHAT)
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
         """As for any server; a response that failed says why in its body."""
@@ -172,15 +171,3 @@ def _finish(answer: Mapping[str, Any], has_calls: bool) -> str | None:
     if answer.get("status") != "completed":
         return None
     return "tool_calls" if has_calls else "stop"
-
-
-def _failure(answer: Mapping[str, Any]) -> EngineError:
-    """The error of a response that has no answer, retryable where its code is the service's fault."""
-    error = answer.get("error")
-    sent = error if isinstance(error, dict) else {}
-    code, status = str(sent.get("code") or ""), answer["status"]
-    if status != "failed":  # never asked for: the service runs it in the background
-        return EngineError(f"the response is {status}, not finished", retryable=True)
-    number = _STATUS_OF_CODE.get(code, 400 if code else 500)
-    message = shorten(f"{code}: {sent.get('message')}" if sent else "the response failed")
-    return EngineError(f"the server reports: {message}", status=number, retryable=is_retryable(number))

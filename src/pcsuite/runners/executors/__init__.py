@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from typing_extensions import Self
 
@@ -42,6 +43,12 @@ class Executor(ABC):
         """Why a constraint is not enforced on a model, or ``None`` if it is.
 
         A constraint is tried on the model itself; the answer is kept for the next question about it.
+        """
+
+    def remember_refusals(self, path: Path) -> None:
+        """Leave out of requests what models' servers refused before, and write down at ``path`` what they refuse.
+
+        By default nothing is remembered: whoever asks learns it by one refused call.
         """
 
     @abstractmethod

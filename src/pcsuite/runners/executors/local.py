@@ -60,6 +60,10 @@ class LocalExecutor(Executor):
         super().use(plan)
         self._pipeline = Pipeline(self.work, self._pipeline.session)
 
+    def remember_refusals(self, path: Path) -> None:
+        """Leave out of requests what servers refused before, and write down there what they refuse."""
+        self._pipeline.session.remember_refusals(path)
+
     async def why_unenforced(self, model_id: str, constraint: Constraint) -> str | None:
         """Why a constraint is not enforced on a model, or ``None`` if it is."""
         return await self._pipeline.session.clients[model_id].why_unenforced(constraint)
