@@ -116,7 +116,7 @@ def test_each_answers_with_usage_and_its_key(provider, decoding, named):
         "completion_tokens": COMPLETION,
         "total_tokens": PROMPT + COMPLETION,
         "cached_tokens": CACHED,
-        **({"reasoning_tokens": 2} if provider == "google" else {}),
+        **({"reasoning_tokens": 2} if provider in ("google", "vertex") else {}),
     }
     assert found["latency_ms"] > 0
     ((_, headers, body),) = server.seen

@@ -62,7 +62,7 @@ OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
     "top_p": ("topp",),
     "seed": ("seed",),
     "logprobs": ("logprobs", "toplogprobs", "responselogprobs"),
-    "reasoning_effort": ("reasoningeffort",),
+    "reasoning_effort": ("reasoningeffort", "reasoning.effort"),
     "max_tokens": ("maxtokens",),
     "max_completion_tokens": ("maxcompletiontokens",),
 }

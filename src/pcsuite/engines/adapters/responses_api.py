@@ -66,13 +66,11 @@ class ResponsesAdapter(OpenAIAdapter):
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
         """As for any server; a response that failed says why in its body."""
-        if isinstance(answer, dict) and answer.get("status") in (
-            "failed",
-            "cancelled",
-            "queued",
-            "in_progress",
-        ):
-            raise _failure(answer)
+        status = answer.get("status") if isinstance(answer, dict) else None
+        if status == "failed" and not answer.get("error"):
+            raise EngineError("the server reports: the response failed", retryable=True)
+        if status in _UNFINISHED:
+            raise EngineError(f"the response is {status}, and has no answer", retryable=True)
         return super().read_answer(request, path, answer)
 
 
