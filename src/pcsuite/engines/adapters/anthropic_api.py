@@ -20,6 +20,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     Request,
     chat_messages,
+    system_apart,
 )
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
@@ -65,13 +66,13 @@ class AnthropicAdapter(HttpAdapter):
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; the messages API has one sample, no seed, and its system message beside the others."""
-        messages = chat_messages(self.options.system_prompt, request.prompt)
-        system = "\n\n".join(entry["content"] for entry in messages if entry["role"] == "system")
+        standing, messages = system_apart(chat_messages(self.options.system_prompt, request.prompt))
+        system = "\n\n".join(standing)
         body: dict[str, Any] = {
             "model": self.remote_model,
             "max_tokens": request.decoding.max_tokens,
             "temperature": request.decoding.temperature,
-            "messages": [entry for entry in messages if entry["role"] != "system"],
+            "messages": messages,
         }
         # Some models refuse temperature and top_p together, and 1 changes nothing.
         if request.decoding.top_p < 1:

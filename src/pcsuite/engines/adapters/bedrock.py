@@ -26,6 +26,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     Request,
     chat_messages,
+    system_apart,
 )
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
 
@@ -75,7 +76,7 @@ class BedrockOptions(HttpOptions):
 class ConverseOptions(BedrockOptions):
     """Keys of a model that is asked by Converse."""
 
-    structured: Literal["output_config", "tool", "none"] = "tool"
+    structured: Literal["output_format", "tool", "none"] = "tool"
     """How a schema is enforced: as the output's format (newer models), or as the arguments of a tool that must be
     called; ``none`` where neither is to be tried."""
     cache_prefix: bool = False
@@ -139,7 +140,7 @@ class BedrockAdapter(_Bedrock):
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; Converse has one sample, no seed, and its system message beside the others."""
-        messages = chat_messages(self.options.system_prompt, request.prompt)
+        standing, messages = system_apart(chat_messages(self.options.system_prompt, request.prompt))
         decoding, omitted = request.decoding, set(self.omitted)
         limits: dict[str, Any] = {"maxTokens": decoding.max_tokens, "temperature": decoding.temperature}
         if decoding.top_p < 1:  # some models refuse temperature and topP together, and 1 changes nothing
@@ -150,9 +151,7 @@ class BedrockAdapter(_Bedrock):
         }
         body: dict[str, Any] = {
             "messages": [
-                {"role": entry["role"], "content": [{"text": entry["content"]}]}
-                for entry in messages
-                if entry["role"] in ("user", "assistant")
+                {"role": entry["role"], "content": [{"text": entry["content"]}]} for entry in messages
             ],
             "inferenceConfig": limits,
         }
@@ -160,16 +159,15 @@ class BedrockAdapter(_Bedrock):
             point = {"cachePoint": {"type": "default"}}
             parts = [{"text": request.prompt[:cut]}, point, {"text": request.prompt[cut:]}]
             body["messages"] = [{"role": "user", "content": parts}]
-        system = [entry["content"] for entry in messages if entry["role"] not in ("user", "assistant")]
-        if system:
-            body["system"] = [{"text": text} for text in system if text]
+        if standing:
+            body["system"] = [{"text": text} for text in standing]
         if request.constraint is not None:
             body |= self._format_fields(self.schema_to_send(request.constraint, "Converse"))
         return WireRequest(self.model_path("converse"), {**body, **self.extra_body()})
 
     def _format_fields(self, schema: Any) -> dict[str, Any]:
         """The fields that have an answer follow a schema."""
-        if self.options.structured == "output_config":
+        if self.options.structured == "output_format":
             # The schema is a text within the JSON here.
             definition = {"name": _ANSWER_TOOL, "schema": json.dumps(schema)}
             return {
