@@ -187,6 +187,31 @@ def test_threads_that_need_a_token_wait_for_one_command():
     assert len(started) == 1
 
 
+def test_threads_that_waited_for_a_command_that_failed_do_not_run_it_again():
+    started = []
+
+    def fetch() -> Token:
+        started.append(1)
+        time.sleep(0.1)
+        raise EngineError("no token today", refuses_all=True)
+
+    tokens = RenewedTokens(fetch, lambda token: {"Authorization": token})
+    barrier = threading.Barrier(8)
+
+    def ask() -> str:
+        barrier.wait()
+        with pytest.raises(EngineError, match="no token today") as caught:
+            tokens.blocking_headers("GET", "", None)
+        return caught.value.message
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len([future.result() for future in [pool.submit(ask) for _ in range(8)]]) == 8
+    assert len(started) == 1
+    with pytest.raises(EngineError):
+        tokens.blocking_headers("GET", "", None)
+    assert len(started) == 2, "a later call tries again"
+
+
 @pytest.mark.parametrize(
     ("command", "problem"),
     [

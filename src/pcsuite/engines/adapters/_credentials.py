@@ -16,7 +16,8 @@ import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -63,6 +64,26 @@ class Credentials(ABC):
         return False
 
 
+class _Turns:
+    """Lets one caller at a time fetch a token; those who waited while it failed fail alike, instead of each in turn."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failed_at, self._failure = 0.0, EngineError("")
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        asked_at = time.monotonic()
+        with self._lock:
+            if self._failed_at >= asked_at:
+                raise self._failure.reworded(self._failure.message, hint=self._failure.hint)
+            try:
+                yield
+            except EngineError as error:
+                self._failed_at, self._failure = time.monotonic(), error
+                raise
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A token and, in seconds since the epoch, its end; ``None`` where that is not known."""
@@ -89,7 +110,7 @@ class RenewedTokens(Credentials):
         self._fetch, self._write, self._lifetime_s, self.remedy = fetch, write, lifetime_s, remedy
         self._token: Token | None = None
         self._renew_at = 0.0
-        self._lock = threading.Lock()
+        self._turns = _Turns()
 
     def ready(self) -> bool:
         """Whether there is a token that need not be renewed yet."""
@@ -97,7 +118,7 @@ class RenewedTokens(Credentials):
 
     def blocking_headers(self, method: str, url: str, body: bytes | None) -> dict[str, str]:
         """The headers of the token in use, or of a new one."""
-        with self._lock:
+        with self._turns.turn():
             token = self._token
             if token is None or time.time() >= self._renew_at:
                 token = self._renewed(token)
@@ -108,7 +129,7 @@ class RenewedTokens(Credentials):
         return await asyncio.to_thread(self._replace, refused)
 
     def _replace(self, refused: Mapping[str, str]) -> bool:
-        with self._lock:
+        with self._turns.turn():
             token = self._token
             if token is not None and self._write(token.value) == refused:
                 self._token = None
@@ -254,7 +275,7 @@ class GoogleCredentials(Credentials):
                 hint="gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=FILE",
             ) from None
         self._transport = transport.Request()
-        self._lock = threading.Lock()
+        self._turns = _Turns()
 
     def ready(self) -> bool:
         """Whether the token holds; google-auth counts one that ends soon as ended."""
@@ -262,7 +283,7 @@ class GoogleCredentials(Credentials):
 
     def blocking_headers(self, method: str, url: str, body: bytes | None) -> dict[str, str]:
         """The bearer's header and, for a user's own account, the project that is billed."""
-        with self._lock:
+        with self._turns.turn():
             if not self._credentials.valid:
                 self._refresh()
         headers: dict[str, str] = {}
@@ -274,7 +295,7 @@ class GoogleCredentials(Credentials):
         return await asyncio.to_thread(self._replace, refused)
 
     def _replace(self, refused: Mapping[str, str]) -> bool:
-        with self._lock:
+        with self._turns.turn():
             headers: dict[str, str] = {}
             self._credentials.apply(headers)
             if headers == refused:
