@@ -52,7 +52,9 @@ class VertexServer(ThreadedServer):
         if self.broken:
             error = {"error": "invalid_grant", "error_description": "Invalid JWT: account disabled"}
             return web.json_response(error, status=400)
-        claims = jwt.decode(str(form["assertion"]), certs=self.public_key, audience="https://oauth2.googleapis.com/token")
+        claims = jwt.decode(
+            str(form["assertion"]), certs=self.public_key, audience="https://oauth2.googleapis.com/token"
+        )
         assert claims["iss"] == ACCOUNT
         assert "https://www.googleapis.com/auth/cloud-platform" in claims["scope"]
         self.given.append(f"ya29.token-{len(self.given)}-0123456789abcdef")
