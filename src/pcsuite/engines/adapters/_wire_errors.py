@@ -223,7 +223,7 @@ def engine_error(
         )
     elif status in (401, 403) or no_key:
         hint, retryable = _key_hint(key_env), False
-    elif status == 404:
+    elif status == 404 or "model_not_found" in error.words:
         hint = "check base_url and model"
     elif status is not None and 300 <= status < 400:
         hint = "base_url must be the server's final address"
@@ -238,7 +238,8 @@ def engine_error(
         retry_after=retry_after,
         outcome=outcome,
         # What they have in common refuses every other call too.
-        refuses_all=outcome == "failed" and (status in (401, 402, 404) or no_key or no_credit),
+        refuses_all=outcome == "failed"
+        and (status in (401, 402, 404) or no_key or no_credit or "model_not_found" in error.words),
         refused=error.refused_names() if status in (400, 422) else (),
     )
 

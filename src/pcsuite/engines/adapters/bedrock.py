@@ -122,6 +122,9 @@ class _Bedrock(HttpAdapter):
             kind = reply.headers.get("x-amzn-ErrorType", "").partition(":")[0]
             error.retryable = error.retryable or error.status == _MODEL_ERROR
             error.refuses_all = error.refuses_all or kind in _REFUSING_ALL
+            if error.status == 400 and "model identifier is invalid" in error.message:
+                error.refuses_all = True
+                error.hint = "check the model's id, and that the account has it in this region"
             if kind == "ExpiredTokenException":
                 error.hint = "the AWS credentials have expired: aws sso login, or renew them"
             raise
