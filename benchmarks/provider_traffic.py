@@ -3,7 +3,7 @@
 The folders hold cassettes (VCR's YAML, also gzipped) of public repositories: pydantic/pydantic-ai, simonw/llm,
 traceloop/openllmetry, langchain-ai/langchain. They are read where they lie and never copied here. An answer to a call
 of chat completions, responses, messages, generateContent or Converse that was not streamed is read twice: by the
-adapter, and by the vendor's own client types (of Converse by botocore's parser); text, finish reason and tokens (prompt,
+adapter, and by the vendor's own client types (Converse: botocore's parser); text, finish reason and tokens (prompt,
 completion, cached) must be the same. Answers with an error status are listed with what is made of them.
 
 Run: python benchmarks/provider_traffic.py FOLDER... [--differences] [--errors]

@@ -3,6 +3,7 @@
 import json
 
 from pcsuite.cli import main
+from pcsuite.config.prices import forget_lists
 from pcsuite.engines.response_cache import ResponseCache
 from support.provider_server import ProviderServer
 
@@ -82,3 +83,36 @@ def test_models_as_json(tmp_path, monkeypatch, capsys):
     assert main(["models", "check", "smollm2-135m", "simulated", "--json"]) == 1
     checked = json.loads(capsys.readouterr().out)["checked"]
     assert [(entry["id"], entry["ok"]) for entry in checked] == [("smollm2-135m", False), ("simulated", True)]
+
+
+def test_prices_are_listed_updated_from_a_map_and_forgotten(tmp_path, monkeypatch, capsys):
+    own = tmp_path / "prices.yaml"
+    monkeypatch.setenv("PCS_PRICES", str(own))
+    forget_lists()
+    entry = {
+        "litellm_provider": "deepseek",
+        "mode": "chat",
+        "input_cost_per_token": 7e-06,
+        "output_cost_per_token": 8e-06,
+    }
+    (tmp_path / "map.json").write_text(json.dumps({"deepseek/deepseek-chat": entry}))
+    assert main(["models", "prices", "deepseek", "--update", str(tmp_path / "map.json")]) == 0
+    told = capsys.readouterr().out
+    assert f"{own}: kept 1 prices (deepseek 1)" in told
+    assert "deepseek/deepseek-chat: $7 in, $8 out per million tokens (litellm price map" in told
+    assert main(["models", "prices", "deepseek", "--json"]) == 0
+    (record,) = [
+        record
+        for record in json.loads(capsys.readouterr().out)["usd_per_million_tokens"]
+        if record["model"] == "deepseek-chat"
+    ]
+    assert (record["prompt"], record["cached"], record["completion"]) == (7.0, None, 8.0)
+    assert main(["models", "prices", "--forget"]) == 0
+    told = capsys.readouterr().out
+    assert not own.exists()
+    assert "openrouter: " in told
+    assert "pcsuite models prices --update FILE" in told
+    assert main(["models", "prices", "--update", str(tmp_path / "none.json")]) == 2
+    assert main(["models", "prices", "grok"]) == 2
+    assert "unknown provider 'grok'" in capsys.readouterr().err
+    forget_lists()

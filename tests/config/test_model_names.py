@@ -55,6 +55,10 @@ def test_a_profile_selects_models_by_name_without_an_entry():
         ("opnai/gpt", "did you mean 'openai'"),
         ("openai/", "openai/MODEL"),
         ("zzz", "or PROVIDER/MODEL, for example openai/zzz"),
+        ("gpt-4o", r"\(did you mean openai/gpt-4o\?\)"),
+        ("Claude-Haiku-4-5", "did you mean anthropic/Claude-Haiku-4-5"),
+        ("gemini-2.5-pro", "did you mean google/gemini-2.5-pro"),
+        ("o3-mini", "did you mean openai/o3-mini"),
     ],
 )
 def test_an_unknown_name_says_how_models_are_named(name, said):
@@ -83,6 +87,62 @@ def test_the_usual_variables_are_read(monkeypatch):
 def test_ollamas_variable_may_be_a_bare_host(host, address, monkeypatch):
     monkeypatch.setenv("OLLAMA_HOST", host)
     assert model_by_name("ollama/m").provider_options()["base_url"] == address
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable", "value", "address"),
+    [
+        # As the vendors' clients take them, without a version; as this suite takes them; behind a proxy's path.
+        ("anthropic", "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "https://api.anthropic.com/v1"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "https://api.anthropic.com/v1/", "https://api.anthropic.com/v1"),
+        ("anthropic", "ANTHROPIC_BASE_URL", "https://gate.example/claude", "https://gate.example/claude/v1"),
+        ("groq", "GROQ_BASE_URL", "https://api.groq.com", "https://api.groq.com/openai/v1"),
+        ("groq", "GROQ_BASE_URL", "https://api.groq.com/openai/v1", "https://api.groq.com/openai/v1"),
+        ("groq", "GROQ_BASE_URL", "http://gate.example:8080/v1", "http://gate.example:8080/v1"),
+        ("google", "GOOGLE_GEMINI_BASE_URL", "https://g.example/", "https://g.example/v1beta"),
+        ("google", "GOOGLE_GEMINI_BASE_URL", "https://g.example/v1beta", "https://g.example/v1beta"),
+        ("google", "GOOGLE_GEMINI_BASE_URL", "https://g.example/v1alpha", "https://g.example/v1alpha"),
+        ("mistral", "MISTRAL_BASE_URL", "https://api.mistral.ai", "https://api.mistral.ai/v1"),
+        ("deepseek", "DEEPSEEK_BASE_URL", "https://api.deepseek.com", "https://api.deepseek.com/v1"),
+        ("openai", "OPENAI_BASE_URL", "http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        # A path of one's own stays where the vendor's client adds nothing.
+        ("openai", "OPENAI_BASE_URL", "https://gate.example/llm", "https://gate.example/llm"),
+        ("openrouter", "OPENROUTER_BASE_URL", "https://openrouter.ai", "https://openrouter.ai/api/v1"),
+    ],
+)
+def test_an_address_works_with_and_without_its_version(provider, variable, value, address, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    assert model_by_name(f"{provider}/m").provider_options()["base_url"] == address
+
+
+@pytest.mark.parametrize(
+    ("name", "omitted"),
+    [
+        ("openai/gpt-5.1-chat-latest", ("temperature", "top_p")),
+        ("openai/gpt-5.2-chat-latest", ("temperature", "top_p")),
+        ("openai/gpt-5.3-chat-latest", ("temperature", "top_p")),
+        ("openai/gpt-5-chat-latest", ()),
+        ("openai/gpt-5.4", ()),
+        ("openai/gpt-5.4-pro", ("temperature", "top_p")),
+        ("openai/gpt-5-mini", ("temperature", "top_p")),
+        ("openai/o3", ("temperature", "top_p")),
+        ("openai/gpt-4o", ()),
+        ("anthropic/claude-fable-5", ("temperature", "top_p")),
+        ("anthropic/claude-mythos-5", ("temperature", "top_p")),
+        ("anthropic/claude-opus-4-6", ("top_p",)),
+        ("anthropic/claude-opus-4-7", ("temperature", "top_p")),
+        ("anthropic/claude-3-5-sonnet-20241022", ()),
+    ],
+)
+def test_which_models_take_which_sampling_parameters(name, omitted):
+    """By tables of another project that were tried live (its profiles of 2026-08-22)."""
+    assert tuple(model_by_name(name).provider_options().get("omit", ())) == omitted
+
+
+def test_every_line_of_the_capability_table_has_a_day_and_a_source():
+    lines = [line for preset in PRESETS.values() for line in preset.by_model.values()]
+    assert len(lines) >= 30
+    assert all(line.as_of.year >= 2026 and len(line.source) > 5 for line in lines)
 
 
 def test_an_entry_with_a_provider_and_no_address_has_the_declared_one():

@@ -344,3 +344,13 @@ def test_hidden_and_cached_tokens_of_each_call_are_priced():
     mixed = [{"usage": usages[0]}, {"usage": usages[0], "batch": "b-1"}]
     assert calls_cost(price, mixed) == pytest.approx(1.5 * (100 * 2.0 + 30 * 8.0) / 1e6)
     assert calls_cost(None, batched) is None
+
+
+def test_what_a_server_says_that_a_call_cost_goes_before_the_price_and_needs_none():
+    price = Price(2.0, 8.0, 2.0, 1.0, "stated")
+    said = {**generation(1000, 500), "cost_usd": 0.25}
+    silent = generation(1000, 500)
+    assert calls_cost(price, [said, silent]) == pytest.approx(0.25 + (1000 * 2 + 500 * 8) / 1e6)
+    assert calls_cost(None, [said, said]) == 0.5
+    assert calls_cost(None, [said, silent]) is None
+    assert calls_cost(None, []) is None

@@ -170,6 +170,8 @@ class ReplayFile(Strict):
     request: ExpectedRequest = ExpectedRequest()
     """What every exchange's request must fit beside its own."""
     env: dict[str, str] = Field(default_factory=dict)
+    shapes: dict[str, Any] = Field(default_factory=dict)
+    """Parts of bodies that exchanges share, by YAML's anchors."""
     exchanges: list[Exchange]
 
 

@@ -15,8 +15,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 MASK = "***"
 _BEARER = re.compile(
-    r"(?i)\b(bearer|api[-_ ]?key|token|secret|password)([\"']?\s*[:= ]\s*[\"']?)([\w.~+/=%-]{8,})"
-)
+    r"(?i)\b(bearer|api[-_ ]?key|token|secret|password)([\"']?\s*[:= ]\s*[\"']?)"
+    r"(?!(?:provided|required|expired|permissions?)\b)([\w.~+/=%-]{8,})"
+)  # words that servers' messages have there are no secrets
 # A digit is asked for, so that words which only begin like a key are left alone.
 _VENDOR_KEY = re.compile(r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?|AIza)(?=[\w-]*\d)[\w-]{12,}")
 _SECRET_NAME = re.compile(

@@ -249,7 +249,7 @@ def failed_generation(content: bytes | str) -> dict[str, Any] | None:
         return None
     error = body.get("error") if isinstance(body, dict) else None
     text = error.get("failed_generation") if isinstance(error, dict) else None
-    if not isinstance(text, str):
+    if not isinstance(error, dict) or not isinstance(text, str):
         return None
     cut = text.startswith("max completion tokens reached")
     finish = "length" if cut else shorten(str(error.get("code") or "failed_generation"), 80)

@@ -46,10 +46,12 @@ _TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error", "
 _TOO_LONG_MESSAGE = re.compile(
     r"maximum (context|prompt|input) length|(prompt|input) is too long|input token count .*exceeds"
     r"|exceeds? (the |this )?(model'?s? )?(available |maximum )?context|context (window|length|size)\b.{0,40}exceed"
-    r"|too large for model with|reduce the length of the (messages|prompt)|max_new_tokens.{0,10} must be <=",
+    r"|too large for model with|(longer|greater|larger|more tokens) than .{0,30}context"
+    r"|reduce the length of the (messages|prompt)|max_new_tokens.{0,10} must be <=",
     re.IGNORECASE,
 )
 _CUT_MESSAGE = re.compile(r"max_tokens or model output limit was reached", re.IGNORECASE)
+_MODEL = frozenset({"model_not_found", "invalid_model", "model_not_available", "deploymentnotfound"})
 _KEY = frozenset({"invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"})
 _KEY_MESSAGE = re.compile(
     r"(incorrect|invalid|expired|missing|no|unknown) (x-)?api[ _-]?key"
@@ -80,6 +82,7 @@ class ServerError:
     """What an error's body says."""
 
     message: str
+    """In full, as it came: what is shown of it is freed of secrets and shortened first."""
     words: frozenset[str] = frozenset()
     """The codes, kinds and reasons in it, without case."""
     parameter: str = ""
@@ -125,9 +128,9 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         return read_error(body[0], depth)
     if isinstance(body, str) and body.lstrip().startswith("<"):  # a proxy's page
         title = _TITLE.search(body)
-        return ServerError(shorten(title[1]) if title else "")
+        return ServerError(title[1] if title else "")
     if not isinstance(body, dict) or depth > _DEEPEST:
-        return ServerError("" if body is None else shorten(str(body)))
+        return ServerError("" if body is None else str(body))
     inner = body.get("error")
     if isinstance(inner, dict) and inner:
         read = read_error(inner, depth + 1)
@@ -153,7 +156,7 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         return read_error(body["errors"][0], depth + 1)
     for nested in (body.get("innererror"), *_dicts(body.get("details"))):
         words |= set(_words(nested)) if isinstance(nested, dict) else set()
-    text = shorten(str(body if message is None else message))
+    text = str(body if message is None else message)
     upstream = body.get("metadata")
     if isinstance(upstream, dict):
         text, code, words = _with_upstream(upstream, text, code, words, depth)
@@ -173,7 +176,7 @@ def _with_upstream(
         said = read_error(raw, depth + 1)
         provider = metadata.get("provider_name")
         source = f"{provider}: " if isinstance(provider, str) else ""
-        text = shorten(f"{text} ({source}{said.message})") if said.message else text
+        text = f"{text} ({source}{said.message})" if said.message else text
         words = words | said.words
     return text, code, words
 
@@ -213,7 +216,7 @@ def engine_error(
     outcome = error.outcome(status)
     no_key = bool(error.words & _KEY or _KEY_MESSAGE.search(error.message))
     no_credit = status == 402 or bool(error.words & _CREDIT or _CREDIT_MESSAGE.search(error.message))
-    hint = None
+    no_model, hint = bool(error.words & _MODEL), None
     if outcome != "failed":
         retryable = False  # the item's own: the same again would become of it
     elif no_credit:
@@ -223,23 +226,22 @@ def engine_error(
         )
     elif status in (401, 403) or no_key:
         hint, retryable = _key_hint(key_env), False
-    elif status == 404 or "model_not_found" in error.words:
-        hint = "check base_url and model"
+    elif status == 404 or no_model:
+        hint, retryable = "check base_url and model", False
     elif status is not None and 300 <= status < 400:
         hint = "base_url must be the server's final address"
     if retryable is None:
         retryable = status is None or is_retryable(status)
-    separator = ": " if before and error.message else ""
+    message = shorten(error.message)
     return EngineError(
-        f"{before}{separator}{error.message}",
+        f"{before}: {message}" if message else before,
         hint=hint,
         status=status,
         retryable=retryable,
         retry_after=retry_after,
         outcome=outcome,
         # What they have in common refuses every other call too.
-        refuses_all=outcome == "failed"
-        and (status in (401, 402, 404) or no_key or no_credit or "model_not_found" in error.words),
+        refuses_all=outcome == "failed" and (status in (401, 402, 404) or no_key or no_credit or no_model),
         refused=error.refused_names() if status in (400, 422) else (),
     )
 

@@ -123,7 +123,10 @@ class GeminiAdapter(HttpAdapter):
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one candidate: its parts joined without thoughts. A prompt that was blocked has an empty answer."""
         blocked = (answer.get("promptFeedback") or {}).get("blockReason")
-        candidate = {} if blocked and not answer.get("candidates") else answer["candidates"][0]
+        candidates = answer.get("candidates") if blocked else answer["candidates"]
+        if not candidates and not blocked:
+            raise EngineError("the server's answer has no candidates", retryable=True)
+        candidate = candidates[0] if candidates else {}
         parts = (candidate.get("content") or {}).get("parts") or []
         text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
         finish = candidate.get("finishReason") or (f"{BLOCKED}{blocked}" if blocked else None)
