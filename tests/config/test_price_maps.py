@@ -82,7 +82,7 @@ def test_what_is_no_map_is_one_clear_line_and_changes_nothing(content, tmp_path)
         ("openai/gpt-4o-2024-11-20", (2.5, 10.0)),
         ("openai/gpt-4o", (2.5, 10.0)),
         ("mistral/mistral-large-latest", (0.5, 1.5)),
-        ("xai/grok-4", (3.0, 15.0)),
+        ("xai/grok-4.3", (1.25, 2.5)),
         ("openrouter/anthropic/claude-sonnet-4.5", (3.0, 15.0)),
         ("anthropic/claude-haiku-4-5-20251001", (1.0, 5.0)),
     ],

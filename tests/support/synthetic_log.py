@@ -22,6 +22,7 @@ from pcsuite.logging.row import (
     TaskRef,
     UsageRecord,
     encode_row,
+    outcome_of,
 )
 
 OPERATORS = {
@@ -103,6 +104,7 @@ def make_row(**given: Any) -> RunRow:
             0,
             band=get("band", "inside"),
         ),
+        outcome="failed" if errors else outcome_of(generation.finish_reason),
         generation=None if errors else generation,
         parsed=None if errors else parsed,
         metrics={} if errors else metrics,

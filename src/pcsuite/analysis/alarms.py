@@ -25,6 +25,9 @@ SHARES = {
     "unreadable": (0.2, 0.5),
     "truncated": (0.1, 0.25),
     "abstained": (0.3, 0.5),
+    "refused": (0.05, 0.2),
+    "filtered": (0.05, 0.2),
+    "too long": (0.05, 0.2),
     "failed": (0.05, 0.2),
     OUTSIDE: (0.1, 0.5),
 }
@@ -83,6 +86,9 @@ _CONSEQUENCES = {
     "unreadable": "could not be read and score 0: differences are also about which answers can be read",
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
+    "refused": "were refused by the model and score as the task scores such a text",
+    "filtered": "were held back by the provider's filter and score as empty answers",
+    "too long": "had a prompt too long for the model's context and score as empty answers",
     "failed": "ended in an error and are left out of averages",
     OUTSIDE: "had a prompt outside the task's range of tokens: conditions differ in length, not only in content",
 }
@@ -98,6 +104,9 @@ def _shares(tables: RunTables) -> list[Alarm]:
         "unreadable": f"{unreadable} AND NOT ({declined})",
         "truncated": "n_errors = 0 AND finish_reason = 'length'",
         "abstained": f"n_errors = 0 AND {declined}",
+        "refused": "n_errors = 0 AND outcome = 'refused'",
+        "filtered": "n_errors = 0 AND outcome = 'filtered'",
+        "too long": "n_errors = 0 AND outcome = 'too_long'",
         "failed": "n_errors > 0",
         OUTSIDE: "band <> 'inside'",
     }

@@ -39,7 +39,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
         flag("--format", "html (default): one page; md: one Markdown file; latex: tables; may be given several times",
              action="append", choices=("html", "md", "latex"), dest="formats"),
         options.JSON,
-        options.BASE_URL.but("with --config: the address at which run asked the models (what they cost is told by it)"),
+        options.BASE_URL.but("with --config: the address that run was given, so that the same words serve both"),
     ])  # fmt: skip
     files = Group("the report", [
         flag("--out", "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)", **DIR),

@@ -110,7 +110,7 @@ def updated_prices_path() -> Path:
 
 @lru_cache(maxsize=1)
 def price_table() -> Mapping[str, ProviderPrices]:
-    """The package's newest prices by provider; not to be changed."""
+    """The package's own prices by provider; not to be changed."""
     return _read_prices(bundled_configs() / "prices_v1.yaml")
 
 
@@ -118,7 +118,7 @@ def price_table() -> Mapping[str, ProviderPrices]:
 def price_lists() -> tuple[Mapping[str, ProviderPrices], ...]:
     """All price lists by provider, the one that goes first at the head.
 
-    The user's own, the package's newest, and an earlier one of more models. Raises :class:`ConfigError` where the
+    The user's own, the package's, and a longer one of the package. Raises :class:`ConfigError` where the
     user's cannot be read.
     """
     own = updated_prices_path()

@@ -237,6 +237,9 @@ def _excluded(analysis: Analysis) -> list[str]:
         f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated{ending}"
     )
     for count, what in (
+        (health.refused, "answers are refusals, by the provider's own field for them"),
+        (health.filtered, "answers were held back by a provider's filter; they stay in the comparison"),
+        (health.too_long, "prompts were too long for the model's context; they stay in the comparison"),
         (health.seed_not_honoured, "answers came from an engine that does not honour the seed"),
         (health.tokens_estimated, "prompts were counted by estimate, not by the model's own tokenizer"),
         (health.outside_band, "prompts lie outside their length band"),

@@ -148,6 +148,10 @@ class RunHealth:
     unparsed: int
     """Rows without error from which no answer could be read; they score 0."""
     truncated: int
+    refused: int
+    """Answers in which the model declined in the provider's own field for it."""
+    filtered: int
+    too_long: int
     seed_not_honoured: int
     tokens_estimated: int
     outside_band: int
@@ -174,6 +178,10 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
         "error_rows": "count(*) FILTER (n_errors > 0)",
         "unparsed": "count(*) FILTER (n_errors = 0 AND answer IS NULL)",
         "truncated": "count(*) FILTER (finish_reason = 'length')",
+        **{
+            outcome: f"count(*) FILTER (n_errors = 0 AND outcome = '{outcome}')"
+            for outcome in ("refused", "filtered", "too_long")
+        },
         "seed_not_honoured": "count(*) FILTER (seed_honoured = false)",
         "tokens_estimated": "count(*) FILTER (NOT tokens_exact)",
         "outside_band": "count(*) FILTER (band <> 'inside')",
