@@ -65,7 +65,7 @@ def provider_rows() -> Iterator[str]:
         wire = "" if preset.wire == "openai" else " (its own wire)"
         key = f"`{preset.key_env}`" + (", if set" if preset.self_hosted else "") if preset.key_env else ""
         whose = {"aws": "AWS's credentials", "google": "Google's credentials"}.get(
-            preset.options.get("credentials"), ""
+            str(preset.options.get("credentials")), ""
         )
         key = ", else ".join(filter(None, (key, whose))) or "none"
         knows = ", ".join(words.get(feature, feature.replace("_", " ")) for feature in preset.knows)

@@ -159,7 +159,7 @@ def _list_providers(only: Sequence[str], *, as_json: bool) -> None:
         dated = f"{len(listed)} models, {newest.isoformat()}" if newest else "none"
         priced = "self-hosted" if preset.self_hosted else dated
         whose = {"aws": "AWS credentials", "google": "Google credentials"}.get(
-            preset.options.get("credentials"), ""
+            str(preset.options.get("credentials")), ""
         )
         key = " or ".join(filter(None, (preset.key_env, whose))) or "no key"
         table.add_row(name, preset.base_url, preset.url_env, key, ", ".join(preset.knows), priced)
