@@ -229,7 +229,7 @@ def test_without_credentials_or_region_the_line_says_what_to_set(server, monkeyp
     with pytest.raises(ConfigError, match="the AWS region must be known: set AWS_REGION"):
         named(NOVA)
     for region in ("eu west", "evil.example/", "x@y", "-a"):
-        with pytest.raises(ConfigError, match="'region' must be a part of a host's name"):
+        with pytest.raises(ConfigError, match="region: a part of a host's name is needed"):
             named(NOVA, region=region)
 
 

@@ -20,11 +20,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
 
 from pcsuite._util.http import HttpResponse, encode_body, new_session, send
 from pcsuite._util.loops import run_blocking
@@ -57,6 +57,16 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 
 
+def _checked_host_part(value: str) -> str:
+    if not _HOST_PART.fullmatch(value):
+        raise ValueError("a part of a host's name is needed (letters, digits and hyphens)")
+    return value
+
+
+HostPart = Annotated[str, AfterValidator(_checked_host_part)]
+"""A text that may stand in an address, such as a region: it cannot lead to another host."""
+
+
 OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
     "temperature": ("temperature",),
     "top_p": ("topp",),
@@ -75,6 +85,9 @@ sent by its other name.
 
 class HttpOptions(Definition):
     """Keys of a model behind a server, whatever its wire."""
+
+    address_needs: ClassVar[Mapping[str, str]] = {}
+    """What to say where a part of the address, ``{region}``, is not known."""
 
     base_url: str
     """The server's address up to and including its version (``/v1``)."""
@@ -106,23 +119,18 @@ class HttpOptions(Definition):
     @model_validator(mode="before")
     @classmethod
     def _filled_address(cls, entry: Any) -> Any:
-        """``{region}`` in the address stands for the entry's own ``region``."""
+        """``{region}`` in the address stands for the entry's own ``region``; what is not known stays, to be told."""
         if not isinstance(entry, dict) or not isinstance(entry.get("base_url"), str):
             return entry
         address = str(entry["base_url"])
         for name in _PLACEHOLDER.findall(address):
-            address = address.replace(f"{{{name}}}", cls.address_part(name, entry))
+            address = address.replace(f"{{{name}}}", cls.address_part(name, entry) or f"{{{name}}}")
         return {**entry, "base_url": address}
 
     @classmethod
     def address_part(cls, name: str, entry: Mapping[str, Any]) -> str:
-        """What ``{name}`` in the address stands for; raises :class:`ValueError` where the entry does not say."""
-        value = str(entry.get(name) or "").strip()
-        if not value:
-            raise ValueError(f"the address needs '{name}': --model-option {name}=…")
-        if not _HOST_PART.fullmatch(value):
-            raise ValueError(f"'{name}' must be a part of a host's name (letters, digits and hyphens)")
-        return value
+        """What ``{name}`` in the address stands for by a model's entry; empty where it does not say."""
+        return str(entry.get(name) or "").strip()
 
     @field_validator("api_key_command", mode="before")
     @classmethod
@@ -141,6 +149,10 @@ class HttpOptions(Definition):
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str) -> str:
+        for name in _PLACEHOLDER.findall(value):
+            raise ValueError(
+                cls.address_needs.get(name, f"the address needs '{name}': --model-option {name}=…")
+            )
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or _BLANK_OR_CONTROL.search(value):
             raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")

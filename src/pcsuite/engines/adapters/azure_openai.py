@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
-from pcsuite.engines.adapters._http_adapter import HttpAdapter
+from pcsuite.engines.adapters._http_adapter import HostPart, HttpAdapter
 from pcsuite.engines.adapters._openai_wire import CHAT
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.adapters.responses_api import RESPONSES, ResponsesAdapter, ResponsesOptions
@@ -56,11 +56,14 @@ def split_address(entry: Mapping[str, Any]) -> dict[str, Any]:
 class AzureOptions(OpenAIOptions):
     """Keys of a deployment that is asked by chat completions."""
 
+    address_needs: ClassVar[Mapping[str, str]] = {
+        "resource": "where the resource is must be known: set AZURE_OPENAI_ENDPOINT, or resource=NAME"
+    }
     api_version: str = Field(default=GENERAL_VERSION, pattern=r"^(v1|preview|\d{4}-\d{2}-\d{2}(-preview)?)$")
     """Version of the service's API: a date, which goes into the query, or ``v1``, the form without one."""
     key_header: Literal["api-key", "bearer"] | None = None
     """Header that carries the key; by default ``api-key`` for one of a variable, the bearer's for a command's token."""
-    resource: str | None = None
+    resource: HostPart | None = None
     """Name of the resource, where the address is ``https://{resource}.openai.azure.com``."""
 
     @model_validator(mode="before")
@@ -68,15 +71,6 @@ class AzureOptions(OpenAIOptions):
     def _resource_alone(cls, entry: Any) -> Any:
         plain = isinstance(entry, dict) and isinstance(entry.get("base_url"), str)
         return split_address(entry) if plain and "{" not in entry["base_url"] else entry
-
-    @classmethod
-    def address_part(cls, name: str, entry: Mapping[str, Any]) -> str:
-        """The resource's name."""
-        if name == "resource" and not entry.get(name):
-            raise ValueError(
-                "where the resource is must be known: set AZURE_OPENAI_ENDPOINT, or resource=NAME"
-            )
-        return super().address_part(name, entry)
 
 
 class AzureResponsesOptions(AzureOptions, ResponsesOptions):

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pcsuite._util.http import HttpResponse
 from pcsuite.engines.adapters._batch_wire import BatchService
 from pcsuite.engines.adapters._credentials import AwsSignature, Credentials
-from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
+from pcsuite.engines.adapters._http_adapter import HostPart, HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import WireRequest, generation_of, read_usage
 from pcsuite.engines.adapters.anthropic_api import AnthropicAdapter, AnthropicOptions
 from pcsuite.engines.adapters.base import (
@@ -58,19 +58,15 @@ _REFUSING_ALL = frozenset(
 class BedrockOptions(HttpOptions):
     """What Bedrock has beside the keys of a wire."""
 
-    region: str | None = None
+    address_needs: ClassVar[Mapping[str, str]] = {
+        "region": "the AWS region must be known: set AWS_REGION, or region=us-east-1"
+    }
+    region: HostPart | None = None
     """AWS region, such as ``us-east-1``; part of the address and of every signature."""
     aws_profile: str | None = None
     """Profile of the AWS configuration whose credentials sign; by default that of ``AWS_PROFILE``."""
     credentials: Literal["aws", "none"] = "none"
     """``aws``: requests are signed, unless ``api_key_env`` or ``api_key_command`` gives a Bedrock key."""
-
-    @classmethod
-    def address_part(cls, name: str, entry: Mapping[str, Any]) -> str:
-        """The region."""
-        if name == "region" and not entry.get(name):
-            raise ValueError("the AWS region must be known: set AWS_REGION, or region=us-east-1")
-        return super().address_part(name, entry)
 
 
 class ConverseOptions(BedrockOptions):

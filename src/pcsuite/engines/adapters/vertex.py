@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from pcsuite.engines.adapters._batch_wire import BatchService
 from pcsuite.engines.adapters._credentials import Credentials, GoogleCredentials
-from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
+from pcsuite.engines.adapters._http_adapter import HostPart, HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import WireRequest
 from pcsuite.engines.adapters.anthropic_api import AnthropicAdapter, AnthropicOptions
 from pcsuite.engines.adapters.base import Request
@@ -43,7 +43,7 @@ class VertexOptions(HttpOptions):
 
     project: str | None = None
     """Google Cloud project that is billed; by default that of the credentials."""
-    location: str = GLOBAL
+    location: HostPart = GLOBAL
     """Region (``us-central1``), multi-region (``eu``, ``us``) or ``global``."""
     credentials: Literal["google", "none"] = "none"
     """``google``: google-auth's application default credentials, unless ``api_key_command`` gives a token."""
@@ -53,8 +53,7 @@ class VertexOptions(HttpOptions):
         """The location's host."""
         if name != "host":
             return super().address_part(name, entry)
-        location = entry.get("location") or GLOBAL
-        return location_host(super().address_part("location", {"location": location}))
+        return location_host(super().address_part("location", entry) or GLOBAL)
 
 
 class VertexGeminiOptions(VertexOptions, GeminiOptions):
