@@ -16,7 +16,8 @@ from pcsuite.config.prices import ProviderPrices, price_table, undated
 
 TARGET = Path(__file__).resolve().parents[1] / "configs" / "prices_map_v1.yaml"
 HEADER = """\
-# Prices of models that prices_v1.yaml does not have, USD per million tokens: [prompt, cached prompt, completion]. Made by scripts/make_price_list.py from the price map that litellm publishes; a newer one is read by
+# Prices of models that prices_v1.yaml does not have, USD per million tokens: [prompt, cached prompt, completion].
+# Made by scripts/make_price_list.py from the price map that litellm publishes; a newer one is read by
 # pcsuite models prices --update FILE.
 """
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 from pcsuite.ablation.picture import BLOCKS
 from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
@@ -23,6 +25,7 @@ SPECS = (*ALL_TABLES, BLOCKS, RUNS, METRICS, INSTANCES, BESIDE_OURS)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 REFERENCE = DOCS / "reference"
 PAGE = REFERENCE / "tables.md"
+EXCHANGES = DOCS.parent / "tests" / "engines" / "replay" / "exchanges"
 
 
 def tables_page(specs: Sequence[TableSpec]) -> str:
@@ -72,6 +75,16 @@ def provider_rows() -> Iterator[str]:
         yield f"| `{name}` | `{preset.base_url}`{wire} | `{preset.url_env}` | {key} | {knows} |\n"
 
 
+def exchange_rows() -> Iterator[str]:
+    """The written exchanges of the replay suite: how many of a provider, how many errors, and what they follow."""
+    for path in sorted(EXCHANGES.glob("*.yaml")):
+        file = yaml.safe_load(path.read_text(encoding="utf-8"))
+        exchanges = file["exchanges"]
+        failed = sum("error" in exchange for exchange in exchanges)
+        about = " ".join(file["about"].split())
+        yield f"| `{file['provider']}`, {file['wire']} | {len(exchanges)} | {failed} | {about} |\n"
+
+
 def hypothesis_rows() -> Iterator[str]:
     """Hypotheses and criteria: what each claims and what it is judged by; bounds by their profile keys."""
     for one in CLAIMS.values():
@@ -105,11 +118,15 @@ DERIVED = (
     DerivedRows(
         REFERENCE / "models.md", "| knows |\n|---|---|---|---|---|\n", provider_rows, "| `hf`, `llamacpp` |"
     ),
+    DerivedRows(
+        REFERENCE / "models.md", "| the shapes follow |\n|---|---|---|---|\n", exchange_rows, "\nPlayed by"
+    ),
 )
 
 
 if __name__ == "__main__":
-    pages = {PAGE: tables_page(SPECS), **{one.page: one.renewed() for one in DERIVED}}
-    for path, text in pages.items():
-        path.write_text(text, encoding="utf-8")
+    PAGE.write_text(tables_page(SPECS), encoding="utf-8")
+    for one in DERIVED:  # each from the page as it is: a page may have two
+        one.page.write_text(one.renewed(), encoding="utf-8")
+    for path in (PAGE, *dict.fromkeys(one.page for one in DERIVED)):
         print(f"wrote {path}")

@@ -78,7 +78,9 @@ def test_one_bad_condition_of_many_is_enough(alarms):
 @pytest.mark.slow
 def test_refused_filtered_and_too_long_are_each_counted(alarms):
     ends = {0: "refusal", 1: "content_filter", 2: "blocked: HTTP 400: no", 3: "too_long"}
-    found = alarms(cells(lambda name, k: {"finish_reason": ends[k]} if name == "C1" and k in ends else {}, 10))
+    found = alarms(
+        cells(lambda name, k: {"finish_reason": ends[k]} if name == "C1" and k in ends else {}, 10)
+    )
     assert found["refused"].startswith("1 of 20 answers (5%) were refused by the model")
     assert found["filtered"].startswith("2 of 20 answers (10%) were held back by the provider's filter")
     assert found["too long"].startswith("1 of 20 answers (5%) had a prompt too long for the model's context")

@@ -6,6 +6,7 @@ from pcsuite.cli import main
 from pcsuite.config.prices import forget_lists
 from pcsuite.engines.response_cache import ResponseCache
 from support.provider_server import ProviderServer
+from support.replay import ExpectedRequest, ReplayServer, Reply, Turn
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 ANSWER = {"text": "hi", "finish_reason": "stop", "latency_ms": 12.5, "usage": USAGE, "seed_honoured": True}
@@ -116,3 +117,14 @@ def test_prices_are_listed_updated_from_a_map_and_forgotten(tmp_path, monkeypatc
     assert main(["models", "prices", "grok"]) == 2
     assert "unknown provider 'grok'" in capsys.readouterr().err
     forget_lists()
+
+
+def test_a_check_says_what_a_model_refuses(monkeypatch, capsys):
+    refusal = {"error": {"message": "Unsupported parameter: 'temperature'", "param": "temperature"}}
+    answer = {"choices": [{"message": {"content": "Paris"}, "finish_reason": "stop"}], "usage": {}}
+    with ReplayServer() as server:
+        server.lay(
+            [Turn(reply=Reply(status=400, body=refusal)), Turn(reply=Reply(body=answer))], ExpectedRequest()
+        )
+        assert main(["models", "check", "openai/new", "--base-url", server.base_url]) == 0
+    assert "tokens/s, without temperature, which it refuses)" in capsys.readouterr().out

@@ -170,6 +170,38 @@ def test_what_a_proof_uses_is_spent_and_it_is_asked_anew_by_every_session(tmp_pa
     assert spent[0] == spent[1] > 0
 
 
+class CutAtOneToken(SimulatedAdapter):
+    """Enforces schemas, and calls an answer of one token an error, as OpenAI's models that reason do."""
+
+    async def agenerate(self, request):
+        if request.decoding.max_tokens == 1:
+            raise EngineError("the output limit was reached", status=400, outcome="cut")
+        return await super().agenerate(request)
+
+
+def test_a_server_that_calls_one_token_an_error_has_taken_the_constraint(tmp_path):
+    adapter = CutAtOneToken("sim", SimulatedAdapter.Options())
+    client = session_of(tmp_path).add("sim", adapter)
+    assert asyncio.run(client.why_unenforced(SCHEMA)) is None
+
+
+def test_what_is_filtered_is_an_answer_to_a_row_and_an_error_to_who_asks_for_a_text(tmp_path):
+    adapter = Failing(EngineError("held back", outcome="filtered"))
+    client = session_of(tmp_path).add("sim", adapter)
+    asked = Request("Hi", Decoding("D0", 0.0, 1.0, 5))
+    answer = asyncio.run(client.ask(asked))
+    assert (answer["text"], answer["finish_reason"], answer["attempts"]) == ("", "blocked: held back", 1)
+    with pytest.raises(RetriesExhaustedError, match="held back"):
+        asyncio.run(client.ask_counted(asked))
+
+
+@pytest.mark.parametrize("outcome", ["failed", "timed_out"])
+def test_what_failed_on_the_way_is_no_answer(tmp_path, outcome):
+    client = session_of(tmp_path).add("sim", Failing(EngineError("lost", outcome=outcome)))
+    with pytest.raises(RetriesExhaustedError):
+        asyncio.run(client.ask(Request("Hi", Decoding("D0", 0.0, 1.0, 5))))
+
+
 def test_a_proof_is_retried_and_its_lost_attempts_are_spent(tmp_path):
     retry = {"max_attempts": 3, "base_s": 0.0}
     adapter = FailingProof(EngineError("lost", retryable=True))

@@ -14,7 +14,7 @@ def test_the_reference_page_is_made_from_the_specs():
 
 
 def test_tables_of_other_pages_are_made_from_their_declarations():
-    hypotheses, errors, providers = derived = runpy.run_path(str(SCRIPT))["DERIVED"]
+    hypotheses, errors, providers, exchanges = derived = runpy.run_path(str(SCRIPT))["DERIVED"]
     for one in derived:
         assert one.page.read_text(encoding="utf-8") == one.renewed(), "run python scripts/make_table_docs.py"
     assert "\n| H3L | the loop alone, without search (REVISE_LOOP), lowers" in hypotheses.renewed()
@@ -23,4 +23,8 @@ def test_tables_of_other_pages_are_made_from_their_declarations():
     assert (
         "| `lmstudio` | `http://127.0.0.1:1234/v1` | `LMSTUDIO_BASE_URL` | none | seed, JSON schema |\n"
         in (providers.renewed())
+    )
+    assert (
+        "\n| `lmstudio`, chat | 3 | 2 | Fields and errors as LM Studio's documents show them"
+        in exchanges.renewed()
     )

@@ -19,6 +19,7 @@ from pcsuite.config.model_names import NamedModels, at_address, changed_entry, m
 from pcsuite.config.prices import forget_lists, price_table, price_words, priced_models, updated_prices_path
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
 from pcsuite.engines import weights as weight_files
+from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache
 from pcsuite.engines.session import build_adapter, check_model
@@ -183,11 +184,11 @@ def _check_providers(names: Sequence[str]) -> None:
 def _prices(args: argparse.Namespace) -> None:
     """Keep or forget the user's own prices, then print what models are taken to cost, of those providers or all."""
     _check_providers(args.ids)
-    own = updated_prices_path()
+    updated = updated_prices_path()
     if args.update is not None and args.forget:
         raise ConfigError("--update and --forget exclude each other")
     if args.forget:
-        own.unlink(missing_ok=True)
+        updated.unlink(missing_ok=True)
         forget_lists()
     if args.update is not None:
         from pcsuite.config.price_maps import update_prices
@@ -195,7 +196,7 @@ def _prices(args: argparse.Namespace) -> None:
         kept = update_prices(args.update)
         counts = ", ".join(f"{name} {len(prices.models)}" for name, prices in kept.items())
         if not args.json:
-            print(f"{own}: kept {sum(len(prices.models) for prices in kept.values())} prices ({counts})")
+            print(f"{updated}: kept {sum(len(prices.models) for prices in kept.values())} prices ({counts})")
     names = args.ids or [name for name in provider_presets() if priced_models(name)]
     records = [
         {"provider": name, "model": model, "as_of": prices.as_of.isoformat(), "source": prices.source}
@@ -204,7 +205,9 @@ def _prices(args: argparse.Namespace) -> None:
         for model, prices in priced_models(name).items()
     ]
     if args.json:
-        options.print_json({"usd_per_million_tokens": records, "own_prices": own if own.is_file() else None})
+        options.print_json(
+            {"usd_per_million_tokens": records, "own_prices": updated if updated.is_file() else None}
+        )
         return
     for name in names if args.ids else ():
         for model in priced_models(name):
@@ -216,7 +219,7 @@ def _prices(args: argparse.Namespace) -> None:
             listed = priced_models(name)
             days = sorted({prices.as_of.isoformat() for prices in listed.values()})
             print(f"{name}: {len(listed)} models, prices of {' and '.join(days)}")
-    if not own.is_file():
+    if not updated.is_file():
         print(
             "packaged prices; pcsuite models prices --update FILE takes newer ones from litellm's price map"
         )
@@ -287,7 +290,9 @@ def _check(name: str, spec: ModelSpec) -> str:
         adapter.close()
     speed = answer["usage"]["completion_tokens"] / max(answer["latency_ms"] or 0.0, 1e-3) * 1000
     text = " ".join(answer["text"].split())
-    return f"{name}: {verified}answered {text!r} ({answer['finish_reason']}, {speed:.0f} tokens/s)"
+    refused = adapter.refused if isinstance(adapter, HttpAdapter) else ()
+    without = f", without {' and '.join(refused)}, which it refuses" if refused else ""
+    return f"{name}: {verified}answered {text!r} ({answer['finish_reason']}, {speed:.0f} tokens/s{without})"
 
 
 def _model(name: str, models: NamedModels) -> ModelSpec:

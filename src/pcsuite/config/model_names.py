@@ -149,7 +149,7 @@ def providers_of(model: str) -> list[str]:
     """
     folded = model.casefold()
     presets = provider_presets().items()
-    return [name for name, preset in presets if any(fnmatchcase(folded, own) for own in preset.models)]
+    return [name for name, preset in presets if any(fnmatchcase(folded, known) for known in preset.models)]
 
 
 def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
@@ -288,9 +288,9 @@ class NamedModels(Mapping[str, ModelSpec]):
         from_files = [name for name, local in local_providers().items() if local.files]
         providers = [*provider_presets(), *from_files]
         if not slash:
-            own = [f"{provider}/{name}" for provider in providers_of(name)]
-            if own:
-                return f"did you mean {' or '.join(own)}?"
+            full = [f"{provider}/{name}" for provider in providers_of(name)]
+            if full:
+                return f"did you mean {' or '.join(full)}?"
             closest = did_you_mean(name, self._entries)
             named = "" if closest.startswith("did") else f", or PROVIDER/MODEL, for example openai/{name}"
             return closest + named

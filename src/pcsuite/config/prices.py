@@ -121,8 +121,8 @@ def price_lists() -> tuple[Mapping[str, ProviderPrices], ...]:
     The user's own, the package's, and a longer one of the package. Raises :class:`ConfigError` where the
     user's cannot be read.
     """
-    own = updated_prices_path()
-    lists = (_read_prices(own),) if own.is_file() else ()
+    updated = updated_prices_path()
+    lists = (_read_prices(updated),) if updated.is_file() else ()
     return (*lists, price_table(), _read_prices(bundled_configs() / "prices_map_v1.yaml"))
 
 

@@ -337,6 +337,13 @@ class ModelClient:
         :class:`ServerDownError` where nothing listens at the model's address, and :class:`BudgetExceededError` where
         what is spent leaves too little for the call.
         """
+        try:
+            return await self._answer(request)
+        except RetriesExhaustedError as error:
+            return self._ended(error)
+
+    async def _answer(self, request: Request) -> Generation:
+        """The answer to one request, or the error that kept it from coming, whatever it says of the item."""
         session, key = self.session, ""
         collected = self.batch_client.stored_answer(request) if self.batch_client is not None else None
         if collected is not None:
@@ -349,12 +356,9 @@ class ModelClient:
                 stored["attempts"] = 0
                 return stored
         identity = self.identity
-        try:
-            generation, attempts = await call_with_retries(
-                partial(self._attempt, request), session.policy, self._rng, give_up=self._give_up_early
-            )
-        except RetriesExhaustedError as error:
-            return self._ended(error)
+        generation, attempts = await call_with_retries(
+            partial(self._attempt, request), session.policy, self._rng, give_up=self._give_up_early
+        )
         self._reached = True
         if key:
             if (
@@ -380,23 +384,20 @@ class ModelClient:
             told = outcome.replace("_", " ")
             _LOGGER.warning("%s; such calls count as answers that were %s", error.message, told)
         self._reached = True
-        return {
-            "text": "",
-            "finish_reason": end,
-            "latency_ms": None,
-            "usage": token_usage(0, 0),
-            "attempts": error.attempts,
-        }
+        generation = _without_text(end)
+        generation["attempts"] = error.attempts
+        return generation
 
     async def ask_counted(self, request: Request) -> Generation:
         """As :meth:`ask`, for callers that write no rows, whose failures a :class:`RowSink` would count.
 
+        They ask for a text (a proposal, a paraphrase), so that what was filtered or too long is an error to them.
         Raises :class:`EngineError` for a call that failed, and :class:`ErrorRateError` instead once more calls of the
         session failed than the profile's ``stop_on_error_rate`` allows.
         """
         session = self.session
         try:
-            answer = await self.ask(request)
+            answer = await self._answer(request)
         except EngineError as error:
             session.calls += 1
             session.failed_calls += 1
@@ -502,11 +503,20 @@ class ModelClient:
                 return await self._attempt(request, at_once=True)
             except ConstraintUnavailableError as refusal:
                 return refusal  # an answer as well, which no other try changes
+            except EngineError as error:
+                if error.outcome != "cut":
+                    raise
+                return _without_text("length")  # one token is asked for, and some servers call that an error
 
         answer = await self.retried(attempt)
         if isinstance(answer, ConstraintUnavailableError):
             raise answer
         return answer
+
+
+def _without_text(finish_reason: str) -> Generation:
+    """An answer of nothing, for which nothing was billed, that ended for a reason."""
+    return {"text": "", "finish_reason": finish_reason, "latency_ms": None, "usage": token_usage(0, 0)}
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:

@@ -173,11 +173,11 @@ def _with_upstream(
     if raw:
         with suppress(ValueError):  # a plain text is a message
             raw = read_json(raw) if isinstance(raw, str) else raw
-        said = read_error(raw, depth + 1)
+        inner = read_error(raw, depth + 1)
         provider = metadata.get("provider_name")
         source = f"{provider}: " if isinstance(provider, str) else ""
-        text = f"{text} ({source}{said.message})" if said.message else text
-        words = words | said.words
+        text = f"{text} ({source}{inner.message})" if inner.message else text
+        words = words | inner.words
     return text, code, words
 
 
