@@ -69,8 +69,9 @@ class ProviderPreset(Definition):
     """Further keys, each with the variables that may hold its value; the first that is set has its say."""
     by_model: dict[str, ModelCapability] = Field(default_factory=dict)
     """Further keys by pattern of the model's name (``*``, ``?``, ``[a-z]``); the last that fits has its say."""
-    price_map: str = ""
-    """The provider's name in litellm's price map, where it is another."""
+    price_map: str | None = None
+    """Pattern of the provider's names in litellm's price map, by default its own name; empty where no entry there says
+    what a model costs here, as with deployments that have names of their own."""
     models: tuple[str, ...] = ()
     """Patterns of names that are this provider's own, for hints about a model that is named without a provider."""
 
