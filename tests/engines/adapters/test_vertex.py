@@ -194,6 +194,13 @@ def test_a_command_gives_the_token_without_google_auth(server, tmp_path):
     assert server.seen[0][0].startswith("/v1/projects/another-project/locations/global/")
 
 
+def test_a_token_in_a_variable_that_the_entry_names_goes_before_google_auth(server, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "ya29.by-variable-0123456789")
+    server.given.append("ya29.by-variable-0123456789")
+    adapter = named(GEMINI, api_key_env="MY_TOKEN", project="p")
+    assert adapter.generate("Hi", GREEDY, 0)["text"] == "Paris"
+
+
 def test_no_google_token_goes_to_an_address_of_ones_own(server):
     adapter = named(GEMINI, base_url=f"{server.origin}/proxy", project="p")
     assert adapter.credentials is None

@@ -113,6 +113,7 @@ class AzureAdapter(_Azure, OpenAIAdapter):
 
     Options: ClassVar[type[BaseModel]] = AzureOptions
     options: AzureOptions
+    responses_wire: ClassVar[str] = "azure-responses"
 
     def batches(self) -> BatchService | None:
         """Files and batches of the resource; the deployment must be one for batches."""

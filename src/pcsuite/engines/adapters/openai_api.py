@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
@@ -90,6 +91,10 @@ class SharedRequests:
                     future.set_result(answer)
 
 
+_RESPONSES_ALONE = re.compile(
+    r"only (supported|available) (in|with|via|through) (the )?(v1/responses|responses api)|not a chat model|use the responses api",
+    re.IGNORECASE,
+)
 TOKEN_COUNTS_KEPT = 20_000
 _MAX_TOKENS_PER_BYTE = 2
 """More is no count: special tokens and byte fallback come near one a byte."""
@@ -174,6 +179,8 @@ class OpenAIAdapter(HttpAdapter):
 
     Options: ClassVar[type[BaseModel]] = OpenAIOptions
     options: OpenAIOptions
+    responses_wire: ClassVar[str] = "responses"
+    """The wire by which models of the same server are asked that speak the Responses API alone."""
 
     @classmethod
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
@@ -239,6 +246,9 @@ class OpenAIAdapter(HttpAdapter):
         except EngineError as error:
             answer = failed_generation(reply.body) if error.status == 400 else None
             if answer is None:
+                if error.status in (400, 404) and _RESPONSES_ALONE.search(error.message):
+                    error.refuses_all = True
+                    error.hint = f"ask it by that API: --model-option wire={self.responses_wire}"
                 raise
             return answer
 

@@ -84,9 +84,9 @@ class _Vertex(HttpAdapter):
         self._root = f"/projects/{quote(project, safe=':')}/locations/{quote(self.options.location)}"
 
     def open_credentials(self) -> Credentials | None:
-        """A command's token, else google-auth's."""
+        """A command's token, one in a variable that the entry names, else google-auth's."""
         command = super().open_credentials()
-        if command is not None or self.options.credentials == "none":
+        if command is not None or self.options.api_key_env or self.options.credentials == "none":
             return command
         return GoogleCredentials()
 
