@@ -92,7 +92,8 @@ class SharedRequests:
 
 
 _RESPONSES_ALONE = re.compile(
-    r"only (supported|available) (in|with|via|through) (the )?(v1/responses|responses api)|not a chat model|use the responses api",
+    r"only (supported|available) (in|with|via|through) (the )?(v1/responses|responses api)"
+    r"|not a chat model|use the responses api",
     re.IGNORECASE,
 )
 TOKEN_COUNTS_KEPT = 20_000
