@@ -151,7 +151,8 @@ class RenewedTokens(Credentials):
         remember(token.value)
         left = self._lifetime_s if token.expires_at is None else token.expires_at - now
         if left is not None and left <= 0:
-            raise EngineError("the token has expired already", hint=self.remedy or None, refuses_all=True)
+            problem = "the token that came has expired already, by this machine's clock"
+            raise EngineError(problem, hint=self.remedy or None, refuses_all=True)
         margin = 0.0 if left is None else min(RENEWAL_S, RENEWAL_SHARE * left)
         self._token, self._renew_at = token, float("inf") if left is None else now + left - margin
         return token
@@ -167,20 +168,26 @@ def command_token(command: Sequence[str]) -> Token:
     def failed(why: str) -> EngineError:
         return EngineError(f"api_key_command {why}", hint=hint, refuses_all=True)
 
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            list(command), stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_S, check=False
-        )
+        process = subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    except (OSError, ValueError) as error:
+        raise failed(f"cannot be started: {getattr(error, 'strerror', None) or describe(error)}") from None
+    try:
+        printed, complaints = process.communicate(timeout=COMMAND_S)
     except subprocess.TimeoutExpired:
+        process.kill()
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()  # not read to its end: a child of the command's may hold it open
+        process.wait()
         raise failed(f"did not end within {COMMAND_S:g} s") from None
-    except OSError as error:
-        raise failed(f"cannot be started: {error.strerror or describe(error)}") from None
-    if done.returncode != 0:
-        lines = redact(done.stderr.decode("utf-8", "replace")).split("\n")
+    if process.returncode != 0:
+        lines = redact(complaints.decode("utf-8", "replace")).split("\n")
         last_line = next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
-        raise failed(f"ended with status {done.returncode}: {shorten(last_line)}")
+        raise failed(f"ended with status {process.returncode}: {shorten(last_line)}")
     try:
-        return read_token(done.stdout.decode("utf-8", "replace"))
+        return read_token(printed.decode("utf-8", "replace"))
     except ValueError as error:
         raise failed(str(error)) from None
 
