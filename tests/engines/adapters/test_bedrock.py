@@ -253,6 +253,28 @@ def test_claude_can_be_asked_by_anthropics_messages(server):
     assert "x-api-key" not in {name.casefold() for name in headers}
 
 
+def test_claude_is_asked_as_the_vendors_client_asks(server, monkeypatch):
+    anthropic = pytest.importorskip("anthropic")
+    server.bearer = "bedrock-key-0123456789"
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", server.bearer)
+    model = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    ours = named(model, wire="bedrock-anthropic", omit=["temperature", "top_p"])
+    ours.generate("Capital of France?", SAMPLED, 3)
+    sent = {name: value for name, value in ours.wire(ASKED).body.items() if name != "anthropic_version"}
+    with anthropic.AnthropicBedrock(
+        api_key=server.bearer, aws_region="eu-west-1", base_url=server.origin, max_retries=0
+    ) as client:
+        assert client.messages.create(model=model, **sent).content[0].text == "Paris"
+    (path, headers, body), (their_path, their_headers, their_body) = server.seen
+    # The newest version takes no temperature, which is why the one before is spoken here.
+    assert (body.pop("anthropic_version"), their_body.pop("anthropic_version")) == (
+        "bedrock-2023-05-31",
+        "2026-10-21",
+    )
+    assert (unquote(path), body) == (unquote(their_path), their_body)
+    assert headers["Authorization"] == their_headers["Authorization"]
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "retryable", "refuses_all"),
     [

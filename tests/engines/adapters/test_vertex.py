@@ -140,6 +140,50 @@ def test_each_kind_of_model_is_asked_by_its_own_wire_with_a_google_token(server,
     assert adapter.identity()["location"] == "us-east5"
 
 
+def test_claude_is_asked_as_the_vendors_client_asks(server):
+    anthropic = pytest.importorskip("anthropic")
+    ours = named(CLAUDE, location="us-east5", omit=["temperature", "top_p"])
+    ours.generate("Capital of France?", GREEDY, 0)
+    sent = {name: value for name, value in ours.wire(ASKED).body.items() if name != "anthropic_version"}
+    with anthropic.AnthropicVertex(
+        project_id="a-project",
+        region="us-east5",
+        access_token=server.given[-1],
+        base_url=f"{server.origin}/v1",
+        max_retries=0,
+    ) as client:
+        theirs = client.messages.create(model=CLAUDE, **sent)
+    assert theirs.content[0].text == "Paris"
+    (path, headers, body), (their_path, their_headers, their_body) = server.seen
+    # The newest version takes no temperature, which is why the one before is spoken here.
+    assert (body.pop("anthropic_version"), their_body.pop("anthropic_version")) == (
+        "vertex-2023-10-16",
+        "2026-10-21",
+    )
+    assert (path, body) == (their_path, their_body)
+    assert headers["Authorization"] == their_headers["Authorization"]
+
+
+def test_gemini_is_asked_as_the_vendors_client_asks(server):
+    genai = pytest.importorskip("google.genai")
+    credentials = pytest.importorskip("google.oauth2.credentials")
+    ours = named("gemini-2.5-pro", location="europe-west4", seed_supported=True)
+    ours._blocking(ASKED)
+    client = genai.Client(
+        vertexai=True,
+        project="a-project",
+        location="europe-west4",
+        credentials=credentials.Credentials(server.given[-1]),
+        http_options={"base_url": server.origin, "api_version": "v1"},
+    )
+    config = {"temperature": 0.0, "top_p": 1.0, "max_output_tokens": 64, "seed": 3}
+    theirs = client.models.generate_content(model="gemini-2.5-pro", contents=ASKED.prompt, config=config)
+    assert theirs.text == "Paris"
+    (path, headers, body), (their_path, their_headers, their_body) = server.seen
+    assert (path, body) == (their_path, their_body)
+    assert headers["Authorization"] == their_headers.get("Authorization", their_headers.get("authorization"))
+
+
 def test_many_calls_share_one_token_which_is_renewed_when_it_ends(server):
     adapter = named(GEMINI)
 
