@@ -36,8 +36,8 @@ CallOutcome = Literal[
 answered, or filtered by the provider, refused by the model, cut at the token limit, too long for the context, out of
 the time limit of the system that was asked; failed, or timed out, on the way.
 """
-BLOCKED = "blocked: "
-"""What the end of an answer begins with that the provider held back altogether, before its reason."""
+MISSING_OUTCOMES: frozenset[CallOutcome] = frozenset({"failed", "timed_out"})
+"""Outcomes of the transport: asked again the call may be answered, so the answer is missing. Others are the item's."""
 
 
 class Exit(IntEnum):

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from pcsuite.config.profile import BatchSection
-from pcsuite.engines.adapters._batch_wire import COLLECTED, SENT
+from pcsuite.engines.adapters._batch_wire import COLLECTED, SENT, BatchResult
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
-from pcsuite.engines.batches import BatchClient, BatchStore, read_answer_file, request_id
+from pcsuite.engines.batches import BatchClient, BatchStore, read_answer_file, read_result, request_id
 from pcsuite.errors import EngineError
 from support.batch_server import BatchServer
 
@@ -147,3 +147,21 @@ def test_nobody_waits_for_ever_for_a_server_that_makes_no_sense(tmp_path, shown)
         )
         (found,) = answered(tmp_path, server, asked)
     assert isinstance(found, EngineError)
+
+
+def test_a_parameter_that_a_batch_refuses_is_left_out_of_the_next():
+    adapter = OpenAIAdapter("m", OpenAIOptions(base_url="http://127.0.0.1:9/v1"))
+    error = {"message": "Unsupported parameter: 'temperature'", "param": "temperature"}
+    result = BatchResult("a", 400, None, json.dumps({"error": error}))
+    for name in ("a", "b"):  # the first teaches it, and the second was in the same batch
+        with pytest.raises(EngineError, match="'temperature'") as caught:
+            read_result(adapter, question(name), "batch_1", result)
+        assert caught.value.retryable
+    assert adapter.refused == ("temperature",)
+    assert "temperature" not in adapter.wire(question("a")).body
+    final = BatchResult(
+        "a", 400, None, json.dumps({"error": {"message": "Unsupported parameter: 'messages'"}})
+    )
+    with pytest.raises(EngineError) as caught:
+        read_result(adapter, question("a"), "batch_1", final)
+    assert not caught.value.retryable

@@ -185,21 +185,13 @@ def test_a_server_that_calls_one_token_an_error_has_taken_the_constraint(tmp_pat
     assert asyncio.run(client.why_unenforced(SCHEMA)) is None
 
 
-def test_what_is_filtered_is_an_answer_to_a_row_and_an_error_to_who_asks_for_a_text(tmp_path):
-    adapter = Failing(EngineError("held back", outcome="filtered"))
+@pytest.mark.parametrize("outcome", ["filtered", "too_long", "failed"])
+def test_what_became_of_a_call_is_told_after_the_last_try(tmp_path, outcome):
+    adapter = Failing(EngineError("held back", outcome=outcome))
     client = session_of(tmp_path).add("sim", adapter)
-    asked = Request("Hi", Decoding("D0", 0.0, 1.0, 5))
-    answer = asyncio.run(client.ask(asked))
-    assert (answer["text"], answer["finish_reason"], answer["attempts"]) == ("", "blocked: held back", 1)
-    with pytest.raises(RetriesExhaustedError, match="held back"):
-        asyncio.run(client.ask_counted(asked))
-
-
-@pytest.mark.parametrize("outcome", ["failed", "timed_out"])
-def test_what_failed_on_the_way_is_no_answer(tmp_path, outcome):
-    client = session_of(tmp_path).add("sim", Failing(EngineError("lost", outcome=outcome)))
-    with pytest.raises(RetriesExhaustedError):
+    with pytest.raises(RetriesExhaustedError, match="held back") as caught:
         asyncio.run(client.ask(Request("Hi", Decoding("D0", 0.0, 1.0, 5))))
+    assert (caught.value.outcome, adapter.calls) == (outcome, 1)
 
 
 def test_a_proof_is_retried_and_its_lost_attempts_are_spent(tmp_path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pcsuite._util.loops import fewer_collections
-from pcsuite._util.text import describe, shorten
+from pcsuite._util.text import describe
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite
 from pcsuite.config.prices import price_of
@@ -46,7 +46,6 @@ from pcsuite.engines.limits import (
     TRIED_AGAIN,
     AdaptiveLimiter,
     Budget,
-    RetriesExhaustedError,
     RetryPolicy,
     call_with_retries,
     calls_cost,
@@ -56,8 +55,6 @@ from pcsuite.engines.limits import (
 from pcsuite.engines.refused_fields import RefusedFields
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
 from pcsuite.errors import (
-    BLOCKED,
-    CallOutcome,
     ConfigError,
     ConstraintUnavailableError,
     EngineError,
@@ -71,8 +68,6 @@ ResultT = TypeVar("ResultT")
 _LOGGER = logging.getLogger("pcsuite")
 LEAST_REFUSALS = 3
 """Refusals after which a model that never answered is asked no more: one alone may be a gateway's hiccup."""
-_ENDS: Mapping[CallOutcome, str] = {"refused": "refusal", "cut": "length", "too_long": "too_long"}
-"""How an answer ends whose call was refused with the item's own outcome; filtered: the provider's words."""
 
 
 def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], BaseModel]:
@@ -301,7 +296,6 @@ class ModelClient:
         self._rng = Random(model_id)
         self._enforced_kinds: dict[tuple[str, ConstraintKind], bool] = {}
         self._refusals: dict[Constraint, str | None] = {}
-        self._outcomes: set[CallOutcome] = set()
         if isinstance(adapter, HttpAdapter):
             adapter.on_refusal = self._field_refused
 
@@ -331,19 +325,11 @@ class ModelClient:
     async def ask(self, request: Request) -> Generation:
         """The answer to one request, from the cache where the same was asked before.
 
-        ``attempts`` of the answer says how many tries it took, 0 for a stored one. A call that the server refuses for
-        the item's sake (a filter, a prompt too long for the context) is an answer without text that says so. Raises
+        ``attempts`` of the answer says how many tries it took, 0 for a stored one. Raises
         :class:`RetriesExhaustedError` when the policy ends or another try cannot help,
         :class:`ServerDownError` where nothing listens at the model's address, and :class:`BudgetExceededError` where
         what is spent leaves too little for the call.
         """
-        try:
-            return await self._answer(request)
-        except RetriesExhaustedError as error:
-            return self._ended(error)
-
-    async def _answer(self, request: Request) -> Generation:
-        """The answer to one request, or the error that kept it from coming, whatever it says of the item."""
         session, key = self.session, ""
         collected = self.batch_client.stored_answer(request) if self.batch_client is not None else None
         if collected is not None:
@@ -361,43 +347,21 @@ class ModelClient:
         )
         self._reached = True
         if key:
-            if (
-                identity is not self.identity
-            ):  # a field was left out meanwhile: the answer is another request's
+            if identity is not self.identity:  # a field was left out meanwhile: it answers another request
                 key = self._cache_key(request)
             await session.use_cache(lambda cache: cache.aput(key, generation))
         generation["attempts"] = attempts
         return generation
 
-    def _ended(self, error: RetriesExhaustedError) -> Generation:
-        """What a call that was refused for the item's sake comes to: no text, and an end that says why.
-
-        Filtered, refused, too long or cut is what became of the item, not a failure on the way; nothing of it is kept
-        in the cache. Raises the error itself where it is one.
-        """
-        outcome, words = error.outcome, error.message.removeprefix(f"model '{self.model_id}': ")
-        end = f"{BLOCKED}{shorten(words, 80)}" if outcome == "filtered" else _ENDS.get(outcome)
-        if end is None:
-            raise error
-        if outcome not in self._outcomes:
-            self._outcomes.add(outcome)
-            told = outcome.replace("_", " ")
-            _LOGGER.warning("%s; such calls count as answers that were %s", error.message, told)
-        self._reached = True
-        generation = _without_text(end)
-        generation["attempts"] = error.attempts
-        return generation
-
     async def ask_counted(self, request: Request) -> Generation:
         """As :meth:`ask`, for callers that write no rows, whose failures a :class:`RowSink` would count.
 
-        They ask for a text (a proposal, a paraphrase), so that what was filtered or too long is an error to them.
         Raises :class:`EngineError` for a call that failed, and :class:`ErrorRateError` instead once more calls of the
         session failed than the profile's ``stop_on_error_rate`` allows.
         """
         session = self.session
         try:
-            answer = await self._answer(request)
+            answer = await self.ask(request)
         except EngineError as error:
             session.calls += 1
             session.failed_calls += 1
@@ -506,17 +470,13 @@ class ModelClient:
             except EngineError as error:
                 if error.outcome != "cut":
                     raise
-                return _without_text("length")  # one token is asked for, and some servers call that an error
+                # One token is asked for, and some servers call that an error.
+                return {"text": "", "finish_reason": "length", "latency_ms": None, "usage": token_usage(0, 0)}
 
         answer = await self.retried(attempt)
         if isinstance(answer, ConstraintUnavailableError):
             raise answer
         return answer
-
-
-def _without_text(finish_reason: str) -> Generation:
-    """An answer of nothing, for which nothing was billed, that ended for a reason."""
-    return {"text": "", "finish_reason": finish_reason, "latency_ms": None, "usage": token_usage(0, 0)}
 
 
 def constraint_of(condition: PromptCondition) -> Constraint | None:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pcsuite.errors import BLOCKED, CallOutcome
+from pcsuite.errors import CallOutcome
 from pcsuite.evaluation.base import JudgeCall, NamedScore, Parsed
 
 
@@ -184,21 +184,26 @@ FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
     "length": "cut",
     "refusal": "refused",
     "too_long": "too_long",
+    "out_of_time": "out_of_time",
     **dict.fromkeys(
-        (
-            "content_filter",
-            "safety",
-            "recitation",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "image_safety",
-            "model_armor",
-        ),
+        ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),
         "filtered",
     ),
+    "model_armor": "filtered",
 }
 """What an answer's end says of the call, by the backends' own words; any other end is an answer."""
+BLOCKED = "blocked: "
+"""What the end of an answer begins with that the provider held back altogether, before its reason."""
+
+
+OUTCOME_ENDS: Mapping[CallOutcome, str] = {
+    "filtered": "content_filter",
+    "refused": "refusal",
+    "cut": "length",
+    "too_long": "too_long",
+    "out_of_time": "out_of_time",
+}
+"""How an answer ended that never came because of the item itself: a word of :data:`FINISH_OUTCOMES`."""
 
 
 def outcome_of(finish_reason: str) -> CallOutcome:

@@ -24,6 +24,7 @@ from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.engines.limits import RetriesExhaustedError, RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
+    MISSING_OUTCOMES,
     BudgetExceededError,
     CallOutcome,
     EngineError,
@@ -40,6 +41,7 @@ from pcsuite.evaluation.answer_probability import (
 )
 from pcsuite.evaluation.base import Evaluation, JudgeCall, NamedScore, score_answer
 from pcsuite.logging.row import (
+    OUTCOME_ENDS,
     ConditionRef,
     DecodingRef,
     GenerationRecord,
@@ -211,7 +213,7 @@ class Pipeline:
                 record = msgspec.structs.replace(record, cut=cut)
             metrics["token_cost"] = usage.total_tokens
             metrics["cost_usd"] = calls_cost(client.price, outcome.calls)
-            honoured = all(call.get("seed_honoured", False) for call in outcome.calls)
+            honoured = bool(outcome.calls) and all(call.get("seed_honoured", False) for call in outcome.calls)
             if judge is not None:
                 stage = JUDGING
                 judged = await self._judges.verdicts(unit, outcome)
@@ -290,7 +292,16 @@ class Pipeline:
         job = Job(task.id, item, request, task.evaluator, cell.max_steps, search)
         if constraint is not None and (cell.model_id, constraint) in self._unproven:
             raise EngineError(self._unproven[cell.model_id, constraint])
-        return await ready.program.run(job, partial(self._ask, client))
+        try:
+            return await ready.program.run(job, partial(self._ask, client))
+        except EngineError as error:
+            if error.outcome in MISSING_OUTCOMES:
+                raise
+            # A filter or a prompt that does not fit would end every other try alike: it is what became of the item,
+            # which is scored as an empty answer to it is.
+            said = shorten(str(error), _LONGEST_ERROR)
+            told = {"step": 0, "type": "provider", "text": said}
+            return Outcome("", OUTCOME_ENDS[error.outcome], transcript=[told])
 
     async def _control_outcome(self, unit: Unit) -> Outcome:
         """The answer to a control's unit, for a row that is compared with it."""
@@ -374,13 +385,13 @@ def generation_record(outcome: Outcome) -> tuple[GenerationRecord, UsageRecord]:
     record = GenerationRecord(
         text=outcome.text,
         finish_reason=outcome.finish_reason,
-        latency_ms=round(sum(timed, 0.0), 3) if len(timed) == len(latencies) else None,
-        usage=usage,
+        latency_ms=round(sum(timed, 0.0), 3) if calls and len(timed) == len(latencies) else None,
+        usage=usage if calls else None,  # a call that a filter ended has no figures
         constraint_backend=next(filter(None, (call.get("constraint_backend") for call in calls)), None),
-        cache_hit=all(call.get("cache_hit", False) for call in calls),
+        cache_hit=bool(calls) and all(call.get("cache_hit", False) for call in calls),
         react_steps=outcome.react_steps,
         tool_calls=outcome.tool_calls,
-        attempts=sum(max(1, call.get("attempts", 1)) for call in calls),
+        attempts=sum(max(1, call.get("attempts", 1)) for call in calls) or 1,
         transcript=outcome.transcript,
         batch=next(filter(None, (call.get("batch") for call in calls)), None),
     )

@@ -105,3 +105,29 @@ def test_no_key_follows_a_redirect_of_a_batch(monkeypatch):
                     asyncio.run(once())
                 assert server.seen, step
         assert not elsewhere.seen
+
+
+def test_an_invalid_answer_that_groq_holds_back_is_the_answer_of_a_batch_too():
+    error = {"code": "json_validate_failed", "message": "no", "failed_generation": '{"a": '}
+    line = {"custom_id": "a1", "response": {"status_code": 400, "body": {"error": error}}, "error": None}
+    result = openai_result(json.dumps(line).encode())
+    assert (result.ok, result.body["choices"][0]["message"]["content"]) == (True, '{"a": ')
+    assert result.body["choices"][0]["finish_reason"] == "json_validate_failed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "retryable"),
+    [
+        ("invalid_request_error", 400, False),
+        ("authentication_error", 401, False),
+        ("not_found_error", 404, False),
+        ("rate_limit_error", 429, True),
+        ("overloaded_error", 529, True),
+        ("something_new", 500, True),
+    ],
+)
+def test_the_kind_of_an_error_in_a_message_batch_has_its_status(kind, status, retryable):
+    errored = {"type": "errored", "error": {"type": "error", "error": {"type": kind, "message": "no"}}}
+    batches = AnthropicBatches(AnthropicAdapter("m", AnthropicOptions(base_url=URL)))
+    result = batches.read(json.dumps({"custom_id": "a1", "result": errored}).encode())
+    assert (result.status, result.error().retryable) == (status, retryable)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pcsuite.engines.adapters._openai_wire import action_lines, parse_answers
+from pcsuite.engines.adapters._openai_wire import action_lines, parse_answers, reported_cost
 from pcsuite.engines.adapters._wire_errors import retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
@@ -95,3 +95,85 @@ def test_how_long_a_server_asks_to_wait():
     assert retry_after_seconds({"Retry-After": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=20.0) == 40.0
     assert retry_after_seconds({"Retry-After": "soon"}) is None
     assert retry_after_seconds({}) is None
+
+
+def sample(content, finish="stop", **more):
+    return {"message": {"role": "assistant", "content": content}, "finish_reason": finish, **more}
+
+
+USED = {"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17}
+
+
+def test_of_several_samples_those_that_were_answered_count_and_share_the_usage_and_the_cost():
+    failed = sample("", "error", error={"code": 502, "message": "upstream"})
+    answer = {"choices": [sample("ab"), failed, sample("abc")], "usage": {**USED, "cost": 0.5}}
+    first, second = parse_answers(answer, "/chat/completions")
+    assert [first["text"], second["text"]] == ["ab", "abc"]
+    # Three and four of the seven: by the lengths of the texts and one each.
+    assert [each["usage"]["completion_tokens"] for each in (first, second)] == [3, 4]
+    assert [each["usage"]["prompt_tokens"] for each in (first, second)] == [5, 5]
+    assert first["cost_usd"] + second["cost_usd"] == 0.5
+
+
+def test_where_every_sample_failed_the_last_says_why():
+    choices = [sample("", "error", error={"code": code, "message": f"no {code}"}) for code in (502, 400)]
+    with pytest.raises(EngineError, match="no 400") as caught:
+        parse_answers({"choices": choices}, "/chat/completions")
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("kind", ["prompt_filter_results", "prompt_annotations"])
+def test_a_prompt_that_azure_filtered_may_have_no_choices(kind):
+    results = {
+        "hate": {"filtered": False, "severity": "safe"},
+        "violence": {"filtered": True, "severity": "high"},
+    }
+    filtered = {"choices": [], kind: [{"prompt_index": 0, "content_filter_results": results}]}
+    (found,) = parse_answers(filtered, "/chat/completions")
+    assert (found["text"], found["finish_reason"]) == ("", "content_filter")
+    results["violence"]["filtered"] = False
+    with pytest.raises(EngineError, match="has no choices") as caught:
+        parse_answers(filtered, "/chat/completions")
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, ""),
+        ([], ""),
+        (["a", "b"], "ab"),
+        ([{"type": "output_text", "text": "a"}], "a"),
+        ([{"type": "thinking", "text": "hm"}, {"type": "text", "text": "a"}], "a"),
+        ([{"text": "a"}], "a"),
+    ],
+)
+def test_content_as_parts(content, text):
+    (found,) = parse_answers({"choices": [sample(content)]}, "/chat/completions")
+    assert found["text"] == text
+
+
+@pytest.mark.parametrize("content", [5, {"text": "a"}, [None], [{"type": "image_url", "image_url": {}}]])
+def test_content_that_cannot_be_read_is_an_error_that_no_other_try_mends(content):
+    with pytest.raises(EngineError, match="for its text") as caught:
+        parse_answers({"choices": [sample(content)]}, "/chat/completions")
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        ({"cost": 0.25}, 0.25),
+        ({"cost": 0}, 0.0),
+        ({"cost": 0.25, "is_byok": False, "cost_details": {"upstream_inference_cost": 9}}, 0.25),
+        ({"cost": 0.25, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, 0.25),
+        ({"cost": True}, None),
+        ({"cost": -1}, None),
+        ({"cost": "0.1"}, None),
+        ({"cost": float("nan")}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_what_a_server_says_that_a_call_cost(usage, cost):
+    assert reported_cost(usage) == cost

@@ -25,6 +25,7 @@ from pcsuite.errors import EngineError
         ({"detail": "no"}, "no"),
         ({"detail": [{"loc": ["body", "n"], "msg": "no"}]}, "body.n: no"),
         ({"detail": [{"msg": "no"}]}, "no"),
+        ({"detail": {"message": "no"}}, "no"),
         ([{"error": {"message": "no"}}], "no"),
         ({"errors": [{"message": "no", "code": 7}]}, "no"),
         ({"error": {"error": {"message": "no"}}}, "no"),

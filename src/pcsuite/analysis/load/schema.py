@@ -14,9 +14,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 import msgspec
 
-from pcsuite.errors import BLOCKED
 from pcsuite.evaluation.base import LENIENT
-from pcsuite.logging.row import FINISH_OUTCOMES, FlatColumn, RunRow
+from pcsuite.logging.row import BLOCKED, FINISH_OUTCOMES, FlatColumn, RunRow
 
 METRIC_PREFIX = "metric_"
 CELL_KEY = "task_id, model_id, decoding_id, perturbation_type, condition_id"

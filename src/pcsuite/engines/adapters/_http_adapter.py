@@ -73,6 +73,7 @@ OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
     "seed": ("seed",),
     "logprobs": ("logprobs", "toplogprobs", "responselogprobs"),
     "reasoning_effort": ("reasoningeffort", "reasoning.effort"),
+    "thinking_budget": ("thinkingbudget", "thinkingconfig", "thinking", "budget"),
     "max_tokens": ("maxtokens",),
     "max_completion_tokens": ("maxcompletiontokens",),
 }

@@ -152,6 +152,8 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         message = f"{where}: {details[0].get('msg')}" if where else details[0].get("msg")
     elif isinstance(details, str) and not isinstance(message, str):
         message = details
+    elif isinstance(details, dict) and details and message is None:
+        return read_error(details, depth + 1)
     elif message is None and isinstance(body.get("errors"), list) and body["errors"]:
         return read_error(body["errors"][0], depth + 1)
     for nested in (body.get("innererror"), *_dicts(body.get("details"))):

@@ -21,7 +21,7 @@ from pcsuite.engines.adapters._openai_wire import (
 )
 from pcsuite.engines.adapters._wire_errors import finite_number
 from pcsuite.engines.adapters.base import Generation, Request, chat_messages, system_apart
-from pcsuite.errors import BLOCKED, ConstraintUnavailableError, EngineError
+from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 _FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
 _BROKEN_OFF = frozenset({"OTHER", "MALFORMED_RESPONSE", "FINISH_REASON_UNSPECIFIED"})
@@ -88,7 +88,12 @@ class GeminiAdapter(HttpAdapter):
             config["responseLogprobs"] = True
         if self.options.thinking_budget is not None:
             config["thinkingConfig"] = {"thinkingBudget": self.options.thinking_budget}
-        names = {"top_p": "topP", "max_tokens": "maxOutputTokens", "logprobs": "responseLogprobs"}
+        names = {
+            "top_p": "topP",
+            "max_tokens": "maxOutputTokens",
+            "logprobs": "responseLogprobs",
+            "thinking_budget": "thinkingConfig",
+        }
         omitted = {names.get(name, name) for name in self.omitted}
         config = {name: value for name, value in config.items() if name not in omitted}
         if request.constraint is not None:
@@ -129,7 +134,7 @@ class GeminiAdapter(HttpAdapter):
         candidate = candidates[0] if candidates else {}
         parts = (candidate.get("content") or {}).get("parts") or []
         text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
-        finish = candidate.get("finishReason") or (f"{BLOCKED}{blocked}" if blocked else None)
+        finish = candidate.get("finishReason") or (f"blocked: {blocked}" if blocked else None)
         if not text and finish in _BROKEN_OFF:
             why = f" ({candidate['finishMessage']})" if candidate.get("finishMessage") else ""
             raise EngineError(shorten(f"the server broke the answer off: {finish}{why}"), retryable=True)
