@@ -40,10 +40,8 @@ def read_price_map(path: Path, as_of: date | None = None) -> dict[str, ProviderP
         raise ConfigError(f"{path}: cannot be read: {error}", hint=_WHERE) from None
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: no price map: it is no object of models", hint=_WHERE)
-    patterns = {name: preset.price_map for name, preset in provider_presets().items()}
-    patterns = {
-        name: name if pattern is None else pattern for name, pattern in patterns.items() if pattern != ""
-    }
+    named = {name: preset.price_map for name, preset in provider_presets().items()}
+    patterns = {name: name if pattern is None else pattern for name, pattern in named.items() if pattern != ""}
     models: dict[str, dict[str, PriceTriple]] = {}
     for name, entry in entries.items():
         theirs = str(entry.get("litellm_provider")) if isinstance(entry, dict) else ""
