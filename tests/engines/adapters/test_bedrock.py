@@ -369,6 +369,12 @@ def test_an_answer_that_lacks_something_is_retryable(answer):
     assert caught.value.retryable
 
 
+@pytest.mark.parametrize("usage", ["x", ["failed"], 3, None, {"inputTokens": "9"}])
+def test_counts_that_cannot_be_true_are_no_measurement(usage):
+    (generation,) = converse().read_answer(ASKED, "", {**converse_answer({"text": "Paris"}), "usage": usage})
+    assert (generation["text"], generation["usage_reported"]) == ("Paris", False)
+
+
 def test_claudes_names_say_what_a_model_takes(monkeypatch):
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     omitted = {}

@@ -71,6 +71,10 @@ def test_what_commands_print_is_read(printed):
         ('{"accessToken": 3}', "without a token"),
         ('{"accessToken": "abc-secret', "cannot be read"),
         ('{"accessToken": "abc-secret-000", "expires_on": "next week"}', "'expires_on' that is no date"),
+        (
+            '{"accessToken": "abc-secret-000", "expiresOn": "0001-01-01 00:00:00"}',
+            "'expiresOn' that is no date",
+        ),
         ("schlüssel-geheim", "no header can hold"),
     ],
 )

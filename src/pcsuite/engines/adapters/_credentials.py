@@ -242,11 +242,11 @@ def _moment(value: Any, key: str) -> float:
     try:
         text = _FRACTION.sub(lambda match: f".{match[1]:0<6}", str(value)).replace("Z", "+00:00")
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None and key != "expiresOn":
+            moment = moment.replace(tzinfo=timezone.utc)
+        return moment.timestamp()
+    except (ValueError, OverflowError, OSError):
         raise ValueError(f"printed an '{key}' that is no date") from None
-    if moment.tzinfo is None and key != "expiresOn":
-        moment = moment.replace(tzinfo=timezone.utc)
-    return moment.timestamp()
 
 
 def _web_token_end(token: str) -> float | None:

@@ -289,7 +289,8 @@ class HttpAdapter(ModelAdapter):
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The generations in an answer that reports no error, as :meth:`read_answer` returns them.
 
-        A ``KeyError``, ``IndexError``, ``TypeError`` or ``AttributeError`` says that the answer lacks something.
+        A ``KeyError``, ``IndexError``, ``TypeError``, ``AttributeError`` or ``ValueError`` says that the answer lacks
+        something.
         """
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
@@ -300,7 +301,7 @@ class HttpAdapter(ModelAdapter):
         answer = checked_answer(answer, self.options.api_key_env)
         try:
             generations = self.parse(request, path, answer)
-        except (KeyError, IndexError, TypeError, AttributeError) as lack:
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as lack:
             raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
         for generation in generations:
             generation["seed_honoured"] = getattr(self.options, "seed_supported", False)

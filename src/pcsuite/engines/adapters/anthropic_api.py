@@ -112,7 +112,7 @@ class AnthropicAdapter(HttpAdapter):
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""
         text = "".join(_block_text(block) for block in answer["content"])
-        counts = dict(answer.get("usage") or {})
+        counts = dict(answer["usage"]) if isinstance(answer.get("usage"), dict) else {}
         # The server counts what it had cached, and what it cached now, apart from the rest of the prompt.
         cached, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         prompt = counts.get("input_tokens")

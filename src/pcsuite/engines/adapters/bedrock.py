@@ -194,7 +194,7 @@ class BedrockAdapter(_Bedrock):
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""
         text = "".join(_block_text(block) for block in answer["output"]["message"]["content"])
-        counts = dict(answer.get("usage") or {})
+        counts = dict(answer["usage"]) if isinstance(answer.get("usage"), dict) else {}
         cached, written = counts.get("cacheReadInputTokens"), counts.get("cacheWriteInputTokens")
         prompt = counts.get("inputTokens")
         # What was read from the cache, and written to it, is counted apart from the rest of the prompt.

@@ -138,7 +138,7 @@ class GeminiAdapter(HttpAdapter):
         if not text and finish in _BROKEN_OFF:
             why = f" ({candidate['finishMessage']})" if candidate.get("finishMessage") else ""
             raise EngineError(shorten(f"the server broke the answer off: {finish}{why}"), retryable=True)
-        counts = dict(answer.get("usageMetadata") or {})
+        counts = dict(answer["usageMetadata"]) if isinstance(answer.get("usageMetadata"), dict) else {}
         # Thoughts are billed as output; a candidate without any text has no count.
         answered, thoughts = counts.get("candidatesTokenCount", 0), counts.get("thoughtsTokenCount", 0)
         counted = isinstance(answered, int) and isinstance(thoughts, int)
