@@ -2,9 +2,9 @@
 
 The folders hold cassettes (VCR's YAML, also gzipped) of public repositories: pydantic/pydantic-ai, simonw/llm,
 traceloop/openllmetry, langchain-ai/langchain. They are read where they lie and never copied here. An answer to a call
-of chat completions, messages or generateContent that was not streamed is read twice: by the adapter, and by the
-vendor's own client types; text, finish reason and tokens (prompt, completion, cached) must be the same. Answers
-with an error status are listed with what is made of them.
+of chat completions, responses, messages, generateContent or Converse that was not streamed is read twice: by the
+adapter, and by the vendor's own client types (Converse: botocore's parser); text, finish reason and tokens (prompt,
+completion, cached) must be the same. Answers with an error status are listed with what is made of them.
 
 Run: python benchmarks/provider_traffic.py FOLDER... [--differences] [--errors]
 """
@@ -27,14 +27,19 @@ from pcsuite._util.http import HttpResponse
 from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.anthropic_api import AnthropicAdapter, AnthropicOptions
 from pcsuite.engines.adapters.base import Decoding, Request
+from pcsuite.engines.adapters.bedrock import BedrockAdapter, ConverseOptions
 from pcsuite.engines.adapters.gemini_api import GeminiAdapter, GeminiOptions
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
+from pcsuite.engines.adapters.responses_api import ResponsesAdapter, ResponsesOptions
 from pcsuite.errors import EngineError
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ASKED = Request("Hi", Decoding("D0", 0.0, 1.0, 64))
 ADDRESS = "http://127.0.0.1:9/v1"
-WIRES = {"/chat/completions": "chat", "/messages": "messages", ":generateContent": "generateContent"}
+WIRES = {
+    "/chat/completions": "chat", "/responses": "responses", "/messages": "messages", ":rawPredict": "messages",
+    ":generateContent": "generateContent", "/converse": "converse",
+}  # fmt: skip
 FINISH = {
     "end_turn": "stop", "stop_sequence": "stop", "tool_use": "stop", "max_tokens": "length",
     "STOP": "stop", "MAX_TOKENS": "length", "model_length": "length", "eos": "stop", "function_call": "tool_calls",
@@ -55,6 +60,8 @@ class Interaction:
 
     @property
     def wire(self) -> str | None:
+        if self.path.endswith("/invoke") and ".claude-" in self.path:  # on Bedrock; its old completions apart
+            return "messages" if b'"content"' in self.body or self.status >= 400 else None
         return next((wire for end, wire in WIRES.items() if self.path.endswith(end)), None)
 
 
@@ -107,6 +114,10 @@ def by_vendor(wire: str, answer: dict[str, Any]) -> Read | None:
     """An answer as the vendor's own client has it; ``None`` where it is no answer but an error within a success."""
     if wire == "chat":
         return _by_openai(answer)
+    if wire == "responses":
+        return _by_responses(answer)
+    if wire == "converse":
+        return _by_botocore(answer)
     if wire == "messages":
         from anthropic.types import Message
 
@@ -182,6 +193,52 @@ def _by_openai(answer: dict[str, Any]) -> Read | None:
     return Read(text, finish, used.prompt_tokens, used.completion_tokens, cached or 0)
 
 
+def _by_responses(answer: dict[str, Any]) -> Read | None:
+    from openai.types.responses import Response
+
+    response = Response.construct(**answer)
+    if response.status not in ("completed", "incomplete"):
+        return None
+    used, details = response.usage, response.incomplete_details
+    refusals = [
+        part.refusal
+        for item in response.output
+        if item.type == "message"
+        for part in item.content
+        if part.type == "refusal"
+    ]
+    calls = any(item.type == "function_call" for item in response.output)
+    finish = "tool_calls" if calls else "stop"
+    if details is not None and details.reason:
+        finish = {"max_output_tokens": "length"}.get(details.reason, details.reason)
+    text = response.output_text
+    if refusals and not text:
+        text, finish = "".join(refusals), "refusal"
+    if used is None:
+        return Read(text, finish, 0, 0, 0)
+    cached = used.input_tokens_details.cached_tokens if used.input_tokens_details else 0
+    return Read(text, finish, used.input_tokens, used.output_tokens, cached or 0)
+
+
+def _by_botocore(answer: dict[str, Any]) -> Read:
+    from botocore.parsers import ResponseParserFactory
+    from botocore.session import Session
+
+    model = Session().get_service_model("bedrock-runtime").operation_model("Converse")
+    http = {"status_code": 200, "headers": {}, "body": json.dumps(answer).encode()}
+    read = ResponseParserFactory().create_parser("rest-json").parse(http, model.output_shape)
+    blocks, used = read["output"]["message"]["content"], read["usage"]
+    texts = [block["text"] for block in blocks if "text" in block]
+    calls = [
+        json.dumps(block["toolUse"]["input"], ensure_ascii=False) for block in blocks if "toolUse" in block
+    ]
+    cached = used.get("cacheReadInputTokens", 0)
+    prompt = used["inputTokens"] + cached + used.get("cacheWriteInputTokens", 0)
+    finish = {"guardrail_intervened": "content_filter", "content_filtered": "content_filter"}
+    stop = finish.get(read["stopReason"], read["stopReason"])
+    return Read("".join([*texts, *calls]), _word(stop), prompt, used["outputTokens"], cached)
+
+
 def _word(finish: str | None) -> str:
     return FINISH.get(finish or "not_given", finish or "not_given").casefold()
 
@@ -190,6 +247,8 @@ def adapters() -> dict[str, HttpAdapter]:
     """A reader a wire."""
     return {
         "chat": OpenAIAdapter("m", OpenAIOptions(base_url=ADDRESS)),
+        "responses": ResponsesAdapter("m", ResponsesOptions(base_url=ADDRESS)),
+        "converse": BedrockAdapter("m", ConverseOptions(base_url=ADDRESS)),
         "messages": AnthropicAdapter("m", AnthropicOptions(base_url=ADDRESS)),
         "generateContent": GeminiAdapter("m", GeminiOptions(base_url=ADDRESS)),
     }
@@ -214,6 +273,8 @@ def by_adapter(adapter: HttpAdapter, each: Interaction) -> Read:
 def same(ours: Read, theirs: Read, answer: dict[str, Any]) -> bool:
     """Whether both read the same; where tools are called, our text has them after the vendor's."""
     calls = any(choice.get("message", {}).get("tool_calls") for choice in answer.get("choices") or ())
+    items = answer["output"] if isinstance(answer.get("output"), list) else ()
+    calls = calls or any(item.get("type") == "function_call" for item in items)
     text_same = ours.text.startswith(theirs.text.rstrip()) if calls else ours.text == theirs.text
     return text_same and ours.__dict__ | {"text": ""} == theirs.__dict__ | {"text": ""}
 

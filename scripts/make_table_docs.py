@@ -66,7 +66,11 @@ def provider_rows() -> Iterator[str]:
     words = {"logprobs": "log probabilities", "json_schema": "JSON schema"}
     for name, preset in provider_presets().items():
         wire = "" if preset.wire == "openai" else " (its own wire)"
-        key = f"`{preset.key_env}`" + (", if set" if preset.self_hosted else "") if preset.key_env else "none"
+        key = f"`{preset.key_env}`" + (", if set" if preset.self_hosted else "") if preset.key_env else ""
+        whose = {"aws": "AWS's credentials", "google": "Google's credentials"}.get(
+            str(preset.options.get("credentials")), ""
+        )
+        key = ", else ".join(filter(None, (key, whose))) or "none"
         knows = ", ".join(words.get(feature, feature.replace("_", " ")) for feature in preset.knows)
         yield f"| `{name}` | `{preset.base_url}`{wire} | `{preset.url_env}` | {key} | {knows} |\n"
 

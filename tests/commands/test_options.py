@@ -1,6 +1,7 @@
 """What several commands share."""
 
 import argparse
+import json
 import logging
 from argparse import Namespace
 
@@ -11,6 +12,7 @@ from pcsuite.cli import COMMANDS, command_parser, main
 from pcsuite.commands.options import listed, next_line, not_applicable_lines
 from pcsuite.runners.plan import NotApplicable
 from support.ablating import request_in, words_of
+from support.loopback import LoopbackServer
 from support.profiles import SIMULATED, write_profile
 
 
@@ -183,3 +185,53 @@ def test_a_model_that_is_not_there_is_told_by_the_flag_that_named_it(tmp_path, c
     path = write_profile(tmp_path, conditions=("C0",))
     assert main([command, "--config", str(path), "--models", "simm"]) == 2
     assert "--models: unknown model 'simm' (did you mean 'sim'?)" in capsys.readouterr().err
+
+
+@pytest.fixture
+def remote_profile(tmp_path, monkeypatch):
+    """A profile of a model at OpenAI's own address, and one that is simulated."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-0123456789")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    remote = {"provider": "openai", "family": "f", "size": "1B", "model": "m"}
+    models = {"remote": remote, "sim": SIMULATED}
+    return write_profile(tmp_path, models, conditions=("C0", "C1"), regimes=("D0",), items=3)
+
+
+def test_run_plan_and_report_ask_the_models_at_another_address_and_send_it_no_key(
+    remote_profile, tmp_path, capsys
+):
+    with LoopbackServer() as server:
+        words = ["--config", str(remote_profile), "--base-url", server.base_url]
+        assert main(["plan", *words, "--json"]) == 0
+        priced = json.loads(capsys.readouterr().out)
+        assert main(["run", *words, "--quiet", "--no-cache"]) == 0
+        told = capsys.readouterr().out
+        assert len(server.bodies) == 6
+        assert "sk-of-openai" not in str(server.headers)
+        assert f"next: pcsuite report --config {remote_profile} --base-url {server.base_url}" in told
+        assert main(["report", *words, "--no-plots"]) == 0
+        assert main(["run", *words, "--quiet", "--no-cache"]) == 0
+        assert len(server.bodies) == 6, "the same words find the same rows"
+    assert "remote" in str(priced)
+    assert list((tmp_path / "outputs" / "reports").rglob("*.html"))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["run", "--base-url", ""], "--base-url: it is empty"),
+        (["run", "--base-url", "nonsense", "--models", "remote"], "base_url: an address such as"),
+        (["run", "--base-url", "http://127.0.0.1:1/v1", "--models", "sim"], "model 'sim' (provider simulated) is not asked at an address"),
+        (["plan", "--base-url", "http://user:pw@127.0.0.1:1/v1", "--models", "remote"], "no credentials or query in the address"),
+    ],
+)  # fmt: skip
+def test_an_address_that_nobody_can_be_asked_at_is_one_line(remote_profile, capsys, words, problem):
+    assert main([words[0], "--config", str(remote_profile), *words[1:]]) == 2
+    shown = capsys.readouterr().err
+    assert problem in shown
+    assert len(shown.strip().splitlines()) <= 2
+
+
+def test_a_report_of_logs_alone_takes_no_address(capsys):
+    assert main(["report", "some.jsonl", "--base-url", "http://127.0.0.1:1/v1"]) == 2
+    assert "--base-url goes with --config" in capsys.readouterr().err

@@ -1,12 +1,15 @@
 """Models by name: what ``provider/model`` stands for, where calls and keys go, and what overrides it."""
 
+import json
 import pickle
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import load_suite
-from pcsuite.config.model_names import NamedModels, model_by_name, provider_presets
+from pcsuite.config.model_names import NamedModels, changed_entry, model_by_name, provider_presets
 from pcsuite.errors import ConfigError
 from pcsuite.runners.plan import build_plan
 
@@ -188,3 +191,77 @@ def test_prices_and_options_change_no_id_but_keys_that_change_requests_do():
 
     assert ids() == ids(price_cached=0.1, price_batch=0.5)
     assert ids() != ids(logprobs=True)
+
+
+def test_an_address_for_all_is_for_models_that_are_asked_at_one_and_takes_no_key_along():
+    entry = ModelSpec(
+        provider="openai", family="f", size="1B", base_url="https://api.openai.com/v1", model="m", api_key_env="K",
+        api_key_command=["print-key"],
+    )  # fmt: skip
+    local = ModelSpec(provider="llamacpp", family="f", size="1B", path="x.gguf")
+    models = NamedModels({"mine": entry, "here": local, "judge": entry}, {"mine": {"timeout_s": 3}})
+    moved = models.asked_at("http://127.0.0.1:8000/v1", ["mine", "here"], kept=["judge"])
+    options = moved["mine"].provider_options()
+    assert options == {"base_url": "http://127.0.0.1:8000/v1", "model": "m", "timeout_s": 3}
+    assert moved["here"] == local
+    assert moved["judge"] == entry
+    assert moved["groq/x"].provider_options()["base_url"] == "http://127.0.0.1:8000/v1"
+    assert models["mine"].provider_options()["base_url"] == "https://api.openai.com/v1"
+    with pytest.raises(
+        ConfigError, match=r"--base-url: model 'here' \(provider llamacpp\) is not asked at an address"
+    ):
+        models.asked_at("http://127.0.0.1:8000/v1", ["here"])
+
+
+def test_the_providers_own_credentials_stay_with_its_address(monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    spec = model_by_name("bedrock/amazon.nova-lite-v1:0")
+    assert spec is not None
+    assert spec.provider_options()["credentials"] == "aws"
+    moved = changed_entry("m", spec, {"base_url": "https://proxy.example"}).provider_options()
+    assert not {"credentials", "api_key_env"} & moved.keys()
+    kept = changed_entry("m", spec, {"base_url": "https://proxy.example", "credentials": "aws"})
+    assert kept.provider_options()["credentials"] == "aws"
+
+
+def test_the_first_variable_that_is_set_gives_a_key_of_the_entry(monkeypatch):
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    spec = model_by_name("bedrock/m")
+    assert spec is not None
+    assert spec.provider_options()["region"] == "us-west-2"
+    monkeypatch.setenv("AWS_REGION", " eu-west-1 ")
+    again = model_by_name("bedrock/m")
+    assert again is not None
+    assert again.provider_options()["region"] == "eu-west-1"
+
+
+def test_models_that_speak_the_responses_api_alone_are_those_of_a_public_map():
+    found = find_spec("litellm")
+    if found is None or found.origin is None:
+        pytest.skip("litellm, whose map is the witness, is not installed")
+    path = Path(found.origin).parent / "model_prices_and_context_window_backup.json"
+    entries = json.loads(path.read_text("utf-8"))
+    by_api = {
+        name: entry["mode"] == "responses"
+        for name, entry in entries.items()
+        if entry.get("litellm_provider") == "openai"
+        and entry.get("mode") in ("responses", "chat")
+        and "/" not in name
+    }
+    assert sum(by_api.values()) >= 15
+    wires = {name: model_by_name(f"openai/{name}").provider_options().get("wire") for name in by_api}
+    wrong = [name for name, alone in by_api.items() if (wires[name] == "responses") is not alone]
+    assert not wrong
+
+
+def test_who_asks_changes_no_id_but_where_does():
+    def ids(**options):
+        overrides = {"selection.models": ["openai/gpt-4.1"], "limits.max_items_per_task": 1}
+        plan = build_plan(load_suite("quickstart", overrides | {"model_options": {"*": options}}))
+        return {unit.run_id for unit in plan.units("openai/gpt-4.1")}
+
+    assert ids() == ids(api_key_command=["print-token"], api_key_lifetime_s=60)
+    assert ids() != ids(wire="responses")
+    spec = NamedModels({}, {"*": {"api_key_command": "print-token"}})["openai/gpt-4.1"]
+    assert spec.written()["api_key_command"] == "print-token"

@@ -21,6 +21,11 @@ MAP = {
     "ft:gpt-4o": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-05, "output_cost_per_token": 2e-05},
     "xai/odd": {"litellm_provider": "xai", "mode": "chat", "input_cost_per_token": "cheap", "output_cost_per_token": True},
     "nobody/x": {"litellm_provider": "nobody", "mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06},
+    "amazon.nova-lite-v1:0": {"litellm_provider": "bedrock_converse", "mode": "chat", "input_cost_per_token": 6e-08, "output_cost_per_token": 2.4e-07},
+    "bedrock/us-east-1/anthropic.claude-v1": {"litellm_provider": "bedrock", "mode": "chat", "input_cost_per_token": 8e-06, "output_cost_per_token": 2.4e-05},
+    "vertex_ai/claude-x@20250101": {"litellm_provider": "vertex_ai-anthropic_models", "mode": "chat", "input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05},
+    "gemini-2.5-pro": {"litellm_provider": "vertex_ai-language-models", "mode": "chat", "input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05},
+    "azure/gpt-4o": {"litellm_provider": "azure", "mode": "chat", "input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05},
     "broken": 5,
 }  # fmt: skip
 
@@ -43,6 +48,8 @@ def _own_prices(tmp_path, monkeypatch):
 def test_what_is_read_of_a_map(price_map):
     lists = read_price_map(price_map, date(2026, 11, 1))
     assert {provider: prices.models for provider, prices in lists.items()} == {
+        "bedrock": {"amazon.nova-lite-v1:0": (0.06, None, 0.24)},
+        "vertex": {"claude-x@20250101": (3.0, None, 15.0), "gemini-2.5-pro": (2.0, None, 10.0)},
         "google": {"gemini-2.5-pro": (1.5, None, 10.0)},
         "openai": {"gpt-4o": (9.0, 1.0, 20.0)},
         "openrouter": {"a/b:free": (0.0, None, 0.0)},

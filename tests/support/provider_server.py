@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the wires of OpenAI, Ollama, Anthropic and Gemini, and is strict about them.
+"""A server on loopback that speaks the wires of OpenAI, Azure, Ollama, Anthropic, Gemini, Vertex and Bedrock, strictly.
 
 A request that the real service would refuse (a missing key or version, a field it does not have) is refused here too.
 ``faults`` are taken one a request: ``429:0.01``, ``500``, ``529``, ``redirect:URL``, ``blocked``.
@@ -23,6 +23,7 @@ CHAT_FIELDS = {
 MESSAGE_FIELDS = {
     "model", "messages", "system", "max_tokens", "temperature", "top_p", "tools", "tool_choice", "output_config",
 }  # fmt: skip
+CONVERSE_FIELDS = {"messages", "system", "inferenceConfig", "toolConfig", "outputConfig"}
 CONFIG_FIELDS = {
     "temperature", "topP", "maxOutputTokens", "seed", "responseMimeType", "responseSchema", "responseJsonSchema",
     "responseLogprobs", "thinkingConfig",
@@ -72,10 +73,19 @@ class ProviderServer(ThreadedServer):
         if request.path.endswith("/messages"):
             self._check_key(request.headers.get("x-api-key"))
             return self._message(request, body)
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if ":generateContent" in request.path:
-            self._check_key(request.headers.get("x-goog-api-key"))
+            on_vertex = "/projects/" in request.path
+            self._check_key(bearer if on_vertex else request.headers.get("x-goog-api-key"))
             return self._content(request, body, fault)
-        self._check_key(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        if request.path.endswith("/converse"):
+            self._check_key(bearer)
+            return self._converse(body)
+        if "/openai/deployments/" in request.path:
+            assert request.query.get("api-version") == "2024-10-21", "no api-version"
+            self._check_key(request.headers.get("api-key"))
+            return self._completion(body)
+        self._check_key(bearer)
         if request.path == "/api/chat":
             assert body["format"]["type"] == "object", "no format"
             assert body["stream"] is False, "streaming is on"
@@ -153,3 +163,26 @@ class ProviderServer(ThreadedServer):
             chosen = [{"token": token, "logProbability": value} for token, value in tokens]
             candidate["logprobsResult"] = {"chosenCandidates": chosen}
         return {"candidates": [candidate], "usageMetadata": usage}
+
+    def _converse(self, body: Any) -> dict[str, Any]:
+        unknown = body.keys() - CONVERSE_FIELDS
+        assert not unknown, f"unknown fields {unknown}"
+        block: dict[str, Any] = {"text": self.text}
+        if "toolConfig" in body:
+            block = {"toolUse": {"toolUseId": "t", "name": "answer", "input": {"city": "Paris"}}}
+        thought = {"reasoningContent": {"reasoningText": {"text": "hm"}}}
+        usage = {
+            "inputTokens": PROMPT - CACHED - 10,
+            "cacheReadInputTokens": CACHED,
+            "cacheWriteInputTokens": 10,
+            "outputTokens": COMPLETION,
+            "totalTokens": PROMPT + COMPLETION,
+        }
+        message = {"role": "assistant", "content": [thought, block]}
+        stop = "tool_use" if "toolConfig" in body else "end_turn"
+        return {
+            "output": {"message": message},
+            "stopReason": stop,
+            "usage": usage,
+            "metrics": {"latencyMs": 5},
+        }

@@ -8,6 +8,7 @@ reads of it (or the error it raises) is held against the file.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +22,10 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pcsuite.config.model_names import NamedModels, provider_presets
+from pcsuite.engines.adapters._batch_wire import result_lines
+from pcsuite.engines.adapters._http_adapter import HttpAdapter
 from pcsuite.engines.adapters.base import Constraint, Decoding, Generation, ModelAdapter, Request
+from pcsuite.engines.batches import read_result, service_of
 from pcsuite.engines.session import build_adapter
 from pcsuite.errors import EngineError
 from pcsuite.logging.row import outcome_of
@@ -30,6 +34,8 @@ from support.threaded_server import ThreadedServer
 FOLDER = Path(__file__).parents[1] / "engines" / "replay" / "exchanges"
 KEY = "test-key-0123456789abcdef"
 """What the provider's key variable holds; ``{key}`` in a file's headers."""
+BATCH = "batch-of-the-replay"
+"""Our name for a batch."""
 SCHEMA = {
     "type": "object",
     "properties": {"capital": {"type": "string"}},
@@ -279,7 +285,29 @@ def call(adapter: ModelAdapter, exchange: Exchange) -> Generation:
     return adapter.generate_constrained(asked.prompt, asked.decoding, asked.seed, asked.constraint)
 
 
-DRIVERS: dict[str, Callable[[ModelAdapter, Exchange], Generation]] = {"call": call}
+def batch(adapter: ModelAdapter, exchange: Exchange) -> Generation:
+    """Ask the adapter through its provider's batches: the file, the batch, looks at it until it has ended, the result."""
+    assert isinstance(adapter, HttpAdapter)
+    service, request, entry = service_of(adapter, adapter.model_id), exchange.ask.request(), "request-1"
+
+    async def whole() -> Generation:
+        try:
+            content = service.encode(entry, adapter.wire(request))
+            batch_id = await service.create(content, await service.upload(content, BATCH), BATCH)
+            while not (state := await service.state(batch_id)).ended:
+                pass
+            if state.problem:
+                raise EngineError(state.problem, retryable=state.retry)
+            lines = result_lines(await service.results(batch_id, state))
+            results = {result.id: result for result in map(service.read, lines)}
+            return read_result(adapter, request, batch_id, results[entry])
+        finally:
+            await adapter.aclose()
+
+    return asyncio.run(whole())
+
+
+DRIVERS: dict[str, Callable[[ModelAdapter, Exchange], Generation]] = {"call": call, "batch": batch}
 """How an exchange is played, by its ``via``."""
 
 

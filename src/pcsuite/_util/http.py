@@ -196,7 +196,8 @@ def _parsed(url: str) -> Any:
     """The address as aiohttp takes it: parsing it costs as much as the rest of a call."""
     from yarl import URL
 
-    return URL(url)
+    # What is percent-encoded stays as it is written: a signature covers it.
+    return URL(url, encoded="%" in url and url.isascii())
 
 
 def _engine_error(error: Exception, session: ClientSession) -> EngineError:

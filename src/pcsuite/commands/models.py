@@ -159,7 +159,10 @@ def _list_providers(only: Sequence[str], *, as_json: bool) -> None:
         newest = max((each.as_of for each in listed.values()), default=None)
         dated = f"{len(listed)} models, {newest.isoformat()}" if newest else "none"
         priced = "self-hosted" if preset.self_hosted else dated
-        key = preset.key_env or "no key"
+        whose = {"aws": "AWS credentials", "google": "Google credentials"}.get(
+            str(preset.options.get("credentials")), ""
+        )
+        key = " or ".join(filter(None, (preset.key_env, whose))) or "no key"
         table.add_row(name, preset.base_url, preset.url_env, key, ", ".join(preset.knows), priced)
     console = Console(highlight=False, markup=False)
     console.print(table)

@@ -160,6 +160,8 @@ LIMIT = flag("--limit", "at most N items a task", KEYS["limit"], type=int, metav
 OVERWRITE = switch("--overwrite", "start anew; an earlier log, and what lies beside it, is set aside",
                    KEYS["overwrite"])
 BASE_URL = flag("--base-url", "address of an OpenAI-compatible server, with --model openai/NAME", metavar="URL")
+MODELS_URL = BASE_URL.but("ask the models at this address instead of their providers', with --models openai/NAME; it is"
+                          " sent no key unless --model-option api_key_env=VARIABLE names one")
 NO_CACHE = flag("--no-cache", "do not read or write the response cache", action="store_false", dest="use_cache")
 # The display goes to standard error, so that --quiet changes nothing of what a pipe gets.
 QUIET = switch("--quiet -q", "no progress display")
@@ -184,6 +186,8 @@ STOPPING = Group("stop early", [UNTIL, MARGIN])
 EVIDENCE = Group("what counts as evidence", [RELATED, MISSING])
 CALLS = Group("calls", [MODEL_OPTION, NO_CACHE, QUIET])
 """Of commands that call models."""
+MODEL_CALLS = Group("calls", [MODEL_OPTION, MODELS_URL, NO_CACHE, QUIET])
+"""Of commands that call the models that are selected."""
 EXECUTOR = flag("--executor", "who makes the calls: local (this process, the default) or ray (a cluster: the one that"
                 " RAY_ADDRESS names, else one is started)", default="local", metavar="NAME")  # fmt: skip
 CLUSTER = Group("who makes the calls", [
@@ -252,6 +256,15 @@ def suite_from(
             "--config: it is empty", hint="a profile file, or the name of a bundled one: quickstart"
         )
     suite = load_suite(args.config, overrides, shown, check_selection=check_selection)
+    address = getattr(args, "base_url", None)
+    if address is not None:
+        if not address.strip():
+            raise ConfigError("--base-url: it is empty", hint="leave it out to ask the providers themselves")
+        selection = suite.profile.selection
+        judges = set(suite.judges(selection.tasks)) - set(selection.models)
+        # A report may be of models that no profile selects.
+        names = (args.models or selection.models) if hasattr(args, "models") else ()
+        suite = replace(suite, models=suite.models.asked_at(address, names, judges))
     logger = logging.getLogger("pcsuite")
     logger.setLevel(suite.profile.run.log_level)
     logger.handlers = [logging.StreamHandler(sys.stderr)]
@@ -350,11 +363,12 @@ def ask(what: str, flag: str, choices: Sequence[str] = (), *, empty: bool = Fals
 def run_words(args: argparse.Namespace, command: str, *arguments: str) -> str:
     """``pcsuite COMMAND …`` about the run that was just made, ready to be pasted into a shell.
 
-    The profile, the run's name, its folder and every ``--set`` are repeated as they were given; without them the
-    next command would look at another run. ``command`` may have an action: ``judge check``.
+    The profile, the run's name, its folder, every ``--set`` and the models' address are repeated as they were given;
+    without them the next command would look at another run. ``command`` may have an action: ``judge check``.
     """
     words = ["pcsuite", *command.split(), "--config", str(args.config)]
-    for entry in (*PROFILE.flags, *((MODEL_OPTION,) if command == "run" else ())):
+    more = {"run": (MODEL_OPTION, BASE_URL), "report": (BASE_URL,)}.get(command, ())
+    for entry in (*PROFILE.flags, *more):
         value = getattr(args, entry.dest, None)
         for word in value if isinstance(value, list) else [value] if value else []:
             words += [entry.names[0], str(word)]

@@ -205,6 +205,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     examples:
       pcsuite plan --config quickstart
       pcsuite plan --config configs/profile_A.yaml --tasks gsm8k --cells
+      pcsuite plan --config quickstart --models openai/my-model --base-url http://127.0.0.1:8000/v1
       pcsuite plan --config configs/profile_A.yaml --power --effect 0.03
       pcsuite plan --config configs/profile_A.yaml --power --pilot outputs/runs/pilot.jsonl
       pcsuite plan --config configs/profile_A.yaml --power --assume accuracy=0.7 --assume alpha=0.01
@@ -215,7 +216,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
         options.SELECTION,
         Group("", [cells, options.JSON]),
         POWER,
-        Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION]),
+        Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION, options.MODELS_URL]),
         options.STOPPING,
         Group("what counts as evidence", [options.RELATED]),
     )

@@ -27,6 +27,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
       pcsuite report outputs/runs/mine.jsonl
       pcsuite report mine                        # by name, of outputs/runs
       pcsuite report outputs/runs/mine.jsonl --out paper --format md --format latex
+      pcsuite report --config mine.yaml --base-url http://127.0.0.1:8000/v1    # as the run was made
       pcsuite report mine --baseline C4          # every condition against C4
       pcsuite report --config tickets_profile.yaml --cluster customer
       pcsuite report mine --posterior            # P(better) beside every effect
@@ -46,6 +47,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
         options.POSTERIOR.but("add to every effect the probability that it is better and, of the score, within the"
                               " profile's analysis.loss_margin"),
         options.JSON,
+        options.BASE_URL.but("with --config: the address that run was given, so that the same words serve both"),
     ])  # fmt: skip
     files = Group("the report", [
         flag("--out", "where to write reports/RUN/, tables/RUN/ and plots/RUN/ (default: beside the log)", **DIR),
@@ -67,6 +69,10 @@ def execute_report(args: argparse.Namespace) -> int:
     from pcsuite.logging.segments import find_log
 
     options.check_named(args.cluster, "--cluster")
+    if args.base_url and not args.config:
+        raise ConfigError(
+            "--base-url goes with --config", hint="a log says itself where its models were asked"
+        )
     return write_report(
         options.suite_from(args) if args.config else None,
         [find_log(name, args.output_dir or "outputs") for name in args.runs],

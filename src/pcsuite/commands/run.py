@@ -40,7 +40,7 @@ RUN = (
     options.PROFILE,
     options.STOPPING,
     options.EVIDENCE,
-    options.CALLS,
+    options.MODEL_CALLS,
     Group("batches", [
         switch("--batch",
              "send the calls through the provider's batch API; the same command goes on where it was interrupted"),
@@ -65,6 +65,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
       pcsuite run --config configs/profile_A.yaml --until decided --margin 0.02
       pcsuite run --config tickets_profile.yaml --cluster customer
       pcsuite run --config configs/profile_B.yaml --executor ray --address auto
+      pcsuite run --config quickstart --models openai/my-model --base-url http://127.0.0.1:8000/v1
       pcsuite run --config quickstart --models openai/gpt-4.1-mini --batch     # half the price, within a day
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-export requests.jsonl
       pcsuite run --config quickstart --models vllm/Qwen/Qwen3-8B --batch-import answers.jsonl
@@ -348,7 +349,7 @@ def configure_verifier_pass(parser: argparse.ArgumentParser) -> None:
       pcsuite verifier-pass --config configs/profile_A.yaml --tasks truthfulqa_gen --conditions C0,C2
     """
     selection = [entry for entry in options.SELECTION.flags if entry is not options.REGIMES]
-    options.add_flags(parser, Group("", selection), options.PROFILE, options.CALLS)
+    options.add_flags(parser, Group("", selection), options.PROFILE, options.MODEL_CALLS)
 
 
 def execute_verifier_pass(args: argparse.Namespace) -> int:

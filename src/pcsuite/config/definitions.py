@@ -243,6 +243,12 @@ class TaskSpec(Definition):
         return {**defaults, **task}
 
 
+ADMISSION_KEYS = frozenset(
+    {"api_key_command", "api_key_lifetime_s", "credentials", "aws_profile", "key_header"}
+)
+"""Keys of a model's entry that say who asks, not what; ``api_key_env`` is part of rows' ids as it always was."""
+
+
 class ModelSpec(Definition):
     """One model. Keys that are not listed here belong to the provider, whose ``Options`` check them."""
 
@@ -271,6 +277,11 @@ class ModelSpec(Definition):
     def _absent_price_as_zero(self, value: float | None) -> float:
         # Entries without prices have always been hashed with 0 in their place: rows keep their ids.
         return value or 0.0
+
+    @model_serializer(mode="wrap")
+    def _whoever_asks(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # How a call is let in changes no answer: rows keep their ids where a key gives way to a token.
+        return {name: value for name, value in handler(self).items() if name not in ADMISSION_KEYS}
 
     @model_validator(mode="after")
     def _both_prices_or_neither(self) -> ModelSpec:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -47,9 +47,10 @@ class ProviderPreset(Definition):
     """A kind of server that models can be named by."""
 
     wire: str = "openai"
-    """The adapter that speaks to it: ``openai`` (chat completions), ``anthropic``, ``google``, or a plug-in's."""
+    """The adapter that speaks to it: ``openai`` (chat completions), ``responses``, ``anthropic``, ``google``, or a
+    plug-in's; ``wire`` among the keys of ``by_model`` names another for some models."""
     base_url: str
-    """Where calls go, and the host that the key belongs to."""
+    """Where calls go, and the host that the key belongs to; ``{region}`` in it is the entry's key of that name."""
     url_env: str
     """Variable that names another address."""
     client_path: str = ""
@@ -64,10 +65,13 @@ class ProviderPreset(Definition):
     """What the service documents; everything that matters is still tried (constraints) or recorded (seeds)."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Keys of the model entry."""
+    from_env: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Further keys, each with the variables that may hold its value; the first that is set has its say."""
     by_model: dict[str, ModelCapability] = Field(default_factory=dict)
     """Further keys by pattern of the model's name (``*``, ``?``, ``[a-z]``); the last that fits has its say."""
-    price_map: str = ""
-    """The provider's name in litellm's price map, where it is another."""
+    price_map: str | None = None
+    """Pattern of the provider's names in litellm's price map, by default its own name; empty where no entry there says
+    what a model costs here, as with deployments that have names of their own."""
     models: tuple[str, ...] = ()
     """Patterns of names that are this provider's own, for hints about a model that is named without a provider."""
 
@@ -163,6 +167,9 @@ def preset_options(preset: ProviderPreset, model: str) -> dict[str, Any]:
         if preset.self_hosted or elsewhere:
             keys["api_key_required"] = False
     keys |= preset.options
+    for key, variables in preset.from_env.items():
+        values = [os.environ[name].strip() for name in variables if os.environ.get(name, "").strip()]
+        keys |= {key: values[0]} if values else {}
     patterns = [pattern for pattern in preset.by_model if fnmatchcase(model, pattern)]
     return keys | (preset.by_model[patterns[-1]].options if patterns else {})
 
@@ -192,13 +199,14 @@ def _address(url: str, preset: ProviderPreset) -> str:
 def changed_entry(name: str, spec: ModelSpec, changes: Mapping[str, Any]) -> ModelSpec:
     """A model's entry with some keys replaced.
 
-    A key belongs to the host of its entry: where ``base_url`` changes, the key's variable is dropped unless the changes
-    name one themselves. Raises :class:`ConfigError` for a value that no entry can have.
+    A key belongs to the host of its entry: where ``base_url`` changes, what gives it is dropped (variable, command,
+    the provider's own credentials) unless the changes name it themselves. Raises :class:`ConfigError` for a value that
+    no entry can have.
     """
     entry = spec.written()
     if "base_url" in changes and changes["base_url"] != entry.get("base_url"):
-        entry.pop("api_key_env", None)
-        entry.pop("api_key_required", None)
+        for key in ("api_key_env", "api_key_required", "api_key_command", "credentials"):
+            entry.pop(key, None)
     try:
         return ModelSpec.model_validate({**entry, **changes})
     except ValidationError as error:
@@ -231,6 +239,22 @@ class NamedModels(Mapping[str, ModelSpec]):
         self._entries = entries
         self._changes = changes or {}
         self._resolved: dict[str, ModelSpec] = {}
+        self._address: str | None = None
+        self._kept: frozenset[str] = frozenset()
+
+    def asked_at(self, url: str, names: Iterable[str], kept: Iterable[str] = ()) -> NamedModels:
+        """The same models, those that are asked at an address at this one instead, except ``kept``; keys are dropped.
+
+        Raises :class:`ConfigError` where none of ``names``, the models that are meant, is asked at an address.
+        """
+        moved = NamedModels(self._entries, self._changes)
+        moved._kept = frozenset(kept)
+        names = list(names)
+        remote = [name for name in names if name in self and "base_url" in self[name].provider_options()]
+        if names and not remote:
+            at_address(names[0], self[names[0]], url)
+        moved._address = url
+        return moved
 
     def __getitem__(self, name: str) -> ModelSpec:
         if name not in self._resolved:
@@ -243,6 +267,8 @@ class NamedModels(Mapping[str, ModelSpec]):
                 declared = preset_options(preset, str(options["model"]))
                 spec = ModelSpec.model_validate({**declared, **spec.written()})
             changes = {**self._changes.get("*", {}), **self._changes.get(name, {})}
+            if self._address and name not in self._kept and "base_url" in spec.provider_options():
+                changes["base_url"] = self._address
             self._resolved[name] = changed_entry(name, spec, changes) if changes else spec
         return self._resolved[name]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import date
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,16 @@ def read_price_map(path: Path, as_of: date | None = None) -> dict[str, ProviderP
         raise ConfigError(f"{path}: cannot be read: {error}", hint=_WHERE) from None
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: no price map: it is no object of models", hint=_WHERE)
-    names = {preset.price_map or name: name for name, preset in provider_presets().items()}
+    named = {name: preset.price_map for name, preset in provider_presets().items()}
+    patterns = {name: name if pattern is None else pattern for name, pattern in named.items() if pattern != ""}
     models: dict[str, dict[str, PriceTriple]] = {}
     for name, entry in entries.items():
-        provider = names.get(str(entry.get("litellm_provider"))) if isinstance(entry, dict) else None
+        theirs = str(entry.get("litellm_provider")) if isinstance(entry, dict) else ""
+        provider = next((ours for ours, pattern in patterns.items() if fnmatchcase(theirs, pattern)), None)
         price = _price(name, entry) if provider is not None else None
         if provider is not None and price is not None:
-            listed = name.removeprefix(f"{entry['litellm_provider']}/")
+            # vertex_ai/claude-… is of the provider vertex_ai-anthropic_models.
+            listed = name.removeprefix(f"{theirs}/").removeprefix(f"{theirs.partition('-')[0]}/")
             models.setdefault(provider, {})[listed] = price
     if not models:
         raise ConfigError(

@@ -75,9 +75,11 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
 
     Raises :class:`ConfigError` for an unknown provider and, naming every wrong key, for options it does not take.
     """
-    adapter = adapter_of(spec.provider)
+    keys = spec.provider_options()
+    wire = keys.pop("wire", None)
+    adapter = adapter_of(spec.provider, None if wire is None else str(wire))
     try:
-        return adapter, adapter.Options.model_validate(spec.provider_options())
+        return adapter, adapter.Options.model_validate(keys)
     except ValidationError as error:
         problems = keyed_problems(error, adapter.Options.model_fields)
         raise ConfigError(f"model '{model_id}' (provider {spec.provider}): {problems}") from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.http import encode_body, send
+from pcsuite._util.http import encode_body
 from pcsuite._util.text import read_json, shorten
 from pcsuite.engines.adapters._openai_wire import CHAT, WireRequest, failed_generation
 from pcsuite.engines.adapters._wire_errors import STATUS_OF, status_error
@@ -144,7 +144,7 @@ class BatchService(ABC):
         """
         adapter = self.adapter
         with adapter.clean_errors():
-            return adapter.decoded(await send(adapter.session(), "GET", adapter.url(path)))
+            return adapter.decoded(await adapter.send(adapter.session(), "GET", adapter.url(path)))
 
     async def listed(self, path: str, cursor: str) -> AsyncIterator[Any]:
         """Entries of one of the server's lists, page by page; ``cursor`` names the parameter that turns the page.
@@ -168,7 +168,7 @@ class BatchService(ABC):
         """
         adapter, headers = self.adapter, {"Content-Type": content_type}
         with adapter.clean_errors():
-            reply = await send(
+            reply = await adapter.send(
                 adapter.session(), "POST", adapter.url(path), content, headers=headers, timeout_s=TRANSFER_S
             )
             return adapter.decoded(reply)
@@ -178,7 +178,8 @@ class BatchService(ABC):
         adapter = self.adapter
         url = adapter.url(path)
         with adapter.clean_errors():
-            reply = await send(adapter.session(), "GET", url, max_bytes=LARGEST_FILE, timeout_s=TRANSFER_S)
+            session = adapter.session()
+            reply = await adapter.send(session, "GET", url, max_bytes=LARGEST_FILE, timeout_s=TRANSFER_S)
             if reply.status != 200:
                 adapter.decoded(reply)  # raises
                 raise EngineError(f"HTTP {reply.status} for a file of results", status=reply.status)
@@ -193,15 +194,19 @@ class BatchService(ABC):
 
 
 class OpenAIBatches(BatchService):
-    """Files and batches as OpenAI has them."""
+    """Files and batches as OpenAI has them, for requests to one ``path``, which it writes after ``prefix``."""
+
+    def __init__(self, adapter: HttpAdapter, path: str = CHAT, prefix: str = "/v1") -> None:
+        super().__init__(adapter)
+        self.path, self.prefix = path, prefix
 
     def encode(self, request_id: str, wire: WireRequest) -> bytes:
         """The line that vLLM's ``run-batch`` reads too."""
-        if wire.path != CHAT:
+        if wire.path != self.path:
             raise ConstraintUnavailableError(
-                f"batches take {CHAT} only, and this request goes to {wire.path}"
+                f"batches take {self.path} only, and this request goes to {wire.path}"
             )
-        return openai_line(request_id, wire)
+        return openai_line(request_id, wire, self.prefix)
 
     async def upload(self, content: bytes, token: str) -> str:
         """A file of purpose ``batch``, named after the token."""
@@ -219,7 +224,7 @@ class OpenAIBatches(BatchService):
         """A batch of the file, with the token in its metadata."""
         body = {
             "input_file_id": file_id,
-            "endpoint": "/v1/chat/completions",
+            "endpoint": f"{self.prefix}{self.path}",
             "completion_window": "24h",
             "metadata": {"pcsuite": token},
         }
@@ -318,9 +323,9 @@ class AnthropicBatches(BatchService):
         return BatchResult(request_id, 0, None, f"the batch ended with the request {kind}")
 
 
-def openai_line(request_id: str, wire: WireRequest) -> bytes:
+def openai_line(request_id: str, wire: WireRequest, prefix: str = "/v1") -> bytes:
     """A request as a line of OpenAI's batch format, newline included."""
-    entry = {"custom_id": request_id, "method": "POST", "url": f"/v1{wire.path}", "body": wire.body}
+    entry = {"custom_id": request_id, "method": "POST", "url": f"{prefix}{wire.path}", "body": wire.body}
     return encode_body(entry) + b"\n"
 
 

@@ -1,8 +1,9 @@
 """What adapters of model servers share: the key, the connections, and errors without secrets.
 
-The key is read from the environment variable that ``api_key_env`` names and appears nowhere else: not in options,
-representations, logs or errors (server messages are redacted, causes with request headers dropped). It goes to the
-host of ``base_url`` alone: redirects are answers, never followed, and no address that a server sends is asked.
+The key is read from the environment variable that ``api_key_env`` names, or printed by ``api_key_command``, and appears
+nowhere else: not in options, representations, logs or errors (server messages are redacted, causes with request headers
+dropped). It goes to the host of ``base_url`` alone: redirects are answers, never followed, and no address that a server
+sends is asked.
 """
 
 from __future__ import annotations
@@ -11,23 +12,26 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import threading
 import time
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
 
 from pcsuite._util.http import HttpResponse, encode_body, new_session, send
 from pcsuite._util.loops import run_blocking
 from pcsuite._util.secrets import looks_secret, masked, public_url, redact, remember
 from pcsuite._util.text import check_depth, read_json, shorten
 from pcsuite.config.definitions import Definition
+from pcsuite.engines.adapters._credentials import Credentials, RenewedTokens, command_token
 from pcsuite.engines.adapters._openai_wire import WireRequest
 from pcsuite.engines.adapters._wire_errors import checked_answer, retry_after_seconds, status_error
 from pcsuite.engines.adapters.base import (
@@ -45,8 +49,22 @@ if TYPE_CHECKING:
 
     from pcsuite.engines.adapters._batch_wire import BatchService
 
+MOST_RENEWALS = 3
+"""Tokens that are fetched for one request after refusals; while many calls wait, one may end before its turn comes."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+
+
+def _checked_host_part(value: str) -> str:
+    if not _HOST_PART.fullmatch(value):
+        raise ValueError("a part of a host's name is needed (letters, digits and hyphens)")
+    return value
+
+
+HostPart = Annotated[str, AfterValidator(_checked_host_part)]
+"""A text that may stand in an address, such as a region: it cannot lead to another host."""
 
 
 OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -54,7 +72,7 @@ OPTIONAL_FIELDS: Mapping[str, tuple[str, ...]] = {
     "top_p": ("topp",),
     "seed": ("seed",),
     "logprobs": ("logprobs", "toplogprobs", "responselogprobs"),
-    "reasoning_effort": ("reasoningeffort",),
+    "reasoning_effort": ("reasoningeffort", "reasoning.effort"),
     "thinking_budget": ("thinkingbudget", "thinkingconfig", "thinking", "budget"),
     "max_tokens": ("maxtokens",),
     "max_completion_tokens": ("maxcompletiontokens",),
@@ -69,6 +87,9 @@ sent by its other name.
 class HttpOptions(Definition):
     """Keys of a model behind a server, whatever its wire."""
 
+    address_needs: ClassVar[Mapping[str, str]] = {}
+    """What to say where a part of the address, ``{region}``, is not known."""
+
     base_url: str
     """The server's address up to and including its version (``/v1``)."""
     model: str | None = None
@@ -77,6 +98,11 @@ class HttpOptions(Definition):
     """Name of the environment variable that holds the key; without it no key is sent."""
     api_key_required: bool = True
     """Whether a variable that is not set is an error; a server of your own may want no key."""
+    api_key_command: tuple[str, ...] | None = None
+    """Command that prints the key or a token, as a line or as JSON with its expiry; ``api_key_env`` is then not read.
+    It is run without a shell, again shortly before the token expires, and after the server refused it (401)."""
+    api_key_lifetime_s: float | None = Field(default=None, gt=0)
+    """Seconds after which a token is renewed whose expiry the command does not print."""
     system_prompt: str | None = None
     """System message; by default none is sent."""
     omit: tuple[str, ...] = ()
@@ -91,9 +117,43 @@ class HttpOptions(Definition):
     max_concurrency: int | None = Field(default=None, ge=1)
     """Most calls in flight on this server; by default the profile's ``max_inflight``."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_address(cls, entry: Any) -> Any:
+        """``{region}`` in the address stands for the entry's own ``region``; what is not known stays, to be told."""
+        if not isinstance(entry, dict) or not isinstance(entry.get("base_url"), str):
+            return entry
+        address = str(entry["base_url"])
+        for name in _PLACEHOLDER.findall(address):
+            address = address.replace(f"{{{name}}}", cls.address_part(name, entry) or f"{{{name}}}")
+        return {**entry, "base_url": address}
+
+    @classmethod
+    def address_part(cls, name: str, entry: Mapping[str, Any]) -> str:
+        """What ``{name}`` in the address stands for by a model's entry; empty where it does not say."""
+        return str(entry.get(name) or "").strip()
+
+    @field_validator("api_key_command", mode="before")
+    @classmethod
+    def _words_of_a_command(cls, value: Any) -> Any:
+        words = shlex.split(value) if isinstance(value, str) else value
+        if words is not None and not (isinstance(words, (list, tuple)) and words and all(map(str, words))):
+            raise ValueError(
+                "a command that prints the key is needed, such as: gcloud auth print-access-token"
+            )
+        for word in words or ():
+            if redact(str(word)) != str(word):
+                remember(str(word))
+                raise ValueError("name a command that prints the key, without the key itself")
+        return words
+
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str) -> str:
+        for name in _PLACEHOLDER.findall(value):
+            raise ValueError(
+                cls.address_needs.get(name, f"the address needs '{name}': --model-option {name}=…")
+            )
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or _BLANK_OR_CONTROL.search(value):
             raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")
@@ -145,20 +205,8 @@ class HttpAdapter(ModelAdapter):
         super().__init__(model_id, options)
         self.native_constraints = self.enforceable(self.options)
         self.max_concurrency = self.options.max_concurrency
-        key, variable = "", self.options.api_key_env
-        if variable is not None:
-            key = os.environ.get(variable, "").strip()
-            if not key and self.options.api_key_required:
-                raise ConfigError(
-                    f"model '{model_id}': environment variable {variable} is not set",
-                    hint=f"export {variable}=…",
-                )
-            remember(key)
-            if not (key.isascii() and key.isprintable()):
-                raise ConfigError(
-                    f"model '{model_id}': the key in {variable} has characters that no header can hold",
-                    hint="look for a line break or a quotation mark that was copied along",
-                )
+        self.credentials = self.open_credentials()
+        key = "" if self.credentials is not None else self._key_in_environment()
         self._headers = {"Content-Type": "application/json", **self.key_headers(key)}
         self._extra_body = masked(self.options.extra_body)
         self._endpoint = public_url(self.options.base_url)
@@ -170,6 +218,42 @@ class HttpAdapter(ModelAdapter):
         """Fields of the request that the server was seen to refuse by name, and that are left out since."""
         self.on_refusal: Callable[[str, str], None] | None = None
         """Called with a field that is left out from now on and the server's words."""
+
+    def _key_in_environment(self) -> str:
+        """The key; empty where no variable is named, or an optional one is not set."""
+        variable = self.options.api_key_env
+        if variable is None:
+            return ""
+        key = os.environ.get(variable, "").strip()
+        if not key and self.options.api_key_required:
+            raise ConfigError(
+                f"model '{self.model_id}': environment variable {variable} is not set",
+                hint=f"export {variable}=…",
+            )
+        remember(key)
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigError(
+                f"model '{self.model_id}': the key in {variable} has characters that no header can hold",
+                hint="look for a line break or a quotation mark that was copied along",
+            )
+        return key
+
+    def open_credentials(self) -> Credentials | None:
+        """What writes each request's own headers; ``None`` where those of a key in the environment go with all.
+
+        A provider whose servers want signatures or tokens of its own adds them to ``api_key_command``. Raises
+        :class:`ConfigError` where there are none.
+        """
+        command = self.options.api_key_command
+        if command is None:
+            return None
+        fetch, lifetime_s = partial(command_token, command), self.options.api_key_lifetime_s
+        remedy = "check what api_key_command prints"
+        return RenewedTokens(fetch, self.token_headers, lifetime_s=lifetime_s, remedy=remedy)
+
+    def token_headers(self, token: str) -> dict[str, str]:
+        """The headers of a token that a command printed; by default those of a key."""
+        return self.key_headers(token)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_id!r}, base_url={self._endpoint!r})"
@@ -205,7 +289,8 @@ class HttpAdapter(ModelAdapter):
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The generations in an answer that reports no error, as :meth:`read_answer` returns them.
 
-        A ``KeyError``, ``IndexError``, ``TypeError`` or ``AttributeError`` says that the answer lacks something.
+        A ``KeyError``, ``IndexError``, ``TypeError``, ``AttributeError`` or ``ValueError`` says that the answer lacks
+        something.
         """
 
     def read_answer(self, request: Request, path: str, answer: Any) -> list[Generation]:
@@ -216,7 +301,7 @@ class HttpAdapter(ModelAdapter):
         answer = checked_answer(answer, self.options.api_key_env)
         try:
             generations = self.parse(request, path, answer)
-        except (KeyError, IndexError, TypeError, AttributeError) as lack:
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as lack:
             raise EngineError(f"the server's answer lacks {shorten(str(lack))}", retryable=True) from None
         for generation in generations:
             generation["seed_honoured"] = getattr(self.options, "seed_supported", False)
@@ -342,7 +427,31 @@ class HttpAdapter(ModelAdapter):
 
         Lost connections and time-outs are retryable; a server that nobody listens at is ``unreachable``.
         """
-        return self.decoded(await send(session, "POST", self.url(path), encode_body(body)))
+        return self.decoded(await self.send(session, "POST", self.url(path), encode_body(body)))
+
+    async def send(
+        self,
+        session: ClientSession,
+        method: Literal["GET", "POST"],
+        url: str,
+        body: bytes | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> HttpResponse:
+        """As :func:`pcsuite._util.http.send`, with the headers that let the request in.
+
+        Where a token was refused (401) the request is sent again with a new one, if there is one.
+        """
+        credentials = self.credentials
+        if credentials is None:
+            return await send(session, method, url, body, headers=headers, **more)
+        for renewals_left in reversed(range(MOST_RENEWALS + 1)):
+            admitting = await credentials.headers(method, url, body)
+            reply = await send(session, method, url, body, headers={**(headers or {}), **admitting}, **more)
+            if reply.status != 401 or not renewals_left or not await credentials.renew(admitting):
+                break
+        return reply
 
     def decoded(self, reply: HttpResponse) -> Any:
         """The JSON value of a server's reply; a status that is no success, or no JSON, is an EngineError.
@@ -352,7 +461,10 @@ class HttpAdapter(ModelAdapter):
         if not 200 <= reply.status < 300:
             text = reply.body.decode("utf-8", "replace")
             wait = retry_after_seconds(reply.headers)
-            raise status_error(reply.status, text, wait, self.options.api_key_env)
+            error = status_error(reply.status, text, wait, self.options.api_key_env)
+            if self.credentials is not None and reply.status in (401, 403) and error.outcome == "failed":
+                error.hint = self.credentials.remedy
+            raise error
         try:
             try:
                 answer = msgspec.json.decode(reply.body)

@@ -20,6 +20,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     Request,
     chat_messages,
+    system_apart,
 )
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
@@ -65,13 +66,13 @@ class AnthropicAdapter(HttpAdapter):
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; the messages API has one sample, no seed, and its system message beside the others."""
-        messages = chat_messages(self.options.system_prompt, request.prompt)
-        system = "\n\n".join(entry["content"] for entry in messages if entry["role"] == "system")
+        standing, messages = system_apart(chat_messages(self.options.system_prompt, request.prompt))
+        system = "\n\n".join(standing)
         body: dict[str, Any] = {
             "model": self.remote_model,
             "max_tokens": request.decoding.max_tokens,
             "temperature": request.decoding.temperature,
-            "messages": [entry for entry in messages if entry["role"] != "system"],
+            "messages": messages,
         }
         # Some models refuse temperature and top_p together, and 1 changes nothing.
         if request.decoding.top_p < 1:
@@ -111,7 +112,7 @@ class AnthropicAdapter(HttpAdapter):
     def parse(self, request: Request, path: str, answer: Mapping[str, Any]) -> list[Generation]:
         """The one generation of a message: its text blocks joined, or the arguments of the forced tool."""
         text = "".join(_block_text(block) for block in answer["content"])
-        counts = dict(answer.get("usage") or {})
+        counts = dict(answer["usage"]) if isinstance(answer.get("usage"), dict) else {}
         # The server counts what it had cached, and what it cached now, apart from the rest of the prompt.
         cached, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
         prompt = counts.get("input_tokens")

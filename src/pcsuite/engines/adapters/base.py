@@ -235,6 +235,18 @@ def chat_messages(system: str | None, prompt: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, *messages]
 
 
+def system_apart(messages: list[dict[str, str]]) -> tuple[list[str], list[dict[str, str]]]:
+    """A chat's standing instructions and its other messages, for wires that take the former beside the latter.
+
+    ``developer`` is OpenAI's newer word for a system message, which other services refuse.
+
+    >>> system_apart([{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
+    (['Be brief.'], [{'role': 'user', 'content': 'Hi'}])
+    """
+    standing = [entry["content"] for entry in messages if entry["role"] in ("system", "developer")]
+    return standing, [entry for entry in messages if entry["role"] not in ("system", "developer")]
+
+
 class NoAdapterOptions(BaseModel):
     """Options of a provider that takes none."""
 

@@ -20,7 +20,7 @@ from pcsuite.engines.adapters._openai_wire import (
     token_logprobs,
 )
 from pcsuite.engines.adapters._wire_errors import finite_number
-from pcsuite.engines.adapters.base import Generation, Request, chat_messages
+from pcsuite.engines.adapters.base import Generation, Request, chat_messages, system_apart
 from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 _FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
@@ -74,8 +74,8 @@ class GeminiAdapter(HttpAdapter):
 
     def wire(self, request: Request, samples: int = 1) -> WireRequest:
         """The request; one candidate is asked for."""
-        messages = chat_messages(self.options.system_prompt, request.prompt)
-        system = [{"text": entry["content"]} for entry in messages if entry["role"] == "system"]
+        standing, messages = system_apart(chat_messages(self.options.system_prompt, request.prompt))
+        system = [{"text": text} for text in standing]
         decoding = request.decoding
         config: dict[str, Any] = {
             "temperature": decoding.temperature,
@@ -110,7 +110,6 @@ class GeminiAdapter(HttpAdapter):
                     "parts": [{"text": entry["content"]}],
                 }
                 for entry in messages
-                if entry["role"] != "system"
             ],
             "generationConfig": config,
         }
@@ -139,7 +138,7 @@ class GeminiAdapter(HttpAdapter):
         if not text and finish in _BROKEN_OFF:
             why = f" ({candidate['finishMessage']})" if candidate.get("finishMessage") else ""
             raise EngineError(shorten(f"the server broke the answer off: {finish}{why}"), retryable=True)
-        counts = dict(answer.get("usageMetadata") or {})
+        counts = dict(answer["usageMetadata"]) if isinstance(answer.get("usageMetadata"), dict) else {}
         # Thoughts are billed as output; a candidate without any text has no count.
         answered, thoughts = counts.get("candidatesTokenCount", 0), counts.get("thoughtsTokenCount", 0)
         counted = isinstance(answered, int) and isinstance(thoughts, int)

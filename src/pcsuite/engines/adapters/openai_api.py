@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from pcsuite._util.http import HttpResponse, is_retryable, post_blocking
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import describe, read_json
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
+from pcsuite.engines.adapters._credentials import Credentials
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
 from pcsuite.engines.adapters._openai_wire import (
     ENFORCED,
@@ -89,6 +91,11 @@ class SharedRequests:
                     future.set_result(answer)
 
 
+_RESPONSES_ALONE = re.compile(
+    r"only (supported|available) (in|with|via|through) (the )?(v1/responses|responses api)"
+    r"|not a chat model|use the responses api",
+    re.IGNORECASE,
+)
 TOKEN_COUNTS_KEPT = 20_000
 _MAX_TOKENS_PER_BYTE = 2
 """More is no count: special tokens and byte fallback come near one a byte."""
@@ -126,7 +133,13 @@ class OpenAIOptions(HttpOptions):
         return self
 
 
-def count_by_server(options: OpenAIOptions, model: str, headers: Mapping[str, str], text: str) -> int:
+def count_by_server(
+    options: OpenAIOptions,
+    model: str,
+    headers: Mapping[str, str],
+    credentials: Credentials | None,
+    text: str,
+) -> int:
     """Tokens of the text itself, without special tokens or chat template, by ``/tokenize`` of vLLM or llama.cpp.
 
     Blocks. Raises :class:`EngineError`, retryable as for any other request.
@@ -138,6 +151,8 @@ def count_by_server(options: OpenAIOptions, model: str, headers: Mapping[str, st
     where, hint = f"{public_url(url)} does not count tokens", "check 'tokenize' of the model"
     data = json.dumps(body).encode()
     try:
+        if credentials is not None:
+            headers = {**headers, **credentials.blocking_headers("POST", url, data)}
         reply = post_blocking(url, data, headers=headers, timeout_s=options.connect_timeout_s)
     except EngineError as error:
         raise error.reworded(f"{where}: {error.message}", hint=hint) from None
@@ -165,6 +180,8 @@ class OpenAIAdapter(HttpAdapter):
 
     Options: ClassVar[type[BaseModel]] = OpenAIOptions
     options: OpenAIOptions
+    responses_wire: ClassVar[str] = "responses"
+    """The wire by which models of the same server are asked that speak the Responses API alone."""
 
     @classmethod
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
@@ -176,7 +193,7 @@ class OpenAIAdapter(HttpAdapter):
         super().__init__(model_id, options)
         self.counts_remotely = self.options.tokenize != "none"
         # A partial of values, not a method: the cache must not keep the adapter.
-        count = partial(count_by_server, self.options, self.remote_model, self._headers)
+        count = partial(count_by_server, self.options, self.remote_model, self._headers, self.credentials)
         self._count = lru_cache(TOKEN_COUNTS_KEPT)(count)
         self._shared = SharedRequests(
             lambda request, samples: self.ask(self.session(), request, samples),
@@ -230,6 +247,9 @@ class OpenAIAdapter(HttpAdapter):
         except EngineError as error:
             answer = failed_generation(reply.body) if error.status == 400 else None
             if answer is None:
+                if error.status in (400, 404) and _RESPONSES_ALONE.search(error.message):
+                    error.refuses_all = True
+                    error.hint = f"ask it by that API: --model-option wire={self.responses_wire}"
                 raise
             return answer
 

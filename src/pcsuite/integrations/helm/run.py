@@ -193,11 +193,12 @@ def _serve_models(
             raise ConfigError(f"model '{model_id}' {why}", hint="choose others by --models")
         threads = max(threads, min(inflight, adapter.max_concurrency or inflight))
         served[model_id] = adapter
-        if isinstance(adapter, OpenAIAdapter):
+        if type(adapter) is OpenAIAdapter:  # not one of the wires derived from it, which HELM does not speak
             # HELM asks by itself where its client sends what ours would: nothing that is ours alone, and no key, which
             # would have to be written into HELM's files.
             options = adapter.options
-            is_ours_alone = options.api_key_env or options.extra_body or options.system_prompt is not None
+            keyed = options.api_key_env or options.api_key_command
+            is_ours_alone = keyed or options.extra_body or options.system_prompt is not None
             limits = plan.suite.profile.limits  # a budget holds only for calls that are ours
             budgeted = limits.max_tokens_overall is not None or limits.max_cost_usd is not None
             if not is_ours_alone and not budgeted and options.max_tokens_field == "max_tokens":
