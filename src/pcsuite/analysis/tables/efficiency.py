@@ -58,6 +58,11 @@ EFFICIENCY = TableSpec(
         *interval(
             "constraint_failure_rate", "constrained answers that were cut off or do not conform", form="number"
         ),
+        Column(
+            "constraint_broken_rate",
+            "constrained answers that the constraint should not have let through: ended and not conforming, or cut and"
+            " no beginning of anything that conforms",
+        ),
         Column("unconstrained", "the condition with the same operators except the constraint"),
         *interval("token_overhead", "tokens more than under the unconstrained condition", form="number"),
         Column("token_overhead_share", "the same as a share of the unconstrained tokens"),
@@ -144,6 +149,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
             }
             failures = cell.metric("constraint_failed")[1]
             record |= mean_columns("constraint_failure_rate", failures, named_rng("constraint failure", *key))
+            record["constraint_broken_rate"] = _mean(cell, "constraint_broken")
             free = free_twin(scores, key, keys)
             if free is not None:
                 record["unconstrained"] = free.condition
