@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -405,12 +405,15 @@ def _object_schema(
 
 
 def _number_schema(record: Numbers) -> dict[str, Any]:
+    if record.fractional and not replace(record, integer=True, fractional=False).is_empty():
+        raise _refused("type", "a number that is no integer cannot be asked for")
     schema: dict[str, Any] = {"type": "integer" if record.integer else "number"}
     if record.integer:
         low, high = record.whole_bounds()
         bounds = {"minimum": low, "maximum": high}
         schema |= {word: _number(Fraction(bound), word) for word, bound in bounds.items() if bound is not None}
     else:
+        _refuse_narrow(record)
         for word, bound in (("minimum", record.low), ("maximum", record.high)):
             if bound is not None:
                 name = f"exclusive{word.capitalize()}" if bound[1] else word
@@ -418,6 +421,18 @@ def _number_schema(record: Numbers) -> dict[str, Any]:
     if record.step is not None:
         schema["multipleOf"] = _number(record.step, "multipleOf")
     return schema
+
+
+def _refuse_narrow(record: Numbers) -> None:
+    """Refuse a range that lies within one unit of an excluded whole bound: llguidance 1.5 lets that bound through.
+
+    ``0 < x <= 0.5`` is such a range: it admits ``0``.
+    """
+    if record.low is None or record.high is None:
+        return
+    for (bound, excluded), other in ((record.low, record.high[0]), (record.high, record.low[0])):
+        if excluded and bound.denominator == 1 and abs(other - bound) < 1:
+            raise _refused("exclusiveMinimum", "a range of less than one beside a whole number that it excludes")
 
 
 def _number(value: Fraction, keyword: str) -> int | float:

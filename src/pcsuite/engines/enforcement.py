@@ -14,8 +14,7 @@ from pydantic import BaseModel
 
 from pcsuite.engines.adapters.base import Constraint, ModelAdapter
 from pcsuite.engines.constrained import ConstraintBackend
-from pcsuite.engines.enforced_schema import enforceable_schema
-from pcsuite.engines.schema_in_part import Change, relax_for_engine, relax_for_limits
+from pcsuite.engines.schema_in_part import Change, relax_for_engine, relax_for_limits, why_refused
 from pcsuite.engines.schema_limits import beyond_limits, schema_limits, service_of
 from pcsuite.errors import ConstraintUnavailableError
 
@@ -56,12 +55,12 @@ def sent_constraint(
     engine = engine_of(backend, provider, options)
     if engine is None:
         return SentConstraint(constraint)
-    refusal = _refusal(engine, constraint.value)
+    refusal = why_not_whole(engine, constraint.value)
     if refusal is None:
         return SentConstraint(constraint)
     if not in_part:
         raise ConstraintUnavailableError(refusal, hint=_WAY_OUT)
-    text, changes = _relaxed(engine, constraint.value)
+    text, changes = relaxed_schema(engine, constraint.value)
     return SentConstraint(replace(constraint, value=text), changes)
 
 
@@ -73,15 +72,15 @@ def engine_of(backend: ConstraintBackend, provider: type[ModelAdapter], options:
 
 
 @lru_cache(maxsize=512)
-def _refusal(engine: str, text: str) -> str | None:
-    """Why a schema cannot be enforced whole; ``None`` where it can."""
+def why_not_whole(engine: str, text: str) -> str | None:
+    """Why a schema (its JSON text) cannot be enforced whole; ``None`` where it can.
+
+    ``engine`` is ``llguidance`` or a service of ``schema_limits_v1.yaml``.
+    """
     schema = json.loads(text)
     if engine == "llguidance":
-        try:
-            enforceable_schema(schema)
-        except ConstraintUnavailableError as error:
-            return error.message
-        return None
+        refusal = why_refused(schema)
+        return None if refusal is None else refusal.message
     limits = schema_limits()[engine]
     beyond = beyond_limits(schema, limits)
     if not beyond:
@@ -94,7 +93,11 @@ def _refusal(engine: str, text: str) -> str | None:
 
 
 @lru_cache(maxsize=512)
-def _relaxed(engine: str, text: str) -> tuple[str, tuple[Change, ...]]:
+def relaxed_schema(engine: str, text: str) -> tuple[str, tuple[Change, ...]]:
+    """The JSON text of what is enforced of a schema in part, and what was changed for it.
+
+    Raises :class:`~pcsuite.errors.ConstraintUnavailableError` where no part can be.
+    """
     schema = json.loads(text)
     if engine == "llguidance":
         relaxed, changes = relax_for_engine(schema)

@@ -509,7 +509,7 @@ class _Negative(_Reading):
         kinds = self.types()
         records = {kind: record for kind, record in UNLIMITED.items() if kind not in kinds}
         if "integer" in kinds and "number" not in kinds:
-            records["number"] = Unsayable("type", "a number that is no integer cannot be asked for")
+            records["number"] = Numbers(fractional=True)
         return [Case(records)] if records else []
 
     def _other_value(self, listed: Sequence[Any]) -> list[Case]:

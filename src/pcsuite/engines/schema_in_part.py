@@ -57,7 +57,7 @@ def relax_for_engine(schema: Any) -> tuple[Any, list[Change]]:
     >>> schema, [str(change) for change in changes]
     ({'type': 'array', 'items': {'type': 'integer'}}, ["the top: 'uniqueItems' taken out"])
     """
-    refusal = _why_refused(schema)
+    refusal = why_refused(schema)
     if refusal is None:
         return schema, []
     candidates = sorted(_changes(schema, ""), key=lambda change: _rank(change, str(refusal)))
@@ -66,12 +66,12 @@ def relax_for_engine(schema: Any) -> tuple[Any, list[Change]]:
         pool = candidates if count == 1 else candidates[:12]
         for chosen in combinations(pool, count):
             relaxed = _applied(schema, chosen)
-            if _why_refused(relaxed) is None:
+            if why_refused(relaxed) is None:
                 return relaxed, list(chosen)
     hard = [change for change in candidates if change.keyword in _HARD]
     for pool in (hard, candidates):
         relaxed = _applied(schema, pool)
-        if pool and _why_refused(relaxed) is None:
+        if pool and why_refused(relaxed) is None:
             return relaxed, _needed(schema, pool)
     raise refusal
 
@@ -112,7 +112,8 @@ def _opaque_above(where: str) -> Iterator[tuple[str, str]]:
         yield "".join(f"/{step}" for step in steps[:index]), steps[index]
 
 
-def _why_refused(schema: Any) -> ConstraintUnavailableError | None:
+def why_refused(schema: Any) -> ConstraintUnavailableError | None:
+    """The refusal of a schema that cannot be enforced whole, by the suite or by llguidance; ``None`` where it can."""
     try:
         enforceable_schema(schema)
     except ConstraintUnavailableError as error:
@@ -198,6 +199,6 @@ def _needed(schema: Any, changes: list[Change]) -> list[Change]:
     kept = list(changes)
     for change in changes:
         fewer = [other for other in kept if other is not change]
-        if fewer and _why_refused(_applied(schema, fewer)) is None:
+        if fewer and why_refused(_applied(schema, fewer)) is None:
             kept = fewer
     return kept

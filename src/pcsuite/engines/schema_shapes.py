@@ -78,6 +78,8 @@ class Numbers:
     low: tuple[Fraction, bool] | None = None
     high: tuple[Fraction, bool] | None = None
     step: Fraction | None = None
+    fractional: bool = False
+    """No integer is allowed."""
 
     def intersect(self, other: Numbers) -> Numbers:
         lows = [bound for bound in (self.low, other.low) if bound is not None]
@@ -94,6 +96,7 @@ class Numbers:
             max(lows, default=None),
             min(highs, key=lambda bound: (bound[0], not bound[1]), default=None),
             step,
+            self.fractional or other.fractional,
         )
 
     def whole_bounds(self) -> tuple[int | None, int | None]:
@@ -106,6 +109,8 @@ class Numbers:
         return low, high
 
     def is_empty(self) -> bool:
+        if self.integer and self.fractional:
+            return True
         if self.low is None or self.high is None:
             return False
         if self.integer:
