@@ -20,7 +20,7 @@ from pcsuite.errors import ConstraintUnavailableError
 
 IN_PART = "_IN_PART"
 """Ends the name of a constraint operator in rows whose schema was enforced in part."""
-_WAY_OUT = "enforce: in_part takes out what cannot be enforced and checks it afterwards"
+_WAY_OUT = "enforce: in_part (as in the condition C6P) takes out what cannot be enforced and checks it afterwards"
 _SHOWN = 4
 
 

@@ -216,6 +216,16 @@ class Plan:
         """Rows of the whole plan."""
         return sum(cell.calls for cell in self.cells)
 
+    @property
+    def enforced_in_part(self) -> tuple[NotApplicable, ...]:
+        """Cells whose schema is enforced in part, each with what is left to the check afterwards."""
+        parts = (
+            NotApplicable(cell.task.id, cell.model_id, cell.condition.id, "; ".join(cell.unenforced))
+            for cell in self.cells
+            if cell.unenforced
+        )
+        return tuple(dict.fromkeys(parts))
+
     def units(self, model_id: str) -> Iterator[Unit]:
         """A model's rows, a few items at a time, so that conditions stay paired however early a run ends.
 
