@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 from pcsuite._util.json_schema import NAMED_SCHEMAS, SCHEMA_LISTS, SUBSCHEMAS
@@ -17,8 +16,8 @@ from pcsuite.engines.enforced_schema import enforceable_schema
 from pcsuite.engines.schema_limits import ANNOTATIONS, SchemaLimits, beyond_limits
 from pcsuite.errors import ConstraintUnavailableError
 
-MOST_CHANGES = 3
-"""Changes that are tried together where one alone does not make a schema enforceable; then all that are known to be hard."""
+MOST_TRIED = 40
+"""Changes that are tried alone before several are made."""
 _HARD = ("not", "if", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
          "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "oneOf", "patternProperties",
          "format", "pattern", "minProperties", "maxProperties", "multipleOf")  # fmt: skip
@@ -60,20 +59,34 @@ def relax_for_engine(schema: Any) -> tuple[Any, list[Change]]:
     refusal = why_refused(schema)
     if refusal is None:
         return schema, []
+    chosen = _one_change(schema, refusal) or _many_changes(schema, refusal)
+    relaxed = schema if chosen is None else _applied(schema, chosen)
+    if chosen is None or why_refused(relaxed) is not None:
+        raise refusal
+    return relaxed, chosen
+
+
+def _one_change(schema: Any, refusal: ConstraintUnavailableError) -> list[Change] | None:
     candidates = sorted(_changes(schema, ""), key=lambda change: _rank(change, str(refusal)))
-    for count in range(1, MOST_CHANGES + 1):
-        # The likely ones first; with several at once only among those.
-        pool = candidates if count == 1 else candidates[:12]
-        for chosen in combinations(pool, count):
-            relaxed = _applied(schema, chosen)
-            if why_refused(relaxed) is None:
-                return relaxed, list(chosen)
-    hard = [change for change in candidates if change.keyword in _HARD]
-    for pool in (hard, candidates):
-        relaxed = _applied(schema, pool)
-        if pool and why_refused(relaxed) is None:
-            return relaxed, _needed(schema, pool)
-    raise refusal
+    for change in candidates[:MOST_TRIED]:
+        if why_refused(_applied(schema, [change])) is None:
+            return [change]
+    return None
+
+
+def _many_changes(schema: Any, refusal: ConstraintUnavailableError | None) -> list[Change] | None:
+    """Changes one after the other, each of what the refusal then names, less those that turn out not to be needed."""
+    chosen: list[Change] = []
+    current = schema
+    while refusal is not None:
+        words = str(refusal)
+        left = sorted(_changes(current, ""), key=lambda change: _rank(change, words))
+        if not left:
+            return None
+        chosen.append(left[0])
+        current = _applied(current, left[:1])
+        refusal = why_refused(current)
+    return _needed(schema, chosen)
 
 
 def relax_for_limits(schema: Any, limits: SchemaLimits) -> tuple[Any, list[Change]]:
@@ -147,7 +160,7 @@ def _changes(schema: Any, where: str) -> Iterator[Change]:
     for word, value in schema.items():
         inside = f"{where}/{word}"
         if word == "oneOf":
-            yield Change(where, word, "'oneOf' made 'anyOf'")
+            yield Change(where, word, "'oneOf' taken out" if "anyOf" in schema else "'oneOf' made 'anyOf'")
         elif word not in _SHAPE and word not in ANNOTATIONS:
             yield Change(where, word, f"'{word}' taken out")
         if word in _OPAQUE:
@@ -170,13 +183,10 @@ def _applied(schema: Any, changes: Any, where: str = "") -> Any:
     gone = {word for keyword in here for word in _TOGETHER.get(keyword, (keyword,)) if keyword != "oneOf"}
     copy: dict[str, Any] = {}
     for word, value in schema.items():
-        if word in gone:
+        if word in gone or (word == "oneOf" and "oneOf" in here and "anyOf" in schema):
             continue
         name = "anyOf" if word == "oneOf" and "oneOf" in here else word
-        if name == "anyOf" and name in copy:
-            name, value = "allOf", [*copy.get("allOf", []), {"anyOf": value}]
-        inside = f"{where}/{word}"
-        copy[name] = _inside(word, value, lambda part, at: _applied(part, changes, at), inside)
+        copy[name] = _inside(word, value, lambda part, at: _applied(part, changes, at), f"{where}/{name}")
     if "close" in here:
         copy["additionalProperties"] = False
     if "require" in here:
