@@ -1,4 +1,4 @@
-"""The JSON Schema Test Suite (draft 2020-12): what our grammar, raw llguidance and, where installed, xgrammar make of it.
+"""The JSON Schema Test Suite (draft 2020-12): what our grammar, raw llguidance and, if installed, xgrammar make of it.
 
 The suite lies in the source distribution of jsonschema, which is downloaded (or given by --suite); nothing of it is
 copied. For every schema: exact, narrower (some valid instance is masked), admits an invalid instance, or refused. An
@@ -71,11 +71,15 @@ def by_xgrammar() -> Callable[[Any], Accepts | None] | None:
         import xgrammar
     except ImportError:
         return None
-    compiler = xgrammar.GrammarCompiler(xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], stop_token_ids=[0]))
+    compiler = xgrammar.GrammarCompiler(
+        xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], stop_token_ids=[0])
+    )
 
     def opinion(schema: Any) -> Accepts | None:
         try:
-            compiled = compiler.compile_json_schema(json.dumps(schema), any_whitespace=True, strict_mode=False)
+            compiled = compiler.compile_json_schema(
+                json.dumps(schema), any_whitespace=True, strict_mode=False
+            )
         except Exception:
             return None
 
@@ -109,7 +113,9 @@ def outcome(accepts: Accepts | None, group: dict[str, Any], literal: bool) -> st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", type=Path, help="folder draft2020-12 of the suite; else it is downloaded")
-    parser.add_argument("--literal", action="store_true", help="texts as the suite has them: order of keys counts")
+    parser.add_argument(
+        "--literal", action="store_true", help="texts as the suite has them: order of keys counts"
+    )
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     args = parser.parse_args()
     engines = {"pcsuite": by_grammar(our_grammar), "llguidance alone": by_grammar(raw_grammar)}

@@ -19,7 +19,9 @@ NEWS = (bundled_configs() / "schemas" / "agnews_json.json").read_text()
 
 def sent(model, schema, **how):
     provider, options = check_model(model, model_by_name(model))
-    return sent_constraint(backend_named("native"), provider, options, Constraint("json_schema", schema), **how)
+    return sent_constraint(
+        backend_named("native"), provider, options, Constraint("json_schema", schema), **how
+    )
 
 
 def test_a_schema_that_a_service_does_not_keep_is_refused_with_the_keyword_its_place_and_the_way_out():
@@ -59,4 +61,7 @@ def test_the_embedded_engine_refuses_what_no_grammar_says_and_a_server_that_is_n
 def test_patterns_and_grammars_have_no_parts():
     provider, options = check_model("m", model_by_name("llamacpp/model.gguf"))
     constraint = Constraint("regex", "a|b")
-    assert sent_constraint(backend_named("native"), provider, options, constraint, in_part=True).constraint is constraint
+    assert (
+        sent_constraint(backend_named("native"), provider, options, constraint, in_part=True).constraint
+        is constraint
+    )

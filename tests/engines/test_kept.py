@@ -17,7 +17,10 @@ SCHEMA = Constraint(
     json.dumps(
         {
             "type": "object",
-            "properties": {"label": {"enum": ["World", "Sports"]}, "score": {"type": "integer", "maximum": 9}},
+            "properties": {
+                "label": {"enum": ["World", "Sports"]},
+                "score": {"type": "integer", "maximum": 9},
+            },
             "required": ["label", "score"],
             "additionalProperties": False,
         }
@@ -27,14 +30,30 @@ SCHEMA = Constraint(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", '{"label": "Wor', '{\n  "label":"World",\n  "sc', '{"score": 3, "label": "Sp', ' {"label": "World", "score": 5}'],
+    [
+        "",
+        "{",
+        '{"label": "Wor',
+        '{\n  "label":"World",\n  "sc',
+        '{"score": 3, "label": "Sp',
+        ' {"label": "World", "score": 5}',
+    ],
 )
 def test_a_beginning_of_something_valid_is_kept_whatever_its_layout_and_order(text):
     assert could_conform(SCHEMA, text) is True
 
 
 @pytest.mark.parametrize(
-    "text", ["The answer is", '{"label": "Wx', '{"label": "World", "score": 12', '{"name', '{"label": "World"}', "[1", "```json\n{"]
+    "text",
+    [
+        "The answer is",
+        '{"label": "Wx',
+        '{"label": "World", "score": 12',
+        '{"name',
+        '{"label": "World"}',
+        "[1",
+        "```json\n{",
+    ],
 )
 def test_what_could_not_have_become_valid_is_broken(text):
     assert could_conform(SCHEMA, text) is False

@@ -49,7 +49,11 @@ def test_the_comparison_would_see_a_grammar_that_opens_a_closed_object():
 
 
 def test_values_are_spelt_in_several_orders_and_tricks_spell_keys_otherwise():
-    assert set(spellings({"a": 1.0, "b": 2})) == {'{"a": 1.0, "b": 2}', '{"a": 1, "b": 2}', '{"b": 2, "a": 1}'}
+    assert set(spellings({"a": 1.0, "b": 2})) == {
+        '{"a": 1.0, "b": 2}',
+        '{"a": 1, "b": 2}',
+        '{"b": 2, "a": 1}',
+    }
     assert r'{"\u0061": 1}' in tricky_texts({"a": 1}, Random(0))
 
 
@@ -95,14 +99,20 @@ def test_what_schemas_say_together_is_kept(schema, valid, invalid):
     ],
 )
 def test_what_cannot_be_worked_out_is_refused_by_name(schema, word):
+    whole = Cases(json.loads(json.dumps(schema)))
     with pytest.raises(ConstraintUnavailableError) as error:
-        whole = Cases(json.loads(json.dumps(schema)))
         whole.of(whole.root)
     assert word in str(error.value)
 
 
 def test_a_demand_that_nothing_meets_is_seen_through_required_properties():
-    whole = Cases({"type": "object", "required": ["a"], "properties": {"a": {"allOf": [{"type": "null"}, {"minimum": 1, "type": "number"}]}}})
+    whole = Cases(
+        {
+            "type": "object",
+            "required": ["a"],
+            "properties": {"a": {"allOf": [{"type": "null"}, {"minimum": 1, "type": "number"}]}},
+        }
+    )
     assert whole.is_void(whole.root)
     open_whole = Cases({"type": "object", "properties": {"a": False}})
     assert not open_whole.is_void(open_whole.root)

@@ -67,7 +67,12 @@ def test_within_a_service_s_limits_nothing_is_left_beyond_them(service):
         "type": "object",
         "properties": {
             "n": {"type": "number", "minimum": 0},
-            "tags": {"type": "array", "items": {"type": "string", "maxLength": 9}, "minItems": 2, "uniqueItems": True},
+            "tags": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": 9},
+                "minItems": 2,
+                "uniqueItems": True,
+            },
             "kind": {"oneOf": [{"const": "a"}, {"const": "b"}]},
             "x": {"not": {"type": "null"}},
         },

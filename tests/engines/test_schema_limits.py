@@ -11,7 +11,9 @@ from pcsuite.config.yaml_source import bundled_configs
 from pcsuite.engines.schema_limits import beyond_limits, schema_limits, service_of
 from pcsuite.engines.session import check_model
 
-SCHEMAS = {path.name: json.loads(path.read_text()) for path in sorted((bundled_configs() / "schemas").glob("*.json"))}
+SCHEMAS = {
+    path.name: json.loads(path.read_text()) for path in sorted((bundled_configs() / "schemas").glob("*.json"))
+}
 
 
 def test_every_entry_is_of_a_declared_provider_and_has_date_and_source():
@@ -52,7 +54,10 @@ def test_bounds_of_integers_are_kept_where_those_of_numbers_are_not():
 
 
 def test_a_definition_that_leads_back_by_another_is_recursive():
-    schema = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"items": {"$ref": "#/$defs/a"}}}}
+    schema = {
+        "$ref": "#/$defs/a",
+        "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"items": {"$ref": "#/$defs/a"}}},
+    }
     assert "$ref" in {entry.keyword for entry in beyond_limits(schema, schema_limits()["xai"])}
     chain = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "null"}}}
     assert not beyond_limits(chain, schema_limits()["xai"])

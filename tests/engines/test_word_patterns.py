@@ -26,7 +26,12 @@ def test_every_word_matches_but_those(words):
 
 def test_beginnings_are_excluded_with_all_that_follows():
     pattern = python(all_words_but(["id"], ["x-"]))
-    assert [text for text in ("", "x", "x-", "x-1", "id", "idx", "y") if pattern.fullmatch(text)] == ["", "x", "idx", "y"]
+    assert [text for text in ("", "x", "x-", "x-1", "id", "idx", "y") if pattern.fullmatch(text)] == [
+        "",
+        "x",
+        "idx",
+        "y",
+    ]
 
 
 def test_only_plain_beginnings_are_read():
@@ -52,8 +57,23 @@ def test_dates_are_those_of_the_calendar():
 def test_addresses_are_those_that_python_reads():
     pattern = re.compile(FORMATS["ipv6"])
     rng = Random(1)
-    texts = ["::", "::1", "1::", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:1.2.3.4", "::1.2.3.4", "1::8:1.2.3.4", ":1", "1:", "1:::2", "12345::"]
-    texts += [":".join(rng.choice(["", "a", "12", "ffff", "1.2.3.4", "0"]) for _ in range(rng.randint(2, 9))) for _ in range(4000)]
+    texts = [
+        "::",
+        "::1",
+        "1::",
+        "1:2:3:4:5:6:7:8",
+        "1:2:3:4:5:6:1.2.3.4",
+        "::1.2.3.4",
+        "1::8:1.2.3.4",
+        ":1",
+        "1:",
+        "1:::2",
+        "12345::",
+    ]
+    texts += [
+        ":".join(rng.choice(["", "a", "12", "ffff", "1.2.3.4", "0"]) for _ in range(rng.randint(2, 9)))
+        for _ in range(4000)
+    ]
     for text in texts:
         try:
             valid = bool(IPv6Address(text)) or True

@@ -69,7 +69,7 @@ def _schema(rng: Random, depth: int) -> Any:
     if depth and rng.random() < 0.35:
         _combine(rng, depth, schema)
     if rng.random() < 0.08:
-        schema["enum"] = rng.sample(SCALARS, 3) + [{"a": 1}, [1, "a"]]
+        schema["enum"] = [*rng.sample(SCALARS, 3), {"a": 1}, [1, "a"]]
     elif rng.random() < 0.05:
         schema["const"] = rng.choice(SCALARS)
     parts = list(schema.items())
@@ -97,7 +97,9 @@ def _object(rng: Random, depth: int, schema: dict[str, Any]) -> None:
     if rng.random() < 0.12:
         schema["maxProperties"] = rng.randint(0, 3)
     if rng.random() < 0.08:
-        schema["propertyNames"] = rng.choice([{"maxLength": 2}, {"pattern": "^[a-c]"}, {"enum": ["a", "c"]}, True])
+        schema["propertyNames"] = rng.choice(
+            [{"maxLength": 2}, {"pattern": "^[a-c]"}, {"enum": ["a", "c"]}, True]
+        )
     if rng.random() < 0.08:
         schema["dependentRequired"] = {rng.choice(NAMES): [rng.choice(NAMES)]}
     if depth and rng.random() < 0.06:
@@ -175,7 +177,11 @@ def value_for(schema: Any, root: Any, rng: Random, depth: int = 4) -> Any:
         return rng.choice(schema["enum"])
     chosen = dict(schema)
     for word in ("allOf", "anyOf", "oneOf"):
-        for entry in schema.get(word, ()) if word == "allOf" else rng.sample(schema.get(word, []), min(1, len(schema.get(word, [])))):
+        for entry in (
+            schema.get(word, ())
+            if word == "allOf"
+            else rng.sample(schema.get(word, []), min(1, len(schema.get(word, []))))
+        ):
             if isinstance(entry, dict):
                 chosen = _joined(chosen, entry)
     if "$ref" in schema:
@@ -189,24 +195,39 @@ def value_for(schema: Any, root: Any, rng: Random, depth: int = 4) -> Any:
     kinds = chosen.get("type", ["object", "array", "string", "number"])
     kind = kinds if isinstance(kinds, str) else rng.choice(kinds)
     if kind == "object":
-        names = [*chosen.get("required", ()), *(name for name in chosen.get("properties", {}) if rng.random() < 0.6)]
+        names = [
+            *chosen.get("required", ()),
+            *(name for name in chosen.get("properties", {}) if rng.random() < 0.6),
+        ]
         names += [name for name in ["zz", "x-2", "c", "a1"] if rng.random() < 0.15]
         order = {name: index for index, name in enumerate(chosen.get("properties", {}))}
         names.sort(key=lambda name: order.get(name, 99))
         inside = chosen.get("properties", {})
         return {
-            name: value_for(inside.get(name, chosen.get("additionalProperties")), root, rng, depth - 1) for name in names
+            name: value_for(inside.get(name, chosen.get("additionalProperties")), root, rng, depth - 1)
+            for name in names
         }
     if kind == "array":
         first = chosen.get("prefixItems", [])
-        length = rng.randint(chosen.get("minItems", 0), min(chosen.get("maxItems", 3), 4) if chosen.get("maxItems", 3) >= chosen.get("minItems", 0) else chosen.get("minItems", 0))
+        length = rng.randint(
+            chosen.get("minItems", 0),
+            min(chosen.get("maxItems", 3), 4)
+            if chosen.get("maxItems", 3) >= chosen.get("minItems", 0)
+            else chosen.get("minItems", 0),
+        )
         entries = [*first, *([chosen.get("items")] * 4)][:length]
         return [value_for(entry, root, rng, depth - 1) for entry in entries]
     if kind == "string":
         return rng.choice([value for value in SCALARS if isinstance(value, str)])
     if kind in ("integer", "number"):
-        bounds = [chosen[word] for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum") if word in chosen]
-        return rng.choice([*(bound + step for bound in bounds for step in (-1, 0, 1, 0.5)), 0, 1, 2, 3, -3, 0.5, 7.25])
+        bounds = [
+            chosen[word]
+            for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+            if word in chosen
+        ]
+        return rng.choice(
+            [*(bound + step for bound in bounds for step in (-1, 0, 1, 0.5)), 0, 1, 2, 3, -3, 0.5, 7.25]
+        )
     return rng.choice([True, False]) if kind == "boolean" else None
 
 
@@ -256,7 +277,10 @@ def _orders(value: Any) -> Any:
         for names in permutations(value):
             inner = [list(islice(_orders(value[name]), 3)) for name in names]
             for variant in range(max(map(len, inner), default=1)):
-                yield {name: forms[min(variant, len(forms) - 1)] for name, forms in zip(names, inner, strict=True)}
+                yield {
+                    name: forms[min(variant, len(forms) - 1)]
+                    for name, forms in zip(names, inner, strict=True)
+                }
     elif isinstance(value, list):
         inner = [list(islice(_orders(entry), 6)) for entry in value]
         for variant in range(max(map(len, inner), default=1)):
@@ -273,7 +297,9 @@ def tricky_texts(value: Any, rng: Random) -> list[str]:
     escaped = "".join(f"\\u{ord(character):04x}" for character in name)
     fields = {key: json.dumps(entry, ensure_ascii=False) for key, entry in value.items()}
     keys = {key: json.dumps(key, ensure_ascii=False) for key in value}
-    spelt = ", ".join(f"{chr(34) + escaped + chr(34) if key == name else keys[key]}: {fields[key]}" for key in value)
+    spelt = ", ".join(
+        f"{chr(34) + escaped + chr(34) if key == name else keys[key]}: {fields[key]}" for key in value
+    )
     twice = ", ".join(f"{keys[key]}: {fields[key]}" for key in value)
     other = json.dumps(rng.choice(SCALARS), ensure_ascii=False)
     return ["{" + spelt + "}", "{" + twice + f", {keys[name]}: {other}" + "}",
@@ -324,8 +350,14 @@ class Matcher:
                 return text.decode()
             closing = [byte for byte in usual if byte in b'"}],: ']
             # Letters that names begin with, so that excluded words are nearly written.
-            letters = [byte for byte in usual if byte in b'abcx-1u\\0602{']
-            pool = closing if closing and rng.random() < 0.5 else letters if letters and rng.random() < 0.8 else usual
+            letters = [byte for byte in usual if byte in b"abcx-1u\\0602{"]
+            pool = (
+                closing
+                if closing and rng.random() < 0.5
+                else letters
+                if letters and rng.random() < 0.8
+                else usual
+            )
             if not pool:
                 return None
             byte = int(rng.choice(pool))
@@ -361,7 +393,9 @@ def compare(schema: Any, rng: Random, count: int = 12) -> tuple[Counter[str], li
         matcher = Matcher(grammar)
         texts = [text for value in values for text in [*spellings(value, 4), *tricky_texts(value, rng)]]
         texts += [text for text in (matcher.walk(rng) for _ in range(6)) if text is not None]
-        bad = [text for text in dict.fromkeys(texts) if matcher.accepts(text) and not conforms(json.loads(text))]
+        bad = [
+            text for text in dict.fromkeys(texts) if matcher.accepts(text) and not conforms(json.loads(text))
+        ]
         wrong += [f"{name}: {json.dumps(schema)} lets through {text}" for text in bad]
         valid = [value for value, holds in zip(values, truth, strict=True) if holds]
         missed = [value for value in valid if not any(map(matcher.accepts, spellings(value)))]

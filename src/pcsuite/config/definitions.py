@@ -372,8 +372,8 @@ class OperatorSpec(_MessagePart):
     kind: Literal["json_schema", "regex", "cfg"] | None = None
     """What a constraint operator enforces."""
     enforce: EnforceMode | None = None
-    """``in_full`` (the default) or ``in_part``: of a JSON schema, what a model's engine or server cannot enforce is taken
-    out and checked afterwards. Such cells are named "enforced in part" and are no evidence for H2."""
+    """``in_full`` (the default) or ``in_part``: of a JSON schema, what a model's engine or server cannot enforce is
+    taken out and checked afterwards. Such cells are named "enforced in part" and are no evidence for H2."""
     max_steps: int | None = Field(default=None, gt=0)
     """Steps of a loop (REACT_LOOP) or extra attempts (RETRY_ON_FAIL)."""
     alias_of: str | None = None

@@ -227,15 +227,17 @@ class _Writer:
             return
         if len(record.contains) > 1:
             raise _refused("contains", "two of them hold at once")
-        wanted = record.contains[0]
+        contained = record.contains[0]
         plain = Arrays(record.prefix, record.rest, record.low, record.high)
         closed = len(record.prefix) if record.rest == NOTHING else None
         longest = least(record.high, closed)
-        if wanted.high is not None or wanted.low > 1 or longest is None or longest > MOST_CONTAINS:
-            raise _refused("contains", "where the item stands is not bounded; give maxItems, and no minContains")
+        if contained.high is not None or contained.low > 1 or longest is None or longest > MOST_CONTAINS:
+            raise _refused(
+                "contains", "where the item stands is not bounded; give maxItems, and no minContains"
+            )
         for index in range(longest):
             prefix = [plain.at(at) for at in range(max(len(plain.prefix), index + 1))]
-            prefix[index] = both(prefix[index], wanted.demand)
+            prefix[index] = both(prefix[index], contained.demand)
             yield _array_schema(Arrays(tuple(prefix), plain.rest, max(plain.low, index + 1), plain.high))
 
     def _object_schemas(self, record: Objects) -> Iterator[_Alternative]:
@@ -278,7 +280,8 @@ class _Writer:
             return
         if more > 1:
             raise _refused(
-                "minProperties", f"{record.low} could be met by repeating a key; name the keys and require them"
+                "minProperties",
+                f"{record.low} could be met by repeating a key; name the keys and require them",
             )
         schema = _object_schema(here, order, keys)
         if more == 1:
@@ -297,7 +300,9 @@ class _Writer:
         keys: dict[str, Demand] = {}
         for pattern in patterns:
             if any(re.search(pattern, name) and _CONTROL.search(name) for name in fields):
-                raise _refused("patternProperties", "a named key that it matches can be spelt in several ways")
+                raise _refused(
+                    "patternProperties", "a named key that it matches can be spelt in several ways"
+                )
             # Patterns must not overlap (the engine refuses that), so others' patterns say nothing of these keys.
             demands = [part.patterns.get(pattern, part.rest) for part in record.parts]
             keys[self._engine_pattern(pattern)] = both(*demands)
@@ -307,13 +312,13 @@ class _Writer:
             return keys
         if not keys and not fields:
             return {"": rest}
-        words, beginnings = set(fields), set()
+        words, beginnings = set(fields), set[str]()
         for pattern in patterns:
             literal = literal_beginning(self._cases.patterns[pattern].text)
             if literal is None or literal == ("", False):
                 raise _refused(
                     "patternProperties",
-                    "beside it, keys of other names are allowed, which no pattern says; say additionalProperties: false",
+                    "beside it, keys of other names are allowed, which no pattern says: additionalProperties: false",
                 )
             (words if literal[1] else beginnings).add(literal[0])
         keys[all_words_but(words, beginnings)] = rest
@@ -411,7 +416,9 @@ def _number_schema(record: Numbers) -> dict[str, Any]:
     if record.integer:
         low, high = record.whole_bounds()
         bounds = {"minimum": low, "maximum": high}
-        schema |= {word: _number(Fraction(bound), word) for word, bound in bounds.items() if bound is not None}
+        schema |= {
+            word: _number(Fraction(bound), word) for word, bound in bounds.items() if bound is not None
+        }
     else:
         _refuse_narrow(record)
         for word, bound in (("minimum", record.low), ("maximum", record.high)):
@@ -432,7 +439,9 @@ def _refuse_narrow(record: Numbers) -> None:
         return
     for (bound, excluded), other in ((record.low, record.high[0]), (record.high, record.low[0])):
         if excluded and bound.denominator == 1 and abs(other - bound) < 1:
-            raise _refused("exclusiveMinimum", "a range of less than one beside a whole number that it excludes")
+            raise _refused(
+                "exclusiveMinimum", "a range of less than one beside a whole number that it excludes"
+            )
 
 
 def _number(value: Fraction, keyword: str) -> int | float:

@@ -20,7 +20,9 @@ from pcsuite.errors import ConstraintUnavailableError
 
 IN_PART = "_IN_PART"
 """Ends the name of a constraint operator in rows whose schema was enforced in part."""
-_WAY_OUT = "enforce: in_part (as in the condition C6P) takes out what cannot be enforced and checks it afterwards"
+_WAY_OUT = (
+    "enforce: in_part (as in the condition C6P) takes out what cannot be enforced and checks it afterwards"
+)
 _SHOWN = 4
 
 
@@ -65,7 +67,7 @@ def sent_constraint(
 
 
 def engine_of(backend: ConstraintBackend, provider: type[ModelAdapter], options: BaseModel) -> str | None:
-    """Who decides what of a schema can be kept: ``llguidance``, a service of ``schema_limits_v1.yaml``, or nobody known."""
+    """Who decides what of a schema is kept: ``llguidance``, a service of ``schema_limits_v1.yaml``, or nobody known."""
     if backend.writes_grammars or (backend.name == "native" and provider.writes_grammars):
         return "llguidance"
     return service_of(provider, options) if backend.name == "native" else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from pcsuite._util.json_schema import exact_class, validator_class, with_patterns
@@ -144,9 +144,9 @@ class Cases:
         """What an object asks of the value of one key."""
         demands: list[Demand] = []
         for part in record.parts:
-            own = [part.names[name]] if name in part.names else []
-            own += [demand for pattern, demand in part.patterns.items() if re.search(pattern, name)]
-            demands += own or [part.rest]
+            matching = [part.names[name]] if name in part.names else []
+            matching += [demand for pattern, demand in part.patterns.items() if re.search(pattern, name)]
+            demands += matching or [part.rest]
         if record.keys and not self.conforms(name, record.keys):
             return NOTHING
         return both(*demands) if demands else ANYTHING
@@ -536,8 +536,11 @@ class _Negative(_Reading):
         bounds = [None, *((number, True) for number in numbers), None]
         del records["number"]
         others = Case({kind: record for kind, record in records.items() if not record.is_empty()})
-        gaps = [Numbers(low=low, high=high) for low, high in zip(bounds, bounds[1:], strict=False)]
-        return [*([others] if others.records else []), *(case for gap in gaps for case in only("number", gap))]
+        gaps = [Numbers(low=low, high=high) for low, high in pairwise(bounds)]
+        return [
+            *([others] if others.records else []),
+            *(case for gap in gaps for case in only("number", gap)),
+        ]
 
     def _none_or_several(self) -> list[Case]:
         entries = self.keywords["oneOf"]
@@ -576,7 +579,11 @@ class _Negative(_Reading):
         value = self.keywords[word]
         if word == "minLength":
             return only("string", Strings(high=int(value) - 1)) if value >= 1 else []
-        return only("string", Strings(low=int(value) + 1)) if word == "maxLength" else self._unsayable("string", word)
+        return (
+            only("string", Strings(low=int(value) + 1))
+            if word == "maxLength"
+            else self._unsayable("string", word)
+        )
 
     def _broken_array(self, word: str) -> list[Case]:
         words, value = self.keywords, self.keywords[word]
@@ -597,7 +604,9 @@ class _Negative(_Reading):
             if broken == NOTHING:
                 return []
             first = len(words.get("prefixItems", ()))
-            return only("array", Arrays(low=first + 1)) if broken == ANYTHING else self._unsayable("array", word)
+            return (
+                only("array", Arrays(low=first + 1)) if broken == ANYTHING else self._unsayable("array", word)
+            )
         if word == "contains":
             least, most = int(words.get("minContains", 1)), words.get("maxContains")
             if least == 0 and most is None:
@@ -618,7 +627,9 @@ class _Negative(_Reading):
                 if self.demand(entry, False) != NOTHING
             ]
         if word == "required":
-            return [case for name in dict.fromkeys(value) for case in only("object", Objects((_absent(name),)))]
+            return [
+                case for name in dict.fromkeys(value) for case in only("object", Objects((_absent(name),)))
+            ]
         if word == "minProperties":
             return only("object", Objects(high=int(value) - 1)) if value >= 1 else []
         if word == "maxProperties":

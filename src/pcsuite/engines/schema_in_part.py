@@ -18,9 +18,9 @@ from pcsuite.errors import ConstraintUnavailableError
 
 MOST_TRIED = 40
 """Changes that are tried alone before several are made."""
-_HARD = ("not", "if", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
-         "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "oneOf", "patternProperties",
-         "format", "pattern", "minProperties", "maxProperties", "multipleOf")  # fmt: skip
+_HARD = ("not", "if", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas",
+         "dependencies", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "oneOf",
+         "patternProperties", "format", "pattern", "minProperties", "maxProperties", "multipleOf")  # fmt: skip
 """Keywords that are taken out first, in this order."""
 _TOGETHER = {
     "if": ("if", "then", "else"),
@@ -31,7 +31,9 @@ _TOGETHER = {
 """What has no meaning, or another, without its companion."""
 _OPAQUE = frozenset(("not", "if", "oneOf", "contains", "propertyNames"))
 """Keywords below which taking something out could forbid more."""
-_SHAPE = frozenset(("$defs", "definitions", "type", "properties", "then", "else", "minContains", "maxContains"))
+_SHAPE = frozenset(
+    ("$defs", "definitions", "type", "properties", "then", "else", "minContains", "maxContains")
+)
 """What is never taken out by itself."""
 
 
@@ -110,7 +112,9 @@ def relax_for_limits(schema: Any, limits: SchemaLimits) -> tuple[Any, list[Chang
                 places = [(problem.where, problem.keyword), *_opaque_above(problem.where)]
                 change = next((known[place] for place in places if place in known), None)
                 if change is None:
-                    raise ConstraintUnavailableError(f"the schema cannot be brought within the service's limits: {problem}")
+                    raise ConstraintUnavailableError(
+                        f"the schema cannot be brought within the service's limits: {problem}"
+                    )
                 step.append(change)
         step = list(dict.fromkeys(step))
         schema = _applied(schema, step)

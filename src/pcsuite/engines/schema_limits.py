@@ -149,7 +149,9 @@ def _beyond_in(part: Mapping[str, Any], where: str, limits: SchemaLimits) -> Ite
             yield Beyond(where, "additionalProperties", "objects must be closed: additionalProperties: false")
         optional = [name for name in named if name not in part.get("required", ())]
         if limits.all_required and optional:
-            yield Beyond(where, "required", f"all properties must be required, and {', '.join(optional)} are not")
+            yield Beyond(
+                where, "required", f"all properties must be required, and {', '.join(optional)} are not"
+            )
 
 
 def _parts(schema: Any, where: str) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -177,7 +179,12 @@ def _is_recursive(schema: Any) -> bool:
             leads.setdefault(where, set()).add(reference[1:])
 
     def reaches(target: str, seen: frozenset[str]) -> bool:
-        inside = [way for place, ways in leads.items() if place == target or place.startswith(f"{target}/") for way in ways]
+        inside = [
+            way
+            for place, ways in leads.items()
+            if place == target or place.startswith(f"{target}/")
+            for way in ways
+        ]
         if not target:
             inside = [way for ways in leads.values() for way in ways]
         return any(way in seen or reaches(way, seen | {way}) for way in inside)

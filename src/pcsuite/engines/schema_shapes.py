@@ -115,7 +115,8 @@ class Numbers:
             return False
         if self.integer:
             low, high = self.whole_bounds()
-            assert low is not None and high is not None
+            assert low is not None
+            assert high is not None
             return low > high
         closed = not (self.low[1] or self.high[1])
         return self.low[0] > self.high[0] or (self.low[0] == self.high[0] and not closed)

@@ -403,8 +403,9 @@ class ModelClient:
 
         What its engine or service cannot keep of a schema is known before the first call. Then each kind of constraint
         is tried once with an absurd answer (the canary), and each constraint by itself with a question that asks for
-        something else: the answer has to conform, or to begin as something that does. These calls are retried, limited and budgeted as any other, and raise what :meth:`ask` raises; they are
-        never read from the response cache nor kept there.
+        something else: the answer has to conform, or to begin as something that does. These calls are retried, limited
+        and budgeted as any other, and raise what :meth:`ask` raises; they are never read from the response cache nor
+        kept there.
         """
         chosen = backend_for(self.adapter, constraint)
         backend, kind = chosen.name, constraint.kind

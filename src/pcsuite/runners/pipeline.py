@@ -20,8 +20,8 @@ from pcsuite._util.loops import gather_or_cancel
 from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import describe, shorten, utc_now
-from pcsuite.engines.kept import conforms_whole, could_conform
 from pcsuite.engines.adapters.base import Constraint, Generation, Request
+from pcsuite.engines.kept import conforms_whole, could_conform
 from pcsuite.engines.limits import RetriesExhaustedError, RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (

@@ -484,13 +484,14 @@ def plan_cell(
         defining["program"] = [operator.spec.engine or operator.name, program.version]
         if program.needs_retrieval:
             defining["retrieval"] = retrieval_version(suite, task.id)
-    names, relaxed, changes = condition.operator_names(bundle), None, ()
+    names, relaxed = condition.operator_names(bundle), None
+    changes: tuple[str, ...] = ()
     for operator in bundle.of_type("constraint")[-1:]:
         if operator.spec.enforce != "in_part":
             continue
         sent = _sent_to(*check_model(model_id, suite.models[model_id]), operator, task.prompting.context(""))
         if not sent.in_full:
-            # Another treatment than a whole constraint, so rows name it otherwise and no analysis takes one for the other.
+            # Another treatment than a whole constraint: rows name it otherwise, so that no analysis mixes the two.
             names = tuple(name + IN_PART if name == operator.name else name for name in names)
             relaxed, changes = sent.constraint.value, tuple(map(str, sent.changes))
             defining["relaxed_schema"] = relaxed
