@@ -17,8 +17,8 @@ _LITERAL = re.compile(r"(?:[\w /:@#%&=,;!~\"'<>-]|\\[-./$^+*?()\[\]{}|\\])*")
 def all_words_but(words: Iterable[str], beginnings: Iterable[str] = ()) -> str:
     """A pattern of every text that is none of some words and begins with none of some beginnings (none of them empty).
 
-    >>> all_words_but(["a"])
-    '^(?:|[^\\x{61}](?s:.*)|\\x{61}(?:(?s:.)(?s:.*)))$'
+    >>> print(all_words_but(["a"]))
+    ^(?:|[^\\x{61}](?s:.*)|\\x{61}(?:(?s:.)(?s:.*)))$
     """
     root: dict[str, Any] = {}
     for word, closes in [*((word, False) for word in words), *((word, True) for word in beginnings)]:
