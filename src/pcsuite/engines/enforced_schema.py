@@ -411,7 +411,9 @@ def _object_schema(
 
 def _number_schema(record: Numbers) -> dict[str, Any]:
     if record.fractional and not replace(record, integer=True, fractional=False).is_empty():
-        raise _refused("type", "a number that is no integer cannot be asked for")
+        raise _refused(
+            "type", "a number that is no integer cannot be asked for, as 'not', 'if' or 'oneOf' does"
+        )
     schema: dict[str, Any] = {"type": "integer" if record.integer else "number"}
     if record.integer:
         low, high = record.whole_bounds()
