@@ -27,6 +27,7 @@ from pcsuite.engines.adapters.base import Constraint, Decoding, Request
 from pcsuite.engines.constrained import CONSTRAINTS
 from pcsuite.errors import ConstraintUnavailableError
 from pcsuite.evaluation.schema_check import schema_error
+from support.docs_blocks import write_block
 from support.tiny_gguf import tiny_gguf
 from support.tiny_hf import tiny_chat_adapter
 
@@ -37,7 +38,6 @@ REGIMES = (
     (Decoding("hot", 1.6, 1.0, 64), 2),
 )
 DOCS = ROOT / "docs" / "reference" / "constraints.md"
-START, END = "<!-- made by benchmarks/constraint_corpus.py -->", "<!-- end -->"
 
 
 def models():
@@ -140,9 +140,7 @@ def main():
         )
     print("\n".join(table))
     if not args.check:
-        text = DOCS.read_text(encoding="utf-8")
-        head, tail = text.partition(START)[0], text.partition(END)[2]
-        DOCS.write_text(f"{head}{START}\n" + "\n".join(table) + f"\n{END}{tail}", encoding="utf-8")
+        write_block(DOCS, "benchmarks/constraint_corpus.py", table)
     return 1 if unlike or any(seen["wrong"] for seen in totals.values()) else 0
 
 

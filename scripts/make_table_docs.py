@@ -17,6 +17,7 @@ from pcsuite.analysis.analyse import ALL_TABLES
 from pcsuite.analysis.table import TableSpec
 from pcsuite.analysis.verdicts.hypotheses import CLAIMS
 from pcsuite.config.model_names import provider_presets
+from pcsuite.engines.schema_limits import schema_limits
 from pcsuite.integrations.helm.evidence import BESIDE_OURS
 from pcsuite.integrations.helm.results import INSTANCES, METRICS, RUNS
 from pcsuite.verifier.error_types import ERROR_TYPES
@@ -85,6 +86,32 @@ def exchange_rows() -> Iterator[str]:
         yield f"| `{file['provider']}`, {file['wire']} | {len(exchanges)} | {failed} | {about} |\n"
 
 
+def limit_rows() -> Iterator[str]:
+    """What services keep of a schema that they enforce themselves, with the source and its date."""
+    for name, limits in schema_limits().items():
+        keeps = [
+            word + (f" ({' or '.join(map(str, limits.values[word]))})" if word in limits.values else "")
+            for word in limits.keeps
+            if not word.startswith("$") or word == "$ref"
+        ]
+        keeps += ["bounds of integers"] if limits.integer_bounds else []
+        demands = [
+            words
+            for words, holds in (
+                ("closed objects", limits.closed),
+                ("all properties required", limits.all_required),
+                ("an object at the top", limits.object_at_top),
+                ("no recursion", not limits.recursion),
+            )
+            if holds
+        ]
+        rest = "dropped in silence" if limits.drops else "refused"
+        yield (
+            f"| `{name}` | {', '.join(keeps)} | {', '.join(demands) or 'nothing'} | {rest} | {limits.source},"
+            f" {limits.checked} |\n"
+        )
+
+
 def hypothesis_rows() -> Iterator[str]:
     """Hypotheses and criteria: what each claims and what it is judged by; bounds by their profile keys."""
     for one in CLAIMS.values():
@@ -115,6 +142,12 @@ DERIVED = (
         "\nWith one task",
     ),
     DerivedRows(REFERENCE / "verifier-error-types.md", "| a true positive |\n", error_rows, "| not judged |"),
+    DerivedRows(
+        REFERENCE / "constraints.md",
+        "| source, read on |\n|---|---|---|---|---|\n",
+        limit_rows,
+        "\n## Cut answers",
+    ),
     DerivedRows(
         REFERENCE / "models.md", "| knows |\n|---|---|---|---|---|\n", provider_rows, "| `hf`, `llamacpp` |"
     ),

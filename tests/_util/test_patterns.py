@@ -35,6 +35,16 @@ def test_what_a_pattern_means(dialect, pattern, matching, other):
     assert not found.fullmatch(other)
 
 
+def test_a_class_without_quotes_is_written_so_that_an_engine_that_writes_json_adds_none():
+    # derivre 0.3 adds \\" and \\\\ to a class that has every control character.
+    assert read_pattern('[^"]', "ecma").engine == r'[^\x{0}"]'
+    assert read_pattern(r"[^\\]", "ecma").engine == r"[^\x{0}\\]"
+    assert read_pattern(r"[\x00-\x21]", "ecma").engine == r"[\x{1}-!]"
+    assert read_pattern("[^a]", "ecma").engine == "[^a]"
+    assert read_pattern('[^"]', "answer").engine == '[^"]'
+    assert read_pattern('[^"]', "ecma").search("\0")
+
+
 def test_a_part_of_the_text_will_do_for_a_search():
     assert read_pattern("b+", "ecma").search("abbc")
     assert not read_pattern("^b+", "ecma").search("abbc")
@@ -51,6 +61,8 @@ def test_a_part_of_the_text_will_do_for_a_search():
         ("answer", "[]", "no character belongs to"),
         ("answer", r"[\d-x-a]", "wrong order"),
         ("answer", "a{2,1}", "wrong order"),
+        ("answer", "a{,2}", r"write \{0,2\}"),
+        ("ecma", "a{,2}", r"at character 2: a repetition without its least number: write \{0,2\}"),
         ("answer", "+", "nothing before"),
         ("answer", r"\2(a)", "there is no group 2"),
         ("answer", r"\k<x>", "there is no group 'x'"),

@@ -128,8 +128,8 @@ def test_a_constraint_is_proven_once_by_canary_and_once_by_itself():
         return [await client.why_unenforced(constraint) for constraint in (fine, fine, refused, refused)]
 
     assert asyncio.run(ask_all()) == [None, None, *["cannot enforce uniqueItems"] * 2]
-    # One absurd answer of up to 48 tokens, then one token for each of the two constraints.
-    assert adapter.asked == [48, 1, 1]
+    # One absurd answer of up to 48 tokens, then one by each of the two constraints themselves.
+    assert adapter.asked == [48, 64, 64]
 
 
 def test_a_routed_call_goes_to_the_model_itself_where_it_enforces():

@@ -50,7 +50,7 @@ def test_the_keys_of_the_file(tmp_path):
     assert list(json.loads(text)) == [
         "run", "profile", "config_hash", "pcsuite_version", "length_control", "tasks", "models", "conditions",
         "operator_types", "operator_work", "regimes", "objective", "missing", "analysis", "metrics", "compiled", "preregistration", "planned_rows",
-        "not_applicable", "configurations",
+        "not_applicable", "enforced_in_part", "configurations",
     ]  # fmt: skip
     assert text.startswith('{\n  "run"')
     assert text.endswith("}\n")

@@ -114,8 +114,9 @@ def test_a_judge_that_fails_fails_the_row_and_keeps_the_answer(tmp_path):
 def test_the_reply_is_held_to_the_schema_where_the_canary_shows_that_it_is_enforced(tmp_path):
     def obedient(body):
         prompt = body["messages"][-1]["content"]
-        if "two plus two" in prompt:
-            return '{"reply": "zqx7 violet marmot", "size": 733}' if "response_format" in body else "4"
+        if "two plus two" in prompt and "response_format" in body:
+            own = "verdict" in json.dumps(body["response_format"])
+            return '{"verdict": "pass"}' if own else '{"reply": "zqx7 violet marmot", "size": 733}'
         return '{"verdict": "pass"}' if "Rubric:" in prompt else "Open the box."
 
     with LoopbackServer(answer=obedient) as server:

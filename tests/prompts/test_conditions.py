@@ -111,7 +111,8 @@ def test_public_call_returns_prompt_meta_constraint_react():
     assert c4.react is None
     c6 = build_condition("C6", ctx=CTX)
     assert c6.prompt == c4.prompt
-    assert dict(c6.constraint) == {"kind": "json_schema", "value": '{"type": "object"}', "backend": "auto"}
+    enforced = {"kind": "json_schema", "value": '{"type": "object"}', "backend": "auto"}
+    assert dict(c6.constraint) == {**enforced, "in_part": False}
     assert build_condition("C7", ctx=CTX).react["max_steps"] > 1
 
 

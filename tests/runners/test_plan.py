@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from pcsuite._util.hashing import sha256_hex
+from pcsuite.analysis.twins import constraints
 from pcsuite.config.load import load_suite
+from pcsuite.config.model_names import model_by_name
 from pcsuite.prompts.conditions.conditions import apply_condition
 from pcsuite.runners.plan import Scope, build_plan
 from pcsuite.runners.run_suite import run_suite
@@ -60,3 +63,42 @@ def test_a_plan_goes_on_with_the_tasks_of_an_earlier_one(tmp_path, monkeypatch):
     part = build_plan(suite, scope=replace(whole.scope, conditions=("C3",), max_items=2), tasks=whole.tasks)
     ids = [unit.run_id for unit in whole.units("sim") if unit.cell.condition.id == "C3"]
     assert [unit.run_id for unit in part.units("sim")] == ids[:2]
+
+
+def planned(tmp_path, monkeypatch, model, *conditions):
+    """The plan of the quick start on a model by name; nothing is asked."""
+    for name in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{name}_API_KEY", "k")
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    suite = load_suite(write_profile(tmp_path, items=1, conditions=conditions, regimes=("D0",)))
+    named = replace(suite, models={**suite.models, model: model_by_name(model)})
+    return build_plan(named, scope=replace(Scope.of_selection(named), models=(model,)))
+
+
+def test_a_schema_that_a_service_does_not_keep_is_not_applicable_before_any_call(tmp_path, monkeypatch):
+    plan = planned(tmp_path, monkeypatch, "anthropic/claude-sonnet-4-5", "C4", "C6")
+    assert [cell.condition.id for cell in plan.cells] == ["C4"]
+    (refused,) = plan.not_applicable
+    assert refused.condition_id == "C6"
+    assert "minimum at /properties/confidence" in refused.reason
+    assert "C6P" in refused.reason
+
+
+def test_in_part_the_rest_is_named_and_the_operator_has_another_name(tmp_path, monkeypatch):
+    plan = planned(tmp_path, monkeypatch, "anthropic/claude-sonnet-4-5", "C6P")
+    (cell,) = plan.cells
+    sent = json.loads(cell.constraint.value)
+    assert sent["properties"]["confidence"] == {"type": "number"}
+    assert cell.operators[-1] == "TYPE_CONSTRAIN_IN_PART"
+    (part,) = plan.enforced_in_part
+    assert "/properties/rationale: 'maxLength' taken out" in part.reason
+    # To an analysis it is no constraint, so it is no evidence for H2.
+    assert constraints(cell.operators, {"TYPE_CONSTRAIN": "constraint"}) == set()
+
+
+def test_where_all_can_be_enforced_in_part_is_whole(tmp_path, monkeypatch):
+    plan = planned(tmp_path, monkeypatch, "openai/gpt-4o", "C6", "C6P")
+    first, second = plan.cells
+    assert first.constraint == second.constraint
+    assert second.operators[-1] == "TYPE_CONSTRAIN"
+    assert plan.enforced_in_part == ()

@@ -14,12 +14,13 @@ def test_the_reference_page_is_made_from_the_specs():
 
 
 def test_tables_of_other_pages_are_made_from_their_declarations():
-    hypotheses, errors, providers, exchanges = derived = runpy.run_path(str(SCRIPT))["DERIVED"]
+    hypotheses, errors, limits, providers, exchanges = derived = runpy.run_path(str(SCRIPT))["DERIVED"]
     for one in derived:
         assert one.page.read_text(encoding="utf-8") == one.renewed(), "run python scripts/make_table_docs.py"
     assert "\n| H3L | the loop alone, without search (REVISE_LOOP), lowers" in hypotheses.renewed()
     assert "same at every model size (within ±`analysis.scale_bound`) |" in hypotheses.renewed()
     assert "| `hallucination` | none | a value | a false positive |\n" in errors.renewed()
+    assert "closed objects, all properties required, an object at the top | refused |" in limits.renewed()
     assert (
         "| `lmstudio` | `http://127.0.0.1:1234/v1` | `LMSTUDIO_BASE_URL` | none | seed, JSON schema |\n"
         in (providers.renewed())

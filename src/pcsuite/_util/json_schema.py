@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from pcsuite._util.patterns import PatternError, read_pattern
@@ -125,6 +128,31 @@ def validator_class(schema: Any) -> Any:
             draft.check_schema(schema)
             return draft
     return validators.Draft202012Validator
+
+
+@lru_cache(maxsize=16)
+def exact_class(draft: Any) -> Any:
+    """A class of ``jsonschema`` whose ``multipleOf`` goes by the numbers as they are written.
+
+    The stock check divides floating-point numbers, by which 0.3 is no multiple of 0.1.
+
+    >>> from jsonschema import Draft202012Validator
+    >>> exact_class(Draft202012Validator)({"multipleOf": 0.1}).is_valid(0.3)
+    True
+    """
+    from jsonschema import validators
+
+    extend: Any = validators.extend
+    return extend(draft, {"multipleOf": _multiple_of})
+
+
+def _multiple_of(validator: Any, step: float, value: object, schema: object) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if not validator.is_type(value, "number") or not math.isfinite(value):  # type: ignore[arg-type]
+        return
+    if Fraction(repr(value)) % Fraction(repr(step)):
+        yield ValidationError(f"{value!r} is not a multiple of {step!r}")
 
 
 def misspelt_keywords(schema: Any) -> list[str]:

@@ -166,6 +166,9 @@ class _Reader:
         repeatable = False
         while self.at < len(self.text) and self.text[self.at] != ")":
             char = self.text[self.at]
+            if unbounded := re.compile(r"\{(,\d+\})").match(self.text, self.at):
+                # Python reads {,2} as {0,2}, ECMAScript as an error, others as five characters.
+                raise self.problem(f"a repetition without its least number: write {{0{unbounded[1]}")
             if char in "*+?" or (char == "{" and _QUANTIFIER.match(self.text, self.at)):
                 if not repeatable:
                     raise self.problem(f"nothing before {char!r} that could be repeated")
@@ -359,11 +362,28 @@ class _Reader:
         if not merged:
             raise self.problem("a class that no character belongs to")
 
-        def written(character: Callable[[int], str]) -> str:
-            ends = (dict.fromkeys((character(low), character(high))) for low, high in merged)
+        def written(character: Callable[[int], str], members: Ranges, negated: bool) -> str:
+            ends = (dict.fromkeys((character(low), character(high))) for low, high in members)
             return f"[{'^' * negated}{''.join('-'.join(pair) for pair in ends)}]"
 
-        self.write(written(_engine_character), written(_python_character))
+        engine = (merged, negated)
+        if self.dialect == "ecma" and _lets_quotes_through(_complement(merged) if negated else merged):
+            engine = (_merged((*merged, (0, 0))), True) if negated else (_without_nul(merged), False)
+        self.write(written(_engine_character, *engine), written(_python_character, merged, negated))
+
+
+def _lets_quotes_through(members: Ranges) -> bool:
+    """Whether an engine that writes JSON may misread a class: one with U+0000 and without quote or backslash.
+
+    derivre 0.3 adds both to a class that has all control characters, so such a class is written without the first.
+    """
+    inside = [any(low <= code <= high for low, high in members) for code in (0, 0x22, 0x5C)]
+    return inside[0] and not (inside[1] and inside[2]) and members != ((0, 0),)
+
+
+def _without_nul(members: Ranges) -> Ranges:
+    first, *others = members
+    return ((1, first[1]), *others) if first[1] else tuple(others)
 
 
 def _engine_character(code: int) -> str:

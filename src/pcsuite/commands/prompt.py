@@ -298,6 +298,10 @@ def execute_plan(args: argparse.Namespace) -> int:
         console.print("not applicable", style="bold")
         for line in options.not_applicable_lines(plan.not_applicable):
             console.print(f"  {line}")
+    if plan.enforced_in_part:
+        console.print("enforced in part (no evidence for H2)", style="bold")
+        for line in options.not_applicable_lines(plan.enforced_in_part):
+            console.print(f"  {line}")
     _print_registered(console, plan, registered)
     if asks_power:
         _print_power(console, plan_power(plan, settings, pilot), settings, section)
@@ -360,6 +364,7 @@ def _plan_document(
         "max_cost_usd": total_cost(estimates),
         "prices": {model_id: price_words(plan.suite.models[model_id]) for model_id in plan.scope.models},
         "not_applicable": [options.not_applicable_entry(entry) for entry in plan.not_applicable],
+        "enforced_in_part": [options.not_applicable_entry(entry) for entry in plan.enforced_in_part],
         "registered": None if registered is None else registered.hash,
         "power": None
         if powers is None

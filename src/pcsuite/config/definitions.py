@@ -335,6 +335,9 @@ class SimulatedOperator(Definition):
 MessageRole = Literal["system", "developer", "user", "assistant"]
 
 
+EnforceMode = Literal["in_full", "in_part"]
+
+
 class _MessagePart(Definition):
     """What stands in one of a chat's messages."""
 
@@ -344,10 +347,11 @@ class _MessagePart(Definition):
 
     @model_serializer(mode="wrap")
     def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What has no role dumps as it did before there were roles: ids of rows stay."""
+        """What has no role, and enforces in full, dumps as it did before there was a choice: ids of rows stay."""
         dumped: dict[str, Any] = dump(self)
-        if dumped.get("role") is None:
-            dumped.pop("role", None)
+        for name in ("role", "enforce"):
+            if dumped.get(name) is None:
+                dumped.pop(name, None)
         return dumped
 
 
@@ -382,6 +386,9 @@ class OperatorSpec(_MessagePart):
     """Constraint backend (``auto`` chooses among those the model supports) or program name."""
     kind: Literal["json_schema", "regex", "cfg"] | None = None
     """What a constraint operator enforces."""
+    enforce: EnforceMode | None = None
+    """``in_full`` (the default) or ``in_part``: of a JSON schema, what a model's engine or server cannot enforce is
+    taken out and checked afterwards. Such cells are named "enforced in part" and are no evidence for H2."""
     max_steps: int | None = Field(default=None, gt=0)
     """Steps of a loop (REACT_LOOP) or extra attempts (RETRY_ON_FAIL)."""
     alias_of: str | None = None
@@ -419,6 +426,8 @@ class OperatorSpec(_MessagePart):
                 raise ValueError("a fewshot operator needs 'k'")
             if self.type == "constraint" and self.kind is None:
                 raise ValueError("a constraint operator needs 'kind'")
+        if self.enforce == "in_part" and self.kind != "json_schema":
+            raise ValueError("'enforce: in_part' is for JSON schemas; other constraints have no parts")
         return self
 
 
@@ -433,6 +442,8 @@ class OperatorUse(_MessagePart):
     """Overrides the operator's mode."""
     engine: str | None = None
     """Overrides the constraint backend."""
+    enforce: EnforceMode | None = None
+    """Overrides whether a JSON schema is enforced in full or in part."""
     max_steps: int | None = Field(default=None, gt=0)
     """Overrides the number of steps or attempts."""
 

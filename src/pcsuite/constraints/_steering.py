@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel
@@ -39,6 +39,8 @@ class TokenLimitReached(Exception):
 
 class LocalHfBackend(ConstraintBackend):
     """A backend that steers the decoding of models of provider ``hf``."""
+
+    writes_grammars: ClassVar[bool] = True
 
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:
         """Whether the provider is ``hf`` or derived from it; every kind of constraint is taken on.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pcsuite._util.files import unreadable_text
-from pcsuite._util.json_schema import misspelt_keywords, schema_problem
+from pcsuite._util.json_schema import KEYWORDS, map_schema, misspelt_keywords, schema_problem
 from pcsuite._util.patterns import PatternError, read_pattern
 from pcsuite.config.definitions import ModelsFile
 from pcsuite.config.yaml_source import YamlSource, bundled_configs
 from pcsuite.engines.adapters.base import Constraint, ConstraintKind, Decoding, ModelAdapter, Request
 from pcsuite.engines.constrained import AUTO_ORDER, CONSTRAINTS, backend_named
+from pcsuite.engines.enforcement import relaxed_schema, why_not_whole
+from pcsuite.engines.schema_in_part import Change
+from pcsuite.engines.schema_limits import ANNOTATIONS, schema_limits
 from pcsuite.engines.session import build_adapter, check_model
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PcsuiteError
 
@@ -84,6 +89,60 @@ def read_constraint(source: str, kind: ConstraintKind | None = None) -> Constrai
         except PatternError as error:
             raise ConfigError(str(error)) from error
     return ConstraintText(kind, text)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaView:
+    """What one engine or service keeps of a schema."""
+
+    engine: str
+    """``llguidance`` (all backends of this suite) or a service of ``schema_limits_v1.yaml``."""
+    enforced: bool
+    reason: str
+    """Why it is not enforced whole; empty where it is."""
+    changes: tuple[str, ...]
+    """The fewest changes that were found with which it would be enforced: what ``enforce: in_part`` does."""
+    kept: dict[str, str]
+    """By keyword: ``enforced``, ``checked afterwards``, or in how many places it is enforced."""
+
+
+def schema_views(schema: Any) -> list[SchemaView]:
+    """What this suite's engine and every service with declared limits keep of a schema, keyword by keyword.
+
+    Nothing is asked: services are judged by what they document.
+
+    >>> views = {view.engine: view for view in schema_views({"type": "number", "minimum": 0})}
+    >>> views["llguidance"].enforced, views["anthropic"].kept["minimum"], views["anthropic"].changes
+    (True, 'checked afterwards', ("the top: 'minimum' taken out",))
+    """
+    places: Counter[str] = Counter()
+
+    def note(part: dict[str, Any], where: str) -> dict[str, Any]:
+        places.update(word for word in part if word in KEYWORDS and word not in ANNOTATIONS)
+        return part
+
+    map_schema(schema, note)
+    views = []
+    for engine in ("llguidance", *schema_limits()):
+        reason = why_not_whole(engine, json.dumps(schema))
+        changes: tuple[Change, ...] = ()
+        taken_out: Counter[str] = Counter()
+        if reason is not None:
+            try:
+                _, changes = relaxed_schema(engine, json.dumps(schema))
+                taken_out = Counter(change.keyword for change in changes)
+            except ConstraintUnavailableError as error:
+                reason, taken_out = error.message, places
+        kept = {
+            word: "enforced"
+            if not taken_out[word]
+            else "checked afterwards"
+            if taken_out[word] >= count
+            else f"enforced in {count - taken_out[word]} of {count} places"
+            for word, count in sorted(places.items())
+        }
+        views.append(SchemaView(engine, reason is None, reason or "", tuple(map(str, changes)), kept))
+    return views
 
 
 def check_constraint(

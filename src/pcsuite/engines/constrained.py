@@ -38,6 +38,8 @@ class ConstraintBackend(ABC):
     """The optional extra that brings the backend's libraries."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions the row names."""
+    writes_grammars: ClassVar[bool] = False
+    """Whether schemas are enforced as a grammar of :mod:`pcsuite.engines.grammar`."""
 
     @abstractmethod
     def steers(self, provider: type[ModelAdapter], options: BaseModel, kind: ConstraintKind) -> bool:

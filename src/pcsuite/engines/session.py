@@ -39,8 +39,9 @@ from pcsuite.engines.adapters.base import (
     token_usage,
 )
 from pcsuite.engines.batches import BatchClient, service_of
-from pcsuite.engines.canary import canary_request, is_enforced
+from pcsuite.engines.canary import is_enforced, why_not_kept
 from pcsuite.engines.constrained import backend_for, generate_constrained
+from pcsuite.engines.enforcement import sent_constraint
 from pcsuite.engines.limits import (
     TEMPLATE_ALLOWANCE,
     TRIED_AGAIN,
@@ -437,22 +438,25 @@ class ModelClient:
     async def why_unenforced(self, constraint: Constraint) -> str | None:
         """Why a constraint is not enforced on this model, or ``None`` if it is.
 
-        Each kind of constraint is tried once with an absurd answer (the canary), each constraint with one token.
-        These calls are retried, limited and budgeted as any other, and raise what :meth:`ask` raises; they are
-        never read from the response cache nor kept there.
+        What its engine or service cannot keep of a schema is known before the first call. Then each kind of constraint
+        is tried once with an absurd answer (the canary), and each constraint by itself with a question that asks for
+        something else: the answer has to conform, or to begin as something that does. These calls are retried, limited
+        and budgeted as any other, and raise what :meth:`ask` raises; they are never read from the response cache nor
+        kept there.
         """
-        backend, kind = backend_for(self.adapter, constraint).name, constraint.kind
+        chosen = backend_for(self.adapter, constraint)
+        backend, kind = chosen.name, constraint.kind
+        try:
+            sent_constraint(chosen, type(self.adapter), self.adapter.options, constraint)
+        except ConstraintUnavailableError as error:
+            return str(error)
         if (backend, kind) not in self._enforced_kinds:
             self._enforced_kinds[backend, kind] = await is_enforced(self._force, kind, backend)
         if not self._enforced_kinds[backend, kind]:
             whose = "the model's" if backend == "native" else f"{backend}'s"
             return f"{whose} {kind} constraint did not bite: a forced answer was not produced"
         if constraint not in self._refusals:
-            try:
-                await self._force(canary_request(replace(constraint, backend=backend), 1))
-                self._refusals[constraint] = None
-            except ConstraintUnavailableError as error:
-                self._refusals[constraint] = str(error)
+            self._refusals[constraint] = await why_not_kept(self._force, replace(constraint, backend=backend))
         return self._refusals[constraint]
 
     async def _force(self, request: Request) -> Generation:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.json_schema import schema_problem, validator_class, with_patterns
+from pcsuite._util.json_schema import exact_class, schema_problem, validator_class, with_patterns
 from pcsuite._util.patterns import read_pattern
 from pcsuite.errors import ConfigError
 
@@ -105,7 +105,9 @@ def _validator(schema_text: str) -> tuple[Validator, Callable[[Any], bool] | Non
     # The stock check compares objects pairwise, which is quadratic in an answer's length.
     extend: Any = validators.extend
     readable = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").python)
-    validator: Validator = extend(validator_class(readable), {"uniqueItems": _unique_items})(readable)
+    validator: Validator = extend(exact_class(validator_class(readable)), {"uniqueItems": _unique_items})(
+        readable
+    )
     return validator, _plain_check(schema)
 
 

@@ -141,6 +141,8 @@ class RunManifest(msgspec.Struct):
     preregistration: RegisteredPlan | None = None
     planned_rows: int = 0
     not_applicable: list[NotApplicableNote] = msgspec.field(default_factory=list)
+    enforced_in_part: list[NotApplicableNote] = msgspec.field(default_factory=list)
+    """Cells whose schema was enforced in part; the reason says what was left to the check afterwards."""
     blocks: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     """Further blocks of the same log (attacked prompts, say), each with its planned rows."""
     configurations: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
@@ -274,4 +276,5 @@ def read_manifests(logs: Sequence[Path]) -> MergedManifest:
             merged.fill_from(manifest)
             merged.planned_rows += manifest.planned_rows
             merged.not_applicable += manifest.not_applicable
+            merged.enforced_in_part += manifest.enforced_in_part
     return merged

@@ -248,6 +248,11 @@ def _excluded(analysis: Analysis) -> list[str]:
     lines += analysis.notes
     for note in analysis.manifest.not_applicable:
         lines.append(f"Not applicable: {note.condition} on {note.task} with {note.model}: {note.reason}.")
+    for note in analysis.manifest.enforced_in_part:
+        lines.append(
+            f"Enforced in part: {note.condition} on {note.task} with {note.model}; left to the check afterwards:"
+            f" {note.reason}. No evidence for H2."
+        )
     # A gap that has its reason above is not listed a second time.
     explained = {(note.task, note.model, note.condition) for note in analysis.manifest.not_applicable}
     for task, model, gap in health.gaps:

@@ -21,6 +21,7 @@ from pcsuite._util.patterns import read_pattern
 from pcsuite._util.processes import child_environment
 from pcsuite._util.text import describe, shorten, utc_now
 from pcsuite.engines.adapters.base import Constraint, Generation, Request
+from pcsuite.engines.kept import conforms_whole, could_conform
 from pcsuite.engines.limits import RetriesExhaustedError, RetryPolicy, calls_cost
 from pcsuite.engines.session import ModelClient, Session
 from pcsuite.errors import (
@@ -415,7 +416,9 @@ def more_metrics(unit: Unit, outcome: Outcome, evaluation: Evaluation) -> dict[s
         metrics[PERPLEXITY] = perplexity(tokens)
         metrics[LABEL_PROBABILITY] = label_probability(tokens, read.answer, read.fields)
     if unit.cell.constraint is not None:
-        metrics["constraint_failed"] = constraint_failed(unit.cell.constraint, outcome, evaluation)
+        failed = constraint_failed(unit.cell.constraint, outcome, evaluation)
+        metrics["constraint_failed"] = failed
+        metrics["constraint_broken"] = constraint_broken(unit.cell.constraint, outcome, failed)
     return metrics
 
 
@@ -432,6 +435,21 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     if constraint.kind == "regex":
         return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
     return False
+
+
+def constraint_broken(constraint: Constraint, outcome: Outcome, failed: bool) -> bool | None:
+    """Whether a constrained answer is something that the constraint should not have let through.
+
+    ``failed`` is :func:`constraint_failed`. An answer that was cut at its limit is kept as long as it is the beginning
+    of something that conforms; ``None`` where that cannot be told (llguidance is not installed). What was enforced in
+    part is judged by that part.
+    """
+    if not failed:
+        return False
+    if outcome.finish_reason == "stop":
+        return not conforms_whole(constraint, outcome.text) if constraint.kind == "json_schema" else True
+    kept = could_conform(constraint, outcome.text)
+    return None if kept is None else not kept
 
 
 @lru_cache(maxsize=8)

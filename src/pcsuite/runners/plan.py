@@ -19,6 +19,7 @@ from pcsuite.config.load import Suite
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, ModelAdapter
 from pcsuite.engines.constrained import choose_backend
+from pcsuite.engines.enforcement import IN_PART, SentConstraint, sent_constraint
 from pcsuite.engines.session import check_model, constraint_of
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, PromptError
 from pcsuite.evaluation.judged import judge_fingerprint
@@ -32,6 +33,7 @@ from pcsuite.prompts.conditions.conditions import (
     apply_condition,
     expand_conditions,
 )
+from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.retrievers import retrieval_version, retriever_type
@@ -58,6 +60,10 @@ class Cell:
     """Hash of all that defines the cell; part of every run id in it."""
     control: Cell | None = None
     """Of a task whose judge compares: the cell of the other side; ``None`` for the control itself."""
+    relaxed_schema: str | None = None
+    """What is enforced in place of the task's schema, where that can be in part only."""
+    unenforced: tuple[str, ...] = ()
+    """What was changed in it; the whole schema is checked afterwards."""
 
     @property
     def calls(self) -> int:
@@ -78,7 +84,10 @@ class Cell:
 
         ``None`` where the condition has none.
         """
-        return constraint_of(self.applied)
+        constraint = constraint_of(self.applied)
+        if constraint is None or self.relaxed_schema is None:
+            return constraint
+        return replace(constraint, value=self.relaxed_schema)
 
     def tree(self, item: Item) -> PromptTree:
         """The prompt of an item before it is text, unperturbed.
@@ -206,6 +215,16 @@ class Plan:
     def calls(self) -> int:
         """Rows of the whole plan."""
         return sum(cell.calls for cell in self.cells)
+
+    @property
+    def enforced_in_part(self) -> tuple[NotApplicable, ...]:
+        """Cells whose schema is enforced in part, each with what is left to the check afterwards."""
+        parts = (
+            NotApplicable(cell.task.id, cell.model_id, cell.condition.id, "; ".join(cell.unenforced))
+            for cell in self.cells
+            if cell.unenforced
+        )
+        return tuple(dict.fromkeys(parts))
 
     def units(self, model_id: str) -> Iterator[Unit]:
         """A model's rows, a few items at a time, so that conditions stay paired however early a run ends.
@@ -369,9 +388,8 @@ def why_not_applicable(
     if bundle is None:
         return f"the task defines no {' or '.join(condition.constraint_kinds())} to enforce"
     for operator in bundle.of_type("constraint"):
-        assert operator.spec.kind is not None, "a constraint operator has a kind"
         try:
-            choose_backend(operator.spec.engine or "auto", provider, options, operator.spec.kind)
+            _sent_to(provider, options, operator, ctx)
         except ConstraintUnavailableError as error:
             return str(error)
     for operator in bundle.of_type("program"):
@@ -403,6 +421,18 @@ def why_not_applicable(
 
 def _program(operator: Operator) -> type[Program]:
     return PROGRAMS.get(operator.spec.engine or operator.name)
+
+
+def _sent_to(
+    provider: type[ModelAdapter], options: BaseModel, operator: Operator, ctx: PromptContext
+) -> SentConstraint:
+    """What a constraint operator has a model enforce on a task; what cannot be is a ``ConstraintUnavailableError``."""
+    kind = operator.spec.kind
+    assert kind is not None, "a constraint operator has a kind"
+    backend = choose_backend(operator.spec.engine or "auto", provider, options, kind)
+    constraint = Constraint(kind, operator.constraint_value(ctx), backend.name)
+    in_part = operator.spec.enforce == "in_part"
+    return sent_constraint(backend, provider, options, constraint, in_part=in_part)
 
 
 def plan_cell(
@@ -454,11 +484,22 @@ def plan_cell(
         defining["program"] = [operator.spec.engine or operator.name, program.version]
         if program.needs_retrieval:
             defining["retrieval"] = retrieval_version(suite, task.id)
+    names, relaxed = condition.operator_names(bundle), None
+    changes: tuple[str, ...] = ()
+    for operator in bundle.of_type("constraint")[-1:]:
+        if operator.spec.enforce != "in_part":
+            continue
+        sent = _sent_to(*check_model(model_id, suite.models[model_id]), operator, task.prompting.context(""))
+        if not sent.in_full:
+            # Another treatment than a whole constraint: rows name it otherwise, so that no analysis mixes the two.
+            names = tuple(name + IN_PART if name == operator.name else name for name in names)
+            relaxed, changes = sent.constraint.value, tuple(map(str, sent.changes))
+            defining["relaxed_schema"] = relaxed
     return Cell(
         task=task,
         model_id=model_id,
         condition=condition,
-        operators=condition.operator_names(bundle),
+        operators=names,
         decoding=decoding,
         seeds=suite.seeds(regime, task.id),
         perturbations=perturbations,
@@ -466,6 +507,8 @@ def plan_cell(
         max_steps=max_steps,
         fingerprint=digest(defining),
         control=control,
+        relaxed_schema=relaxed,
+        unenforced=changes,
     )
 
 

@@ -26,6 +26,7 @@ _KEPT_METRICS = (
     "token_cost",
     "cost_usd",
     "constraint_failed",
+    "constraint_broken",
     "retrieval",
     "entropy_cat",
     "judge_tokens",

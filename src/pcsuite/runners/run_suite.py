@@ -106,6 +106,9 @@ def plan_manifest(plan: Plan) -> RunManifest:
         not_applicable=[
             NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.not_applicable
         ],
+        enforced_in_part=[
+            NotApplicableNote(e.task_id, e.model_id, e.condition_id, e.reason) for e in plan.enforced_in_part
+        ],
     )
 
 
@@ -144,6 +147,8 @@ def record_plan(plan: Plan, log: Path, registered: RegisteredPlan | None, logged
         main.fill_from(manifest)
         known = main.not_applicable
         main.not_applicable = known + [note for note in manifest.not_applicable if note not in known]
+        parts = main.enforced_in_part
+        main.enforced_in_part = parts + [note for note in manifest.enforced_in_part if note not in parts]
         earlier = main.blocks or {}
         begun = earlier.get(plan.scope.block)
         shared = int(begun.get("shared_rows") or 0) if begun is not None else logged

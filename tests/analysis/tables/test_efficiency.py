@@ -17,11 +17,13 @@ def test_constraint_costs_and_failures(tmp_path):
             make_row(
                 item=f"{k}", condition="C6", score=float(k < 8), prompt_tokens=100, completion_tokens=50,
                 constraint_backend="native", finish_reason="length" if k == 9 else "stop", schema_valid=k != 9,
+                metrics={"constraint_broken": k in (8, 9)},
             )
         )  # fmt: skip
     free, bound = tables_of(tmp_path, rows)["efficiency"]
     assert bound["constraint_failure_rate"] == pytest.approx(0.1)
     assert free["constraint_failure_rate"] is None
+    assert (bound["constraint_broken_rate"], free["constraint_broken_rate"]) == (pytest.approx(0.2), None)
     assert (bound["unconstrained"], bound["token_overhead"]) == ("C4", 30.0)
     assert bound["token_overhead_share"] == pytest.approx(0.25)
     assert bound["tokens_per_correct"] == pytest.approx(1500 / 8)

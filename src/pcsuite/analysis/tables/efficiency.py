@@ -60,6 +60,11 @@ EFFICIENCY = TableSpec(
         *interval(
             "constraint_failure_rate", "constrained answers that were cut off or do not conform", form="number"
         ),
+        Column(
+            "constraint_broken_rate",
+            "constrained answers that the constraint should not have let through: ended and not conforming, or cut and"
+            " no beginning of anything that conforms",
+        ),
         Column("unconstrained", "the condition with the same operators except the constraint"),
         *interval("token_overhead", "tokens more than under the unconstrained condition", form="number"),
         Column("token_overhead_share", "the same as a share of the unconstrained tokens"),
@@ -148,6 +153,7 @@ def efficiency(scores: ItemScores, summary: Table) -> Table:
             rng = named_rng("constraint failure", *key)
             related = scores.clusters_of(key.task, failing)
             record |= mean_columns("constraint_failure_rate", failures, rng, clusters=related)
+            record["constraint_broken_rate"] = _mean(cell, "constraint_broken")
             free = free_twin(scores, key, keys)
             if free is not None:
                 record["unconstrained"] = free.condition

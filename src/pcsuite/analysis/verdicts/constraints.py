@@ -201,6 +201,10 @@ def trade_off(evidence: Evidence) -> Finding | None:
     constrained = [evidence.measured(pair.treated, "constraint_failed").values for pair in pairs]
     failures = [float(values.mean()) for values in constrained if len(values)]
     failed = f"{np.mean(failures):.1%}" if failures else "unknown"
+    broken = [evidence.measured(pair.treated, "constraint_broken").values for pair in pairs]
+    breaches = [float(values.mean()) for values in broken if len(values)]
+    if breaches:
+        failed += f", broken {np.mean(breaches):.1%}"
     words = (
         f"entropy {_judged(parts[0], steadier)}, validity {_judged(parts[1], readable)}. Price against the free"
         f" twin: score {score.words()}, tokens {tokens.words(1)}, constraint failures (truncation counted) {failed}."

@@ -49,6 +49,7 @@ class AnthropicAdapter(HttpAdapter):
     """A Claude model behind the messages API."""
 
     Options: ClassVar[type[BaseModel]] = AnthropicOptions
+    service: ClassVar[str | None] = "anthropic"
     options: AnthropicOptions
 
     def key_headers(self, key: str) -> dict[str, str]:

@@ -273,6 +273,10 @@ class ModelAdapter(ABC):
     Options: ClassVar[type[BaseModel]] = NoAdapterOptions
     native_constraints: frozenset[ConstraintKind] = frozenset()
     """Kinds of constraint the model's own server or engine enforces."""
+    writes_grammars: ClassVar[bool] = False
+    """Whether its engine gets schemas as a grammar of :mod:`pcsuite.engines.grammar`."""
+    service: ClassVar[str | None] = None
+    """The service of ``schema_limits_v1.yaml`` that alone speaks this wire."""
     max_concurrency: int | None = None
     """How many calls may be in flight at once; ``None`` leaves it to the profile."""
     exclusive: ClassVar[bool] = False

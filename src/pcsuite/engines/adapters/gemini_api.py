@@ -55,6 +55,7 @@ class GeminiAdapter(HttpAdapter):
     """A Gemini model."""
 
     Options: ClassVar[type[BaseModel]] = GeminiOptions
+    service: ClassVar[str | None] = "google"
     options: GeminiOptions
 
     def key_headers(self, key: str) -> dict[str, str]:

@@ -80,6 +80,7 @@ class LlamaCppAdapter(ModelAdapter):
 
     Options: ClassVar[type[BaseModel]] = LlamaCppOptions
     native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
+    writes_grammars: ClassVar[bool] = True
     exclusive: ClassVar[bool] = True
     options: LlamaCppOptions
 

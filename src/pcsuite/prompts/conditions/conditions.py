@@ -171,6 +171,8 @@ class PromptConstraint(DataclassMapping):
     kind: Literal["json_schema", "regex", "cfg"]
     value: str
     backend: str
+    in_part: bool = False
+    """Whether what cannot be enforced may be taken out and checked afterwards."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +252,8 @@ def apply_condition(
     for operator in bundle.of_type("constraint")[-1:]:
         assert operator.spec.kind is not None, "a constraint operator has a kind"
         value, backend = operator.constraint_value(ctx), operator.spec.engine or "auto"
-        constraint = PromptConstraint(operator.spec.kind, value, backend)
+        in_part = operator.spec.enforce == "in_part"
+        constraint = PromptConstraint(operator.spec.kind, value, backend, in_part)
     return PromptCondition(
         id=condition.id,
         bundle=bundle,
