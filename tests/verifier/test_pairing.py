@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pcsuite.errors import ConfigError
 from pcsuite.verifier import pairing
 from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.pairing import pair_items, pair_texts
+from pcsuite.verifier.pairing import pair_items
+from pcsuite.verifier.value_lists import pair_texts
 from pcsuite.verifier.tree import compile_mapping
 
 WINDOWS = compile_mapping(load_mapping()).children["windows"]
@@ -172,7 +173,7 @@ def test_long_lists_pair_as_short_ones_do(monkeypatch, renamed):
         item["shgc"] = 0.9
     rng.shuffle(others)
     short = {(pair.truth, pair.extracted) for pair in pair_items(WINDOWS, truth, others)}
-    monkeypatch.setattr(pairing, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(pairing, "BLOCK_CELLS", 50)
     monkeypatch.setattr(pairing, "_BUCKET_CELLS", 50)
     assert {(pair.truth, pair.extracted) for pair in pair_items(WINDOWS, truth, others)} == short
     assert len(short) == 120
@@ -181,7 +182,7 @@ def test_long_lists_pair_as_short_ones_do(monkeypatch, renamed):
 def test_a_large_part_of_which_all_fields_but_one_agree_is_not_left_over(monkeypatch):
     truth = [window(f"W{n}", area=float(n)) for n in range(40)]
     others = [window(f"Q{n}z", area=1000.0 + n) for n in range(39)]
-    monkeypatch.setattr(pairing, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(pairing, "BLOCK_CELLS", 50)
     monkeypatch.setattr(pairing, "_BUCKET_CELLS", 50)
     pairs = pair_items(WINDOWS, truth, others)
     assert Counter(pair.stage for pair in pairs) == {"content": 39}

@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.results import Rules, Scored, read_rules, score_file
+from pcsuite.verifier.results import Rules, Scored, require_fields, rules_of, score_file
+from pcsuite.verifier.truth import read_truth
 
 TRUTH = "ground_truth.csv"
+TRUTHS = (TRUTH, "ground_truth.json", "ground_truth.jsonl", "ground_truth.xlsx")
+"""Names that the truth of an eval may have; of several the first counts."""
 EXTRACTED = "extracted.json"
 DOCUMENT = "document.txt"
 
@@ -22,6 +25,22 @@ class Eval(NamedTuple):
 
     eval_id: str
     folder: Path
+
+    @property
+    def truth(self) -> Path:
+        """Its truth file; ``ground_truth.csv`` where there is none."""
+        return truth_file(self.folder)
+
+    def extraction(self, name: str = EXTRACTED) -> Path:
+        """Its extraction of that name; JSON Lines beside it (``extracted.jsonl``) where that is all there is."""
+        path = self.folder / name
+        lines = path.with_suffix(".jsonl")
+        return lines if path.suffix == ".json" and not path.exists() and lines.exists() else path
+
+
+def truth_file(folder: Path) -> Path:
+    """The truth file of an eval's folder; ``ground_truth.csv`` where there is none."""
+    return next((folder / name for name in TRUTHS if (folder / name).exists()), folder / TRUTH)
 
 
 class ScoredEval(NamedTuple):
@@ -33,7 +52,7 @@ class ScoredEval(NamedTuple):
 
 
 def find_evals(root: Path, only: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[Eval]:
-    """The evals of a folder, sorted by name: its subfolders that hold a ``ground_truth.csv``.
+    """The evals of a folder, sorted by name: its subfolders that hold a ``ground_truth`` file (CSV, JSON, xlsx).
 
     ``only`` and ``exclude`` choose by name. Raises ``DataError`` for a folder without evals, a name that is not there,
     or a choice that leaves none.
@@ -78,7 +97,7 @@ def _folders(root: Path) -> list[Path]:
 def _has_truth(folder: Path) -> bool | None:
     """Whether a folder is an eval, ``None`` where it cannot be read."""
     try:
-        return TRUTH in {path.name for path in folder.iterdir()}
+        return bool({path.name for path in folder.iterdir()} & set(TRUTHS))
     except OSError:
         return None
 
@@ -98,8 +117,9 @@ def score_evals(evals: Sequence[Eval], mapping: FieldMapping, extracted: str = E
 
     An extraction that cannot be parsed scores 0; a missing file or a truth that cannot be read is a ``DataError``.
     """
+    rules_by_eval = rules_of([read_truth(one.truth, mapping) for one in evals], mapping)
     scored = []
-    for one in evals:
-        rules = read_rules(one.folder / TRUTH, mapping)
-        scored.append(ScoredEval(one, rules, score_file(one.folder / extracted, rules, strict=False)))
+    for one, rules in zip(evals, rules_by_eval, strict=True):
+        require_fields(rules, str(one.truth))
+        scored.append(ScoredEval(one, rules, score_file(one.extraction(extracted), rules, strict=False)))
     return scored

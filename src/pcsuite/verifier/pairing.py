@@ -11,26 +11,25 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcsuite._util.hashing import canonical_json
-from pcsuite.verifier.assignment import best_assignment, unique_best
-from pcsuite.verifier.error_types import FieldVerdict
-from pcsuite.verifier.similarity import Record, Similarity, dice
+from pcsuite.verifier.assignment import Matrix, best_assignment, unique_best
+from pcsuite.verifier.similarity import Record, Similarity
 from pcsuite.verifier.tree import ListNode
-from pcsuite.verifier.values import is_blank, is_number, normalise_text
+from pcsuite.verifier.values import is_number, normalise_text
 
-Stage = Literal["identical", "name", "similar name", "content", "position"]
+Stage = Literal["identical", "name", "similar name", "key", "similar key", "content", "position"]
 
 _LOOSE_NAME = 0.9
 """Credit for names equal but for punctuation and blanks ("W-9", "W9")."""
 _PART_OF_NAME = 0.8
 """Credit for a name whose words are all in the other ("D03", "D03 (8080)"), or that begins it ("Liv", "Living")."""
 _SLACK = 1e-12
-_BLOCK_CELLS = 1_500_000
+BLOCK_CELLS = 1_500_000
 """Pairs compared at once; longer lists are first divided by what their items have in common."""
 _BUCKET_CELLS = 40_000
 """Pairs compared at once within a part of a list that was divided."""
@@ -59,47 +58,58 @@ def pair_items(node: ListNode, truth: Sequence[Record], extracted: Sequence[Reco
     """
     if not truth or not extracted:
         return []
-    return _Pairing(node, truth, extracted).run()
+    if node.is_keyed:
+        from pcsuite.verifier.keyed_pairing import KeyedPairing
+
+        return KeyedPairing(node, truth, extracted).run()
+    return StagedPairing(node, truth, extracted).run()
 
 
-class _Pairing:
+class StagedPairing:
     """The stages, over the indices that are still free."""
 
     def __init__(self, node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> None:
         self._rules = node.pairing
         self._items = (truth, extracted)
         self._similarity = Similarity(node, truth, extracted)
-        # Text, or a number, which still says which item is meant.
-        self._names = [
-            [
-                normalise_text(str(name))
-                if isinstance(name := item.get("name"), str) or is_number(name)
-                else ""
-                for item in side
-            ]
-            for side in self._items
-        ]
+        self._names = [[self._name(item) for item in side] for side in self._items]
         self._free = (dict.fromkeys(range(len(truth))), dict.fromkeys(range(len(extracted))))
         self._pairs: list[tuple[int, int, Stage, float, str]] = []
 
+    def _name(self, item: Record) -> str:
+        """What an item is known by: text, or a number, which still says which item is meant."""
+        name = item.get("name")
+        return normalise_text(str(name)) if isinstance(name, str) or is_number(name) else ""
+
+    def _shown(self, item: Record) -> str:
+        """What an item is known by, as it stands."""
+        return str(item.get("name")).strip()
+
     def run(self) -> list[ItemPair]:
+        """The pairs, in the order of the truth."""
         if self._rules.name_weight > 0:
             self._pair_equal_names(lambda name: name, "name", 1.0, "same name")
-            self._pair_equal_names(_letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
-            self._pair_parts_of_names()
-        # Equal content first: no other assignment has a larger total, and long lists become short ones.
+            self._pair_equal_names(letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
+            self._pair_parts_of_names("similar name")
+        self._pair_equal_content()
+        for pair in self._assigned(*map(list, self._free), needs_content=True):
+            self._take(*pair, "content", 0.0, "")
+        self._pair_by_position()
+        return self._scored()
+
+    def _pair_equal_content(self) -> None:
+        # No other assignment has a larger total, and long lists become short ones.
         content = [
             {i: key for i in side if set(key := self._similarity.keys(s, i)) - {None}}
             for s, side in enumerate(self._free)
         ]
         for pair in _equal(*content):
             self._take(*pair, "content", 0.0, "")
-        for pair in self._assigned(*map(list, self._free), needs_content=True):
-            self._take(*pair, "content", 0.0, "")
+
+    def _pair_by_position(self) -> None:
         if self._rules.position and len(self._free[0]) == len(self._free[1]):
             for left, right in zip(*(sorted(free) for free in self._free), strict=True):
                 self._take(left, right, "position", 0.0, "left over in both lists, at the same position")
-        return self._scored()
 
     def _take(self, left: int, right: int, stage: Stage, credit: float, reason: str) -> None:
         del self._free[0][left], self._free[1][right]
@@ -126,7 +136,7 @@ class _Pairing:
             for pair in self._assigned(left, right, needs_content=False) if name else ():
                 self._take(*pair, stage, credit, reason)
 
-    def _pair_parts_of_names(self) -> None:
+    def _pair_parts_of_names(self, stage: Stage) -> None:
         """Pair names one of which is part of the other: all its words, or a beginning that no third name shares."""
         words = [{i: frozenset(_WORD.findall(self._names[s][i])) for i in self._free[s]} for s in (0, 1)]
         edges: dict[tuple[int, int], str] = {}
@@ -142,22 +152,22 @@ class _Pairing:
                         edges[(index, other) if side == 0 else (other, index)] = "is in"
         for pair in self._unique_beginnings():
             edges.setdefault(pair, "begins")
-        for left, right in _components(edges):
-            if len(left) * len(right) > _BLOCK_CELLS:
+        for left, right in components(edges):
+            if len(left) * len(right) > BLOCK_CELLS:
                 continue  # such names tell nothing apart; the content may
             allowed = np.array([[(a, b) in edges for b in right] for a in left])
             for a, b in self._assigned(left, right, needs_content=False, allowed=allowed):
-                names = (str(self._items[s][i].get("name")).strip() for s, i in ((0, a), (1, b)))
+                names = (self._shown(self._items[s][i]) for s, i in ((0, a), (1, b)))
                 short, long = sorted(names, key=len)
-                self._take(a, b, "similar name", _PART_OF_NAME, f"'{short}' {edges[a, b]} '{long}'")
+                self._take(a, b, stage, _PART_OF_NAME, f"'{short}' {edges[a, b]} '{long}'")
 
     def _unique_beginnings(self) -> Iterator[tuple[int, int]]:
         """Pairs of which one name begins the other, and neither begins or continues a third."""
-        letters = [{i: _letters(self._names[side][i]) for i in self._free[side]} for side in (0, 1)]
+        texts = [{i: letters(self._names[side][i]) for i in self._free[side]} for side in (0, 1)]
         begins: set[tuple[int, int]] = set()
         for side in (0, 1):
-            ordered = sorted((text, index) for index, text in letters[1 - side].items())
-            for index, text in letters[side].items():
+            ordered = sorted((text, index) for index, text in texts[1 - side].items())
+            for index, text in texts[side].items():
                 start = bisect_left(ordered, (text,)) if len(text) > 1 else len(ordered)
                 for longer, other in ordered[start : start + 2]:
                     ending = longer[len(text) :]
@@ -180,13 +190,12 @@ class _Pairing:
             return []
         if len(left) == len(right) == 1 and not needs_content:
             return [(left[0], right[0])]
-        if len(left) * len(right) > _BLOCK_CELLS:
+        if len(left) * len(right) > BLOCK_CELLS:
             return list(self._divided(left, right, needs_content))
         share = self._similarity.block(np.array(left), np.array(right)).share
-        if needs_content:
-            gains = np.where(share >= self._rules.gate - _SLACK, share, 0.0)
-        else:
-            gains = 1.0 + share if allowed is None else np.where(allowed, 1.0 + share, 0.0)
+        gains = self._gains(share, left, right, needs_content=needs_content)
+        if allowed is not None:
+            gains = np.where(allowed, gains, 0.0)
         plain = unique_best(gains)
         if plain is not None:
             return [(left[row], right[column]) for row, column in plain]
@@ -197,6 +206,12 @@ class _Pairing:
         )
         pairs = best_assignment(gains[np.ix_(rows, columns)])
         return [(left[rows[row]], right[columns[column]]) for row, column in pairs]
+
+    def _gains(self, share: Matrix, left: list[int], right: list[int], *, needs_content: bool) -> Matrix:
+        """What each pair adds to the total, given the share of agreeing fields; 0 for what may not be paired."""
+        if needs_content:
+            return np.where(share >= self._rules.gate - _SLACK, share, 0.0)
+        return 1.0 + share
 
     def _divided(self, left: list[int], right: list[int], needs_content: bool) -> Iterator[tuple[int, int]]:
         """As :meth:`_assigned` for long lists: part by part, where items of a part have exactly equal fields.
@@ -260,7 +275,7 @@ def _equal(left: Mapping[int, Hashable], right: Mapping[int, Hashable]) -> list[
     return [(index, same.pop()) for index, key in left.items() if (same := waiting.get(key))]
 
 
-def _components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int], list[int]]]:
+def components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int], list[int]]]:
     """Groups of indices that edges join, as ``(truth, extracted)``, in the order of the truth."""
     near: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for a, b in edges:
@@ -279,52 +294,10 @@ def _components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int
             yield sorted(i for side, i in members if side == 0), sorted(i for side, i in members if side == 1)
 
 
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name))
+def letters(name: str) -> str:
+    """A name without punctuation and blanks.
 
-
-_GATE = 0.5
-"""Texts that share fewer than half their words are not one text misread."""
-
-
-def pair_texts(
-    truth: Sequence[str], extracted: Sequence[Any]
-) -> Iterator[tuple[FieldVerdict, int, Any, Any]]:
-    """Verdicts on two lists of texts (construction layers, say), whatever their order.
-
-    Yields ``(verdict, index, expected, actual)``, by the truth's index where it has one. Equal texts pair first, then
-    texts that share most words (a wrong value), then values that are no text with what is left of the truth (a format
-    error); the rest is missing or invented.
+    >>> letters("w-9")
+    'w9'
     """
-    waiting: dict[str, list[int]] = {}
-    for index, text in enumerate(truth):
-        waiting.setdefault(normalise_text(text), []).append(index)
-    texts: list[tuple[int, str]] = []
-    others: list[tuple[int, Any]] = []
-    values = ((index, value) for index, value in enumerate(extracted) if not is_blank(value))
-    # By content, so that the order of the list cannot matter.
-    for index, value in sorted(values, key=lambda entry: canonical_json(entry[1])):
-        if not isinstance(value, str):
-            others.append((index, value))
-        elif equal := waiting.get(normalise_text(value)):
-            equal.pop(0)
-        else:
-            texts.append((index, value))
-    missed = sorted(index for indices in waiting.values() for index in indices)
-    unmatched = set(missed)
-    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in unmatched)
-    if missed and texts:
-        rows = [frozenset(normalise_text(truth[index]).split()) for index in missed]
-        columns = [frozenset(normalise_text(text).split()) for _, text in texts]
-        overlap = dice(rows, columns)
-        pairs = best_assignment(np.where(overlap >= _GATE, overlap, 0.0))
-        for row, column in pairs:
-            yield "wrong_value", missed[row], truth[missed[row]], texts[column][1]
-        missed = [index for row, index in enumerate(missed) if row not in dict(pairs)]
-        paired = {column for _, column in pairs}
-        texts = [entry for column, entry in enumerate(texts) if column not in paired]
-    for index, (_, value) in zip(missed, others, strict=False):
-        yield "format_error", index, truth[index], value
-    mistyped = min(len(missed), len(others))
-    yield from (("omission", index, truth[index], None) for index in missed[mistyped:])
-    yield from (("hallucination", index, None, value) for index, value in (*texts, *others[mistyped:]))
+    return "".join(filter(str.isalnum, name))
