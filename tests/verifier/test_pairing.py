@@ -11,8 +11,8 @@ from pcsuite.errors import ConfigError
 from pcsuite.verifier import pairing
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.pairing import pair_items
-from pcsuite.verifier.value_lists import pair_texts
 from pcsuite.verifier.tree import compile_mapping
+from pcsuite.verifier.value_lists import pair_texts
 
 WINDOWS = compile_mapping(load_mapping()).children["windows"]
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,20 +103,27 @@ class ExtractedRecords:
     notes: list[str] = field(default_factory=list)
 
 
-def parse_record_set(data: bytes, source: str, key: str | None, names: Iterable[str]) -> ExtractedRecords:
+def parse_record_set(
+    data: bytes,
+    source: str,
+    key: str | None,
+    names: Iterable[str],
+    name_key: Callable[[str], Hashable] = normalise_text,
+) -> ExtractedRecords:
     """The records of an extraction for the truths ``names``: a JSON list, JSON Lines, or an object of them by name.
 
-    ``key`` is the field that tells them apart (``record`` where it is ``None``). A line that is no JSON, a record
+    ``key`` is the field that tells them apart (``record`` where it is ``None``), ``name_key`` what two spellings of one
+    name have in common. A line that is no JSON, a record
     without its key, one that the truth does not have, and one that comes again are named in ``notes``: a truth that is
     left without a record scores 0. Raises ``DataError`` where no record can be read at all.
     """
     result = ExtractedRecords()
-    known = {_name_key(name): name for name in names}
-    entries = list(_entries(data, source, key, known, result.notes))
+    known = {name_key(name): name for name in names}
+    entries = _entries(data, source, key, lambda name: name_key(name) in known, result.notes)
     nameless: list[str] = []
     strangers: list[str] = []
     for pointer, name, record in entries:
-        truth = known.get(_name_key(name)) if name is not None else None
+        truth = known.get(name_key(name)) if name is not None else None
         if name is None:
             nameless.append(pointer)
         elif truth is None:
@@ -149,12 +156,8 @@ def parse_record_set(data: bytes, source: str, key: str | None, names: Iterable[
     return result
 
 
-def _name_key(name: str) -> str:
-    return normalise_text(name)
-
-
 def _entries(
-    data: bytes, source: str, key: str | None, known: dict[str, str], notes: list[str]
+    data: bytes, source: str, key: str | None, is_known: Callable[[str], bool], notes: list[str]
 ) -> Iterable[tuple[str, str | None, Any]]:
     """Pointer, name and content of each record; lines of JSON Lines that are no JSON are noted."""
     lines = [(number, line) for number, line in enumerate(data.splitlines(), 1) if line.strip()]
@@ -172,7 +175,7 @@ def _entries(
                 value.append(None)
     if isinstance(value, dict):
         is_by_name = all(isinstance(one, dict) for one in value.values())
-        if is_by_name and any(_name_key(name) in known for name in value):
+        if is_by_name and any(map(is_known, value)):
             return [(f"/{name}", name, one) for name, one in value.items()]
         return [("", record_id(value, key), value)]
     if not isinstance(value, list):

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pcsuite.verifier.assignment import Matrix
+from pcsuite._util.hashing import canonical_json
+from pcsuite.verifier.assignment import Matrix, best_assignment
 from pcsuite.verifier.pairing import BLOCK_CELLS, ItemPair, StagedPairing, components, letters
 from pcsuite.verifier.similarity import Record, comparable_value
 from pcsuite.verifier.text_similarity import name_similarity, plain_words
@@ -26,6 +27,8 @@ _TIE = 1e-4
 _CANDIDATES = 40
 """Holders of a piece of text beyond which it says nothing about which item is meant."""
 _PIECE = 4
+_GROUP_CELLS = 40_000
+"""Pairs that are compared at once among items with the same first field of their keys."""
 
 
 class KeyedPairing(StagedPairing):
@@ -55,6 +58,7 @@ class KeyedPairing(StagedPairing):
         """The pairs, in the order of the truth."""
         if self._key and self._rules.name_weight > 0:
             words = " and ".join(name for name, _ in self._key)
+            self._pair_within_first_key()
             self._pair_equal_names(lambda name: name, "key", 1.0, f"same {words}")
             self._pair_equal_names(letters, "similar key", _LOOSE_KEY, f"same {words} but for punctuation")
             self._pair_parts_of_names("similar key")
@@ -64,6 +68,42 @@ class KeyedPairing(StagedPairing):
             self._take(*pair, "content", 0.0, "")
         self._pair_by_position()
         return self._scored()
+
+    def _pair_within_first_key(self) -> None:
+        """Where several items share the first field of a longer key, the whole of key and content says which is which.
+
+        Of two jobs at one employer whose starts changed places each still has its title and duties: a person goes by
+        those. Items alone with their first field are left to the stages that follow.
+        """
+        if len(self._key) < 2:
+            return
+        groups: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        for side in (0, 1):
+            for index in self._free[side]:
+                if first := self._parts[side][index][0]:
+                    groups[side].setdefault(first, []).append(index)
+        name = self._key[0][0]
+        for first, left in groups[0].items():
+            right = groups[1].get(first, [])
+            if not right or len(left) + len(right) < 3 or len(left) * len(right) > _GROUP_CELLS:
+                continue
+            share = self._similarity.block(np.array(left), np.array(right)).share
+            equal = np.array([[self._names[0][a] == self._names[1][b] for b in right] for a in left])
+            weight = self._rules.name_weight
+            total = (1 - weight) * share + weight * self._key_likeness(left, right)
+            gains = np.where(equal | (share >= self._rules.gate - _SLACK), 1.0 + total, 0.0)
+            # By content, so that the order of the lists cannot matter.
+            rows, columns = (
+                sorted(range(len(side)), key=lambda i: canonical_json(self._items[s][side[i]]))
+                for s, side in enumerate((left, right))
+            )
+            for row, column in best_assignment(gains[np.ix_(rows, columns)]):
+                a, b = left[rows[row]], right[columns[column]]
+                if equal[rows[row], columns[column]]:
+                    self._take(a, b, "key", 1.0, f"same {' and '.join(part for part, _ in self._key)}")
+                else:
+                    alike = float(self._key_likeness([a], [b])[0, 0])
+                    self._take(a, b, "similar key", alike, f"same {name}, and most of the content")
 
     def _pair_similar_keys(self) -> None:
         """Pair items whose keys are alike, the total of likeness and agreeing fields as large as can be."""

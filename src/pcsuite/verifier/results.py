@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -27,6 +27,7 @@ from pcsuite.verifier.record_sets import compare_record_set
 from pcsuite.verifier.statistics import record_statistics
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, compile_mapping
 from pcsuite.verifier.truth import Truth, read_truth
+from pcsuite.verifier.values import normalise_text
 
 Document = dict[str, Any]
 """What a results file holds."""
@@ -153,13 +154,27 @@ def _score_many(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scor
     """Score an extraction with many records; one that is missing or no object scores 0, whatever ``strict`` says."""
     truths, parse_error = rules.truths, None
     try:
-        extracted = parse_record_set(data, source, rules.mapping.record_key, truths)
+        extracted = parse_record_set(
+            data, source, rules.mapping.record_key, truths, _record_name(rules.mapping)
+        )
     except DataError as error:
         if strict:
             raise
         extracted, parse_error = ExtractedRecords(), str(error)
     comparison = compare_record_set(truths, extracted, rules.mapping)
     return Scored(comparison, data, parse_error, tuple(extracted.notes))
+
+
+def _record_name(mapping: FieldMapping) -> Callable[[str], Hashable]:
+    """What two spellings of a record's name have in common: as its field compares, where it is one."""
+    rule = dict(mapping.patterns()).get(mapping.record_key or "")
+    reader = mapping.reader(rule) if rule is not None else None
+
+    def name_key(name: str) -> Hashable:
+        comparable = reader.comparable(name) if reader is not None else None
+        return normalise_text(name) if comparable is None else comparable
+
+    return name_key
 
 
 def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
