@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pcsuite._util.text import signed, text_table
+from pcsuite._util.text import counted, limits_text, signed, text_table
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Flag, Group, flag, switch
 from pcsuite.errors import DataError, Exit
@@ -331,10 +331,12 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
     examples:
       pcsuite verify-all evals --fail-under 0.90 --no-regress
       pcsuite verify-all evals --copy-samples
+      pcsuite verify-all invoices --copy-samples --samples invoices
       pcsuite verify-all evals --only cottage --no-save
       pcsuite verify-all evals --no-save --junit verify.xml --sarif verify.sarif
 
-    All evals get their next iteration, or none does. EVALS_DIR/verify-all.html shows them together.
+    All evals get their next iteration, or none does. EVALS_DIR/verify-all.html shows them together. The mapping is
+    --mapping, else EVALS_DIR/mapping.yaml, else the bundled one for buildings.
 
     exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
     """
@@ -346,8 +348,10 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
         *_scoring_flags("macro-F1"),
         switch("--no-regress", "exit with status 1 if an eval is below its best iteration so far"),
         switch("--copy-samples", "first copy the bundled synthetic evals to EVALS_DIR"),
+        flag("--samples", "with --copy-samples: of which domain (default buildings)", default="buildings",
+             choices=("buildings", "invoices", "cvs", "labs")),
         options.JSON.but("print JSON instead of a table"),
-    ]
+    ]  # fmt: skip
     options.add_flags(parser, Group("", flags))
 
 
@@ -359,7 +363,14 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     """
     from pcsuite._util.files import replacing, write_errors
     from pcsuite.verifier.ci import CheckedEval
-    from pcsuite.verifier.evals import copy_samples, find_evals, score_evals, skipped_folders
+    from pcsuite.verifier.evals import (
+        copy_samples,
+        find_evals,
+        folder_mapping,
+        score_evals,
+        scored_units,
+        skipped_folders,
+    )
     from pcsuite.verifier.report import OVERVIEW, EvalRow, render_overview
     from pcsuite.verifier.results import results_document
     from pcsuite.verifier.scores import pool_evals
@@ -367,13 +378,14 @@ def execute_verify_all(args: argparse.Namespace) -> int:
 
     _check_gate(args.fail_under)
     version = _instructions_version(args.instructions)
-    mapping = _chosen_mapping(args)
     if args.copy_samples:
-        copy_samples(args.evals_dir)
+        copy_samples(args.evals_dir, args.samples)
+    args.mapping = args.mapping or folder_mapping(args.evals_dir)
+    mapping = _chosen_mapping(args)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, mapping, args.extracted)
     best = {entry.eval.eval_id: best_f1(entry.eval.folder, entry.rules) for entry in scored}
-    pooled = pool_evals([entry.scored.comparison.counts for entry in scored])
+    pooled = pool_evals(scored_units(scored))
     problems = _missed_gates(args, scored, pooled, best)
     documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, version) for one in scored]
     checked = [
@@ -466,13 +478,15 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[
         )
     headings = ["eval", "F1", "precision", "recall", *_error_headings(), "best before", ""]
     lines = [text_table(headings, rows), ""]
-    noun = "eval" if pooled.evals == 1 else "evals"
+    over = counted(len(scored), "eval")
+    if pooled.evals != len(scored):
+        over = f"{counted(pooled.evals, 'record')} in {over}"
     for name, value, interval in (
         ("macro-F1", pooled.macro_f1, pooled.macro_interval),
         ("micro-F1", pooled.micro_f1, pooled.micro_interval),
     ):
         spread = f"  95 % interval {interval[0]:.3f} to {interval[1]:.3f}" if interval else ""
-        lines.append(f"{name} {value:.3f}{spread}  over {pooled.evals} {noun}")
+        lines.append(f"{name} {value:.3f}{spread}  over {over}")
     return "\n".join(lines)
 
 
@@ -482,6 +496,8 @@ def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
 
+    Of results over many records it also says which fields changed beyond chance: paired by record, corrected over
+    fields.
     Results made under other rules or another truth are scored again from their stored extractions before they are
     compared; where those or the truth are gone, the comparison is refused.
     """
@@ -503,7 +519,9 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
     difference = difference_between(args.before, args.after, args.mapping)
     _print_notes(difference.warnings, "warning")
     if args.json:
-        print(json.dumps(asdict(difference), indent=1))
+        document = asdict(difference)
+        document["fields"] = [one._asdict() for one in difference.fields]
+        print(json.dumps(document, indent=1))
     else:
         print(f"F1 {difference.f1_before:.3f} -> {difference.f1_after:.3f}")
         for name in ("fixed", "broken", "changed"):
@@ -513,7 +531,21 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
                 rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
                 print(text_table(["", "field", "before", "after"], rows))
         print(f"unchanged errors: {difference.unchanged}")
+        if difference.fields:
+            print(
+                f"\nby field, over records ({sum(one.verdict in _BEYOND for one in difference.fields)} beyond chance)"
+            )
+            rows = [
+                [one.field, _score(one.before), _score(one.after),
+                 f"{signed(one.after - one.before, 3)}{limits_text(one.low, one.high, 3)}", f"{one.p_adjusted:.3g}",
+                 one.verdict if one.verdict in _BEYOND else "within chance"]
+                for one in difference.fields[:_SHOWN_FIELDS]
+            ]  # fmt: skip
+            print(text_table(["field", "F1 before", "after", "change", "p (Holm)", ""], rows))
     return Exit.BELOW_GATE if args.fail_on_broken and difference.broken else Exit.DONE
+
+
+_BEYOND = ("better", "worse")
 
 
 def _words(entry: dict[str, Any] | None) -> str:

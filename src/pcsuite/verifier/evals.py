@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.results import Rules, Scored, require_fields, rules_of, score_file
+from pcsuite.verifier.scores import Counts
 from pcsuite.verifier.truth import read_truth
 
 TRUTH = "ground_truth.csv"
@@ -18,6 +19,7 @@ TRUTHS = (TRUTH, "ground_truth.json", "ground_truth.jsonl", "ground_truth.xlsx")
 """Names that the truth of an eval may have; of several the first counts."""
 EXTRACTED = "extracted.json"
 DOCUMENT = "document.txt"
+MAPPING = "mapping.yaml"
 
 
 class Eval(NamedTuple):
@@ -102,14 +104,29 @@ def _has_truth(folder: Path) -> bool | None:
         return None
 
 
-def copy_samples(root: Path) -> None:
-    """Copy the synthetic evals that ship with the package to a folder that does not exist yet.
+def folder_mapping(root: Path) -> Path | None:
+    """The mapping that a folder of evals carries (``mapping.yaml``), ``None`` where it has none."""
+    path = root / MAPPING
+    return path if path.is_file() else None
+
+
+SAMPLES = {
+    "buildings": "buildingspec",
+    "invoices": "domains/invoices",
+    "cvs": "domains/cvs",
+    "labs": "domains/labs",
+}
+"""Evals that ship with the package, by domain; those that are not of buildings carry their mapping."""
+
+
+def copy_samples(root: Path, domain: str = "buildings") -> None:
+    """Copy the synthetic evals of a domain that ship with the package to a folder that does not exist yet.
 
     Raises ``DataError`` where something of that name exists: nothing is mixed into it.
     """
     if root.exists():
         raise DataError(f"{root}: exists already", hint="the samples are copied to a new folder only")
-    shutil.copytree(Path(str(resources.files("pcsuite.data") / "samples" / "buildingspec")), root)
+    shutil.copytree(Path(str(resources.files("pcsuite.data"))) / "samples" / SAMPLES[domain], root)
 
 
 def score_evals(evals: Sequence[Eval], mapping: FieldMapping, extracted: str = EXTRACTED) -> list[ScoredEval]:
@@ -123,3 +140,12 @@ def score_evals(evals: Sequence[Eval], mapping: FieldMapping, extracted: str = E
         require_fields(rules, str(one.truth))
         scored.append(ScoredEval(one, rules, score_file(one.extraction(extracted), rules, strict=False)))
     return scored
+
+
+def scored_units(scored: Sequence[ScoredEval]) -> list[Counts]:
+    """What intervals are over: the counts of every record, which of an eval with one record are the eval's."""
+    units: list[Counts] = []
+    for entry in scored:
+        comparison = entry.scored.comparison
+        units += [one.counts for one in comparison.records] or [comparison.counts]
+    return units

@@ -24,7 +24,7 @@ from pcsuite.verifier.extraction import ExtractedRecords, parse_extraction, pars
 from pcsuite.verifier.keys import ConcludedKey, conclude_keys, with_keys
 from pcsuite.verifier.mapping import FieldMapping
 from pcsuite.verifier.record_sets import compare_record_set
-from pcsuite.verifier.statistics import record_statistics
+from pcsuite.verifier.statistics import FieldShift, field_shifts, record_statistics
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, compile_mapping
 from pcsuite.verifier.truth import Truth, read_truth
 from pcsuite.verifier.values import normalise_text
@@ -253,6 +253,8 @@ class ResultsDifference:
     f1_before: float
     f1_after: float
     warnings: tuple[str, ...]
+    fields: tuple[FieldShift, ...] = ()
+    """Of results over many records: how fields changed, and whether beyond chance."""
 
 
 def compare_results(before: Document, after: Document) -> ResultsDifference:
@@ -275,7 +277,9 @@ def compare_results(before: Document, after: Document) -> ResultsDifference:
     ]
     fixed, broken, changed, unchanged = map(tuple, changes.values())
     f1_before, f1_after = before["metrics"]["f1"], after["metrics"]["f1"]
-    return ResultsDifference(fixed, broken, changed, len(unchanged), f1_before, f1_after, tuple(warnings))
+    shifts = tuple(field_shifts(before, after))
+    scores = (f1_before, f1_after)
+    return ResultsDifference(fixed, broken, changed, len(unchanged), *scores, tuple(warnings), shifts)
 
 
 def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcsuite.verifier.assignment import Matrix
-from pcsuite.verifier.text_similarity import name_similarity
+from pcsuite.verifier.text_similarity import name_similarity, names_alike
 from pcsuite.verifier.tree import Leaf, ListNode, Node, ObjectNode
 from pcsuite.verifier.values import ROUNDING_SLACK, as_boolean, as_float, is_blank, is_number, normalise_text
 
@@ -156,7 +156,8 @@ class _Column:
         texts = (
             (self._text(a), self._text(b)) for a, b in zip(expected.tolist(), actual.tolist(), strict=True)
         )
-        return np.array([float(name_similarity([a], [b])[0, 0]) if a != b else 1.0 for a, b in texts])
+        left, right = zip(*texts, strict=True)
+        return names_alike(left, right)
 
     def _text(self, code: int) -> str:
         return self._texts[code] if code >= 0 else ""

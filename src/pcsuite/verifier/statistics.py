@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pcsuite.stats.f1 import f1_score
 from pcsuite.verifier.compare import RecordComparison, RecordScore
@@ -43,6 +43,7 @@ def _over_records(pooled: PooledScores) -> dict[str, Any]:
 
 def _record_row(one: RecordScore) -> dict[str, Any]:
     row = {"record": one.name, "path": one.path, **one.counts.as_dict()}
+    row["by_field"] = {name: [int(count) for count in counts.triple] for name, counts in one.by_field.items()}
     return row | ({"problem": one.problem} if one.problem else {})
 
 
@@ -66,6 +67,64 @@ def field_gains(counts: Counts, by_field: dict[str, Counts]) -> list[dict[str, A
         )
         gains.append({"field": name, "gain": mended - counts.f1, "errors": field.error_count, "f1": field.f1})
     return sorted(gains, key=lambda one: (-one["gain"], -one["errors"], one["field"]))
+
+
+class FieldShift(NamedTuple):
+    """How a field's F1 over many records changed from one result to another, and whether beyond chance."""
+
+    field: str
+    before: float
+    after: float
+    low: float
+    """Limits (95 %, of this field alone) of the change, over records."""
+    high: float
+    p_adjusted: float
+    """Of the test that nothing changed, corrected over all fields (Holm)."""
+    verdict: str
+    """``better`` or ``worse`` beyond chance, else ``undecided``."""
+
+
+def field_shifts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldShift]:
+    """Which fields changed beyond chance between two results over many records; the surest change first.
+
+    Records are what is drawn: both results are paired by record, and a field's counts in one record go together.
+    Fields that have equal counts in every record are left out. Results of one record have none: chance cannot be told
+    from a single case.
+    """
+    import numpy as np
+
+    from pcsuite.contrasts import ArmScores, Contrast, Family, judge, measure
+
+    sides = [
+        {row["record"]: row.get("by_field", {}) for row in one.get("records", ())} for one in (before, after)
+    ]
+    names = [name for name in sides[0] if name in sides[1]]
+    fields = dict.fromkeys(field for side in sides for name in names for field in side[name])
+    arms: dict[str, ArmScores] = {}
+    contrasts: dict[str, Contrast] = {}
+    for field in fields:
+        counts = [[side[name].get(field, (0, 0, 0)) for name in names] for side in sides]
+        concerned = [
+            index for index in range(len(names)) if any(map(any, (counts[0][index], counts[1][index])))
+        ]
+        if len(concerned) < 2 or counts[0] == counts[1]:
+            continue
+        for label, side in zip(("before", "after"), counts, strict=True):
+            arms[f"{field} {label}"] = ArmScores(
+                np.array([side[index] for index in concerned], dtype=np.float64)
+            )
+        contrasts[field] = Contrast.of(f"{field} after", f"{field} before")
+    if not contrasts:
+        return []
+    measured = measure(arms, list(contrasts.values()), rng=np.random.default_rng(_SEED))
+    shifts = []
+    for field, result in zip(contrasts, judge(measured, Family(size=len(fields))), strict=True):
+        levels, estimate = result.measured.levels, result.estimate
+        was, now = levels[f"{field} before"], levels[f"{field} after"]
+        shifts.append(
+            FieldShift(field, was, now, estimate.low, estimate.high, result.p_adjusted, result.verdict)
+        )
+    return sorted(shifts, key=lambda one: (one.p_adjusted, -abs(one.after - one.before), one.field))
 
 
 def calibration(records: Sequence[Sequence[tuple[float, bool]]]) -> dict[str, Any]:

@@ -61,6 +61,25 @@ def name_similarity(left: Sequence[str], right: Sequence[str]) -> NDArray[np.flo
     return alike
 
 
+def names_alike(left: Sequence[str], right: Sequence[str]) -> NDArray[np.float64]:
+    """As :func:`name_similarity`, of ``left[i]`` with ``right[i]`` for every i."""
+    from rapidfuzz import fuzz, process
+
+    if not left:
+        return np.zeros(0)
+    rows, columns = [plain_words(one) for one in left], [plain_words(one) for one in right]
+    ratio, sorted_ratio, contained = (
+        process.cpdist(rows, columns, scorer=scorer, dtype=np.float32)
+        for scorer in (fuzz.ratio, fuzz.token_sort_ratio, fuzz.token_set_ratio)
+    )
+    alike = np.maximum(np.maximum(ratio, sorted_ratio), CONTAINED * contained).astype(np.float64) / 100
+    numbers = [(_numbers(a), _numbers(b)) for a, b in zip(rows, columns, strict=True)]
+    fits = [not a or not b or a <= b or b <= a for a, b in numbers]
+    both_named = [bool(a and b) for a, b in zip(rows, columns, strict=True)]
+    result: NDArray[np.float64] = np.where(np.array(fits) & np.array(both_named), alike, 0.0)
+    return result
+
+
 def _numbers_fit(rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.bool_]:
     """Whether the numbers in two texts can be of one thing: the same, or those of one all in the other."""
     left, right = ([_numbers(one) for one in side] for side in (rows, columns))

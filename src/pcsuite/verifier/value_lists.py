@@ -60,9 +60,9 @@ def _pair_in_order(leaf: Leaf, truth: Sequence[float], extracted: Sequence[Any])
     differing = [a != b for a, b in zip(firsts, codes, strict=False)]
     if len(firsts) == len(codes) and sum(differing) <= Levenshtein.distance(firsts, codes):
         # Place by place is as short an account as any: two numbers that changed places are two wrong numbers.
-        for index, (left, right) in enumerate(zip(truth, values, strict=True)):
-            wrong = "wrong_value" if is_number(right) else "format_error"
-            yield wrong if differing[index] else "match", index, left, right
+        for index, (expected, value) in enumerate(zip(truth, values, strict=True)):
+            wrong = "wrong_value" if is_number(value) else "format_error"
+            yield wrong if differing[index] else "match", index, expected, value
         return
     for operation in Levenshtein.opcodes(firsts, codes):
         kind, a, b = operation.tag, operation.src_start, operation.src_end
