@@ -9,7 +9,7 @@ from typing import Any
 from pcsuite._util.text import counted
 from pcsuite.errors import DataError
 from pcsuite.verifier.cells import CellReader, decode_text
-from pcsuite.verifier.mapping import FieldMapping, FieldRule
+from pcsuite.verifier.mapping import FieldMapping, FieldRule, list_paths
 from pcsuite.verifier.plain_truth import RECORD
 from pcsuite.verifier.values import (
     LIST_TYPES,
@@ -103,6 +103,7 @@ class JsonRecord:
         self._prefixes = {
             pattern[:n] for pattern in self._known for n, mark in enumerate(pattern) if mark in ".["
         }
+        self._lists = list_paths(mapping)
         self._skipped = {*mapping.metadata, *((mapping.record_key or RECORD,) if label else ())}
         self._reader = CellReader(mapping, source)
         self._where = f"{source}: {label}"
@@ -127,9 +128,10 @@ class JsonRecord:
             )
         if is_blank(value):
             return None
-        if isinstance(value, dict) and path in self._prefixes:
+        is_list = path in self._lists
+        if isinstance(value, dict) and path in self._prefixes and not is_list:
             return self._object(value, path)
-        if isinstance(value, list) and path in self._prefixes:
+        if isinstance(value, list) and is_list:
             items = []
             for index, item in enumerate(value):
                 if not isinstance(item, dict):
@@ -139,7 +141,7 @@ class JsonRecord:
                 items.append(self._object(item, f"{path}[]"))
             return items
         if path in self._prefixes:
-            belongs = "a list" if any(one.startswith(f"{path}[]") for one in self._patterns) else "an object"
+            belongs = "a list" if is_list else "an object"
             raise DataError(f"{self._where}{path}: {type_in_words(value)} where {belongs} belongs")
         self.unknown.append(path)
         return None

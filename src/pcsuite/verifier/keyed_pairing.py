@@ -15,7 +15,7 @@ import numpy as np
 from pcsuite._util.hashing import canonical_json
 from pcsuite.verifier.assignment import Matrix, best_assignment
 from pcsuite.verifier.pairing import BLOCK_CELLS, ItemPair, StagedPairing, components, letters
-from pcsuite.verifier.similarity import Record, comparable_value
+from pcsuite.verifier.similarity import NEARLY, Record, comparable_value
 from pcsuite.verifier.text_similarity import name_similarity, plain_words
 from pcsuite.verifier.tree import Leaf, ListNode
 from pcsuite.verifier.values import is_blank, normalise_text
@@ -122,7 +122,7 @@ class KeyedPairing(StagedPairing):
                     a,
                     b,
                     "similar key",
-                    float(edges[a, b]),
+                    min(float(edges[a, b]), NEARLY),
                     f"'{first}' and '{second}' are {edges[a, b]} alike",
                 )
 

@@ -48,7 +48,7 @@ class FieldNames:
         self.patterns = dict(mapping.patterns())
         self._labels: dict[str, str | None] = {}
         for pattern, rule in self.patterns.items():
-            for label in (*rule.labels, pattern, pattern.replace("[]", "")):
+            for label in (*rule.labels, pattern, pattern.replace("[]", ""), rule.path):
                 key = label_key(label)
                 # A label that two fields have names neither; labels of the record itself come before those of lists.
                 if key in self._labels and self._labels[key] != pattern:

@@ -21,6 +21,10 @@ EVIDENCE = 3
 """One field in common says little where an item has several: a share is taken of this many at least, if it has them."""
 
 
+NEARLY = 0.99
+"""The most that texts count which are alike and not equal."""
+
+
 class FieldAgreement(NamedTuple):
     """Of pairs of items: fields that agree, fields that both give, fields that either gives."""
 
@@ -136,7 +140,8 @@ class _Column:
             if self._likeness is None or equal.all():
                 return equal
             alike = self._alike(expected, actual) if block else self._alike_in_pairs(expected, actual)
-            return np.where(equal, 1.0, np.where(alike >= self._likeness, alike, 0.0))
+            # However alike, what is not equal never makes two items identical.
+            return np.where(equal, 1.0, np.where(alike >= self._likeness, np.minimum(alike, NEARLY), 0.0))
         leaf = self._leaf
         difference = np.abs(expected - actual)
         if leaf.modulo is not None:

@@ -290,7 +290,7 @@ _CURRENCIES = frozenset(
 )  # fmt: skip
 """Codes of ISO 4217 (and a few that documents still have)."""
 _MONEY = re.compile(
-    r"^(?P<before>[^\d.,+()-]*)(?P<amount>[-+(]?\s*[\d.,][\d.,'’\s_]*[\d)]?\)?-?)(?P<after>[^\d]*)$"
+    r"^(?P<before>[^\d+()-]*?)\s*(?P<amount>[-+(]?\s*(?:\d|[.,]\d)[\d.,'’\s_]*\)?-?)(?P<after>[^\d]*)$"
 )
 
 
