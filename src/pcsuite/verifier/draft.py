@@ -94,6 +94,10 @@ def draft_mapping(
         except PcsuiteError as error:
             questions.append(f"the truth cannot be read under this draft yet: {error.message}")
     keys = {one.path: one.key for one in conclude_keys(mapping, records)}
+    for pattern in (f"{path}[].{name}" for path, key_fields in keys.items() for name in key_fields):
+        if conclusions[pattern].type == "enum" and fields[pattern].schema is None:
+            # What tells items apart has as many values as there are items in the world.
+            conclusions[pattern] = Conclusion("text", "tells the items apart")
     guessed = _guessed_keys(fields, conclusions, keys) if not records else {}
     questions += [f"{pattern}: {one.question}" for pattern, one in conclusions.items() if one.question]
     for path in _list_paths(fields):

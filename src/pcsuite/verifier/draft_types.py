@@ -59,6 +59,8 @@ def conclude_type(
         concluded = _of_schema(key, schema)
         if concluded is not None:
             return concluded
+    if not present and not truth_values and any(isinstance(value, list) for value in values):
+        return _of_list([value for value in values if isinstance(value, list)])
     if not present and not truth_values:
         return Conclusion(
             "text", "no value anywhere", question="no value to conclude a type from; text for now"
@@ -229,8 +231,12 @@ def _of_texts(key: str, texts: Sequence[str], *, is_sampled: bool) -> Conclusion
     if all(text.casefold() in ("yes", "no", "true", "false") for text in texts) and not is_sampled:
         return Conclusion("boolean", "Yes or No")
     counts = Counter(texts)
-    if len(texts) >= _MANY and len(counts) <= _FEW and max(map(len, counts)) <= 30:
-        return Conclusion("enum", f"{len(counts)} values in {len(texts)}", {"values": sorted(counts)})
+    if len(texts) >= _MANY and 2 <= len(counts) <= _FEW and max(map(len, counts)) <= 30:
+        shown = ", ".join(sorted(counts))
+        question = f"are {shown} all its values, and how else are they written? (values: {{A: [synonym]}})"
+        return Conclusion(
+            "enum", f"{len(counts)} values in {len(texts)}", {"values": sorted(counts)}, question
+        )
     if sum(map(len, texts)) / len(texts) > _LONG:
         return Conclusion("fuzzy", "long texts: nearly the same is the same", {"threshold": 0.85})
     return Conclusion("text", f"text in {counted(len(texts), 'value')}")
