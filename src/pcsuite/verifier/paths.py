@@ -16,10 +16,10 @@ Step = str | int | tuple[str, str]
 
 _KEY = re.compile(r"[^.\[\]]+")
 _PLAIN_NAME = re.compile(r'[^\]"\s](?:[^\]"]*[^\]"\s])?')
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[^\W\d]\w*")
 _INDEX = re.compile(r"\[(\d+)\]")
-_ITEM = re.compile(r'[^.\[\]]+(?:\[\d+\]|\[[A-Za-z_]\w*=(?:"(?:[^"\\]|\\.)*"|[^\]"]*)\])?')
-_NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
+_ITEM = re.compile(r'[^.\[\]]+(?:\[\d+\]|\[[^\W\d]\w*=(?:"(?:[^"\\]|\\.)*"|[^\]"]*)\])?')
+_NAMED = re.compile(r'\[([^\W\d]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
 def parse_path(path: str) -> tuple[Step, ...]:

@@ -209,6 +209,13 @@ def record_column(header: Sequence[str], mapping: FieldMapping) -> int | None:
     return None
 
 
+def heads_fields(header: CsvRow, mapping: FieldMapping) -> bool:
+    """Whether most cells of a row name fields of a mapping, as the header of a table of records does."""
+    names = FieldNames(mapping)
+    cells = [cell for cell in header.cells if cell]
+    return 2 * sum(names.pattern(cell) is not None for cell in cells) >= len(cells)
+
+
 def read_wide(
     rows: Sequence[CsvRow],
     reader: CellReader,

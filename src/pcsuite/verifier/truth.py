@@ -40,6 +40,7 @@ from pcsuite.verifier.paths import put_value
 from pcsuite.verifier.plain_truth import (
     KeyPath,
     PlainRecord,
+    heads_fields,
     is_long,
     read_fields,
     read_long,
@@ -154,7 +155,9 @@ def _plain_records(
     # A Detailed Report leaves column A of labels empty, so a filled one heads a row of values.
     if not filled[0].cells[0]:
         return None
-    if record_column(filled[0].cells, mapping) is not None or (len(filled) > 2 and mapping.record == "free"):
+    if record_column(filled[0].cells, mapping) is not None or (
+        len(filled) > 2 and heads_fields(filled[0], mapping)
+    ):
         return read_wide(filled, reader, mapping)
     if len(filled) != 2:
         return None

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from pcsuite.errors import ConfigError, require
 from pcsuite.verifier.text_similarity import same_numbers, similarity
-from pcsuite.verifier.values import is_number, normalise_text, numbers_match, type_in_words
+from pcsuite.verifier.values import as_float, is_number, normalise_text, numbers_match, type_in_words
 
 EXTRA = "verify"
 """The extra that brings pint, phonenumbers and openpyxl."""
@@ -56,6 +56,8 @@ class ValueReader(ABC):
     """Keys of a field that the type knows."""
     is_number: ClassVar[bool] = False
     """Whether normal forms are numbers, which compare within a tolerance."""
+    longest: ClassVar[int] = 200
+    """Characters beyond which a text cannot be of the type: nobody writes such a date, and no parser is made for it."""
 
     def __init__(self, options: TypeOptions) -> None:
         self.settings = options
@@ -71,9 +73,11 @@ class ValueReader(ABC):
 
     def read(self, value: Any) -> Any:
         """The normal form of a JSON value; ``ValueError`` where it is not of the type."""
-        if isinstance(value, str):
-            return self._read(value)
-        raise ValueError(f"{type_in_words(value)} where {self.words} belongs")
+        if not isinstance(value, str):
+            raise ValueError(f"{type_in_words(value)} where {self.words} belongs")
+        if len(value) > self.longest:
+            raise ValueError(f"a text of {len(value):,} characters where {self.words} belongs")
+        return self._read(value)
 
     def matches(self, expected: Any, actual: Any, relative: float, absolute: float) -> bool | None:
         """Whether two values are the same, ``None`` where the actual one is not of the type."""
@@ -310,12 +314,12 @@ class MoneyReader(ValueReader):
 
     def read(self, value: Any) -> tuple[float, str | None]:
         if is_number(value):
-            return float(value), self.settings.currency
+            return as_float(value), self.settings.currency
         if isinstance(value, Mapping) and is_number(value.get("amount")):
             currency = value.get("currency")
             if currency is None or isinstance(currency, str):
                 code = self._code(currency) if currency else self.settings.currency
-                return float(value["amount"]), code
+                return as_float(value["amount"]), code
         amount: tuple[float, str | None] = super().read(value)
         return amount
 
@@ -380,6 +384,7 @@ class EnumReader(ValueReader):
 
     name = "enum"
     words = "one of the values of the mapping"
+    longest = 10_000
     options = frozenset({"values"})
 
     def check(self) -> None:
@@ -406,6 +411,7 @@ class IdentifierReader(ValueReader):
 
     name = "identifier"
     words = "an identifier"
+    longest = 10_000
 
     def read(self, value: Any) -> str:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -423,6 +429,7 @@ class FuzzyReader(ValueReader):
     name = "fuzzy"
     words = "text"
     options = frozenset({"threshold"})
+    longest = 100_000
     DEFAULT: ClassVar[float] = 0.85
 
     def read_text(self, text: str) -> str:
@@ -460,7 +467,7 @@ class PercentReader(ValueReader):
 
     def read(self, value: Any) -> float:
         if is_number(value):
-            return float(value) * (100 if self.settings.fraction else 1)
+            return as_float(value) * (100 if self.settings.fraction else 1)
         return float(super().read(value))
 
     def read_text(self, text: str) -> float:
@@ -535,11 +542,11 @@ class QuantityReader(ValueReader):
 
     def read(self, value: Any) -> float:
         if is_number(value):
-            return float(value)
+            return as_float(value)
         if isinstance(value, Mapping) and is_number(value.get("value")):
             unit = value.get("unit")
             if unit is None or isinstance(unit, str):
-                return self._converted(float(value["value"]), unit or "")
+                return self._converted(as_float(value["value"]), unit or "")
         return float(super().read(value))
 
     def read_text(self, text: str) -> float:
@@ -574,6 +581,10 @@ class QuantityReader(ValueReader):
         text = re.sub(r"^10\*(?=\d)", "10**", text)  # as UCUM, the code of laboratories, writes it
         text = re.sub(r"([A-Za-z])([23])(?![A-Za-z\d])", r"\1**\2", text).replace("^", "**")
         text = re.sub(r"^/", "1/", text)
+        # A power of a power, or one of three digits, is no unit but can keep a computer busy for years.
+        powers = r"\*\*\s*\(?[-+]?(\d{3,}|[\d.]+\)?\s*\*\*)"
+        if len(text) > _LONGEST_UNIT or re.search(powers, text):
+            raise ValueError(f"'{unit[:30]}' is no unit")
         try:
             parsed = self._units.parse_expression(text) if text else self._units.Quantity(1)
         except Exception:  # pint's parser raises what its tokens make it raise
@@ -594,6 +605,7 @@ class QuantityReader(ValueReader):
         return f"off by {right - left:+.4g} {self.settings.unit}"
 
 
+_LONGEST_UNIT = 60
 READERS: dict[str, type[ValueReader]] = {
     reader.name: reader
     for reader in (
