@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pcsuite.errors import DataError
 from pcsuite.verifier.mapping import FieldMapping, FieldRule
-from pcsuite.verifier.value_types import ValueReader
+from pcsuite.verifier.value_reader import ValueReader
 from pcsuite.verifier.values import parse_cell, parse_number
 
 _C1_BYTES = re.compile(rb"[\x80-\x9f]")

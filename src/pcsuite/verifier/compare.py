@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from pcsuite.verifier.cells import label_key
 from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.pairing import ItemPair, pair_items
+from pcsuite.verifier.pairing import pair_items
 from pcsuite.verifier.paths import item_path, pointer_token
 from pcsuite.verifier.plain_truth import KeyPath
 from pcsuite.verifier.scores import Counts
+from pcsuite.verifier.staged_pairing import ItemPair
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
 from pcsuite.verifier.truth import Truth
 from pcsuite.verifier.value_lists import pair_elements

@@ -11,14 +11,9 @@ from typing import Any
 
 from pcsuite._util.text import counted
 from pcsuite.errors import PcsuiteError
-from pcsuite.verifier.value_types import (
-    DateReader,
-    MoneyReader,
-    PercentReader,
-    QuantityReader,
-    TypeOptions,
-    ValueReader,
-)
+from pcsuite.verifier.amounts import MoneyReader, PercentReader, QuantityReader
+from pcsuite.verifier.dates import DateReader
+from pcsuite.verifier.value_reader import TypeOptions, ValueReader
 from pcsuite.verifier.values import is_blank, parse_number
 
 _IDENTIFIER = re.compile(

@@ -18,7 +18,8 @@ from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.verifier.model import BuildingSpec
 from pcsuite.verifier.tree import compile_mapping
-from pcsuite.verifier.value_types import READERS, TypeOptions, ValueReader
+from pcsuite.verifier.value_reader import TypeOptions, ValueReader
+from pcsuite.verifier.value_types import READERS
 from pcsuite.verifier.values import LIST_TYPES, FieldType
 
 _PATTERN = re.compile(r"[^.\[\]]*[^.\[\]\s](?:\[\])?(?:\.[^.\[\]]*[^.\[\]\s](?:\[\])?)*")
@@ -309,9 +310,9 @@ class FieldMapping(Definition):
         reader = READERS.get(rule.type)
         if reader is None:
             return None
-        given = {name: getattr(rule, name) for name in reader.options if name not in ("values", "unit")}
+        options = {name: getattr(rule, name) for name in reader.options if name not in ("values", "unit")}
         values = tuple((value, tuple(synonyms)) for value, synonyms in rule.values.items())
-        return reader(TypeOptions(**given, values=values, unit=rule.unit, units=self.units))
+        return reader(TypeOptions(**options, values=values, unit=rule.unit, units=self.units))
 
 
 _LATER = frozenset({

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import ConfigError
-from pcsuite.verifier.value_types import CENTS, ValueReader
+from pcsuite.verifier.amounts import CENTS
+from pcsuite.verifier.value_reader import ValueReader
 from pcsuite.verifier.values import LIST_TYPES, FieldType
 
 if TYPE_CHECKING:  # a mapping is checked by compiling it

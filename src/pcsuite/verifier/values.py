@@ -19,7 +19,7 @@ LIST_TYPES = ("text_list", "text_set", "number_list", "number_set")
 
 
 class Reader(Protocol):
-    """What judges values of a type that is none of the plain ones (``value_types.ValueReader``)."""
+    """What judges values of a type that is none of the plain ones (``value_reader.ValueReader``)."""
 
     def matches(self, expected: Any, actual: Any, relative: float, absolute: float) -> bool | None:
         """Whether two values are the same, ``None`` where the actual one is not of the type."""

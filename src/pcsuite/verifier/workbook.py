@@ -8,7 +8,7 @@ from typing import Any
 
 from pcsuite.errors import DataError, require
 from pcsuite.verifier.cells import CsvRow
-from pcsuite.verifier.value_types import EXTRA
+from pcsuite.verifier.value_reader import EXTRA
 
 MAGIC = b"PK\x03\x04"
 """How a spreadsheet file (a zip archive) begins."""
