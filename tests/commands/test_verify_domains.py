@@ -1,6 +1,7 @@
 """``verify`` and ``verify-all`` outside building energy, as a user calls them."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -116,6 +117,27 @@ def test_sarif_points_at_the_line_of_a_record(folder, capsys):
     results = json.loads((folder / "v.sarif").read_text())["runs"][0]["results"]
     lines = {one["locations"][0]["physicalLocation"]["region"]["startLine"] for one in results}
     assert lines == {1}
+
+
+def test_junit_has_a_case_for_each_record(folder):
+    assert (
+        main(
+            [
+                "verify",
+                "truth.csv",
+                "extracted.jsonl",
+                "--mapping",
+                "mine.yaml",
+                "--no-save",
+                "--junit",
+                "v.xml",
+            ]
+        )
+        == 0
+    )
+    cases = ElementTree.parse(folder / "v.xml").iter("testcase")
+    failed = {case.get("name"): case.find("failure") is not None for case in cases}
+    assert failed == {"records[number=INV-1]": True, "records[number=INV-2]": False}
 
 
 def test_a_draft_is_printed_or_written_once(folder, capsys):

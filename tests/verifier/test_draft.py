@@ -181,3 +181,11 @@ def test_a_model_that_holds_itself_ends(tmp_path, monkeypatch):
     )
     draft = draft_mapping(None, schema="tree.json")
     assert any("nested deeper than eight levels" in one for one in draft.open_questions)
+
+
+def test_keys_that_no_path_can_name_are_left_out_and_said(tmp_path):
+    path = tmp_path / "s.json"
+    path.write_text('{"a.b": 1, "c[0]": 2, "d": "x", "e": [{"f.g": 1, "h": 2}]}')
+    draft = draft_mapping(path)
+    assert types(mapping_of(draft, tmp_path)) == {"d": "text", "e[].h": "integer"}
+    assert [one.split("'")[1] for one in draft.open_questions[:3]] == ["a.b", "c[0]", "f.g"]

@@ -129,3 +129,7 @@ def test_a_truth_that_was_cut_within_a_number_gets_a_note():
     assert read("field,value\nnumber,A\nTotal,119.5", MAPPING).warnings == (f"row 3: {note}",)
     assert read("field,value\nnumber,A\nTotal,119.5\n", MAPPING).warnings == ()
     assert read("field,value\nTotal,5\ntags,blue", MAPPING).warnings == ()
+
+
+def test_columns_after_field_and_value_are_remarks():
+    assert read("field,value,comment\nnumber,A,checked\n", MAPPING).record == {"number": "A"}

@@ -37,8 +37,10 @@ def junit_xml(checked: Sequence[CheckedEval], problems: Sequence[str] = ()) -> b
     root = ElementTree.Element("testsuites", name="pcsuite verify")
     for one in checked:
         document = one.document
-        cases: dict[str, list[Mapping[str, Any]]] = {pair["path"]: [] for pair in document["pairs"]}
-        for section in document["by_section"]:
+        # Of many records each is a case.
+        named = document.get("records") or document["pairs"]
+        cases: dict[str, list[Mapping[str, Any]]] = {entry["path"]: [] for entry in named}
+        for section in document["by_section"] if "records" not in document else ():
             if not any(path.startswith(f"{section}[") for path in cases):
                 cases.setdefault(section, [])
         for entry in document["discrepancies"]:

@@ -67,7 +67,11 @@ def draft_mapping(
     if sample is not None:
         records = _sample_records(sample)
         for record in records:
-            _add_values(record, "", fields, from_truth=False)
+            _add_values(record, "", fields)
+        for name in dict.fromkeys(_unnameable(records)):
+            questions.append(
+                f"the key '{name}' holds a dot or bracket, so that no path can name it; left out"
+            )
     truth_data = read_bytes(truth) if truth is not None else b""
     if truth is not None:
         records += _add_truth(
@@ -154,22 +158,35 @@ def _sample_records(path: Path) -> list[Mapping[str, Any]]:
     return records
 
 
-def _add_values(
-    value: Mapping[str, Any], prefix: str, fields: dict[str, _Evidence], *, from_truth: bool
-) -> None:
+def _add_values(value: Mapping[str, Any], prefix: str, fields: dict[str, _Evidence]) -> None:
     """Add every value of a record to the evidence of its field."""
     for key, child in value.items():
+        if not key.strip() or set(key) & set(".[]"):
+            continue  # no path can name it; said by _unnameable
         path = f"{prefix}.{key}" if prefix else str(key)
         if isinstance(child, dict) and child:
-            _add_values(child, path, fields, from_truth=from_truth)
+            _add_values(child, path, fields)
         elif isinstance(child, list) and any(isinstance(item, dict) for item in child):
             for item in child:
                 if isinstance(item, dict):
-                    _add_values(item, f"{path}[]", fields, from_truth=from_truth)
+                    _add_values(item, f"{path}[]", fields)
         elif any(pattern.startswith((f"{path}[]", f"{path}.")) for pattern in fields):
             continue  # an empty list or object that other records fill
         else:
             fields.setdefault(path, _Evidence()).values.append(child)
+
+
+def _unnameable(value: Any) -> Iterator[str]:
+    """Keys that no path can name, wherever they stand."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            if not key.strip() or set(key) & set(".[]"):
+                yield key
+            else:
+                yield from _unnameable(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _unnameable(child)
 
 
 def _add_truth(
@@ -181,7 +198,7 @@ def _add_truth(
         records = [content] if isinstance(content, dict) else [value for _, value in content]
         for record in records:
             if isinstance(record, dict):
-                _add_values(record, "", fields, from_truth=True)
+                _add_values(record, "", fields)
         return [record for record in records if isinstance(record, dict)]
     if data.startswith(MAGIC):
         tables = read_sheets(data, source)

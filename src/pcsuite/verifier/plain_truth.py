@@ -71,7 +71,10 @@ class FieldNames:
 
 
 def is_long(header: CsvRow) -> bool:
-    """Whether a table has a row for each field: its header names ``field`` and ``value``, and maybe the record."""
+    """Whether a table has a row for each field: its header names ``field`` and ``value``, and maybe the record.
+
+    Columns after ``field,value`` are remarks, unless one is what tells records apart.
+    """
     cells = [cell.casefold() for cell in header.cells]
     return tuple(cells[:2]) == _LONG or (len(cells) == 3 and set(_LONG) <= set(cells))
 
@@ -81,10 +84,12 @@ def read_long(
 ) -> dict[str | None, PlainRecord]:
     """The records of ``field,value`` rows, by record; ``None`` is the one record of a file without such a column."""
     header = [cell.casefold() for cell in rows[0].cells]
-    if tuple(header[:2]) == _LONG and len(header) < 3:
+    which = record_column(rows[0].cells, mapping)
+    if which is None and tuple(header[:2]) != _LONG:
+        which = next(index for index, name in enumerate(header) if name not in _LONG)
+    if which is None or header[which] in _LONG:
         cells = [(row, row.cell(0), row.cell(1)) for row in rows[1:]]
         return {None: read_fields(cells, reader, mapping)}
-    which = next(index for index, name in enumerate(header) if name not in _LONG)
     at = (header.index("field"), header.index("value"))
     groups: dict[str, list[tuple[CsvRow, str, str]]] = {}
     for row in rows[1:]:
