@@ -1,4 +1,4 @@
-"""How long the verifier takes: 1,000 records of 300 fields, lists of 100 windows, and lists of 1,000 and 50,000.
+"""How long the verifier takes: 1,000 records of 300 fields, lists of 100 windows, and of 1,000 to 50,000 items.
 
 Run from the repository root: ``python benchmarks/verifier_speed.py [RECORDS]``. One core; the windows are
 shuffled, and in the hard case share names and content, so that the assignment has work to do. For long lists the
@@ -14,8 +14,10 @@ import os
 import random
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -113,6 +115,62 @@ def long_list(title: str, windows: int) -> float:
     return seconds
 
 
+KEYED = """
+tolerances: {default: {absolute: 0.005}}
+tables:
+  - path: items
+    key: [item]
+    columns:
+      - {path: item, type: text}
+      - {path: issued, type: date}
+      - {path: price, type: money, currency: EUR}
+      - {path: qty, type: integer}
+      - {path: note, type: fuzzy}
+"""
+WORDS = [first + last for first in ("bar", "cor", "del", "fen", "gal", "hol", "mor", "pen", "rus", "tal") for last in
+         ("ak", "bin", "dor", "esk", "ford", "gate", "ham", "lin", "mer", "ton")]  # fmt: skip
+
+
+def keyed_list(items: int, damage: str) -> float:
+    """Compare one record with a long list whose mapping names a key; print and return the seconds of CPU."""
+    rng = random.Random(11)
+    truth = [
+        {
+            "item": f"{rng.choice(WORDS)} {rng.choice(WORDS)} {rng.choice(WORDS)}{rng.choice(WORDS)}",
+            "issued": f"2026-{n % 12 + 1:02d}-{n % 28 + 1:02d}",
+            "price": round(rng.uniform(1, 500), 2),
+            "qty": rng.randint(1, 60),
+            "note": f"{rng.choice(WORDS)} {rng.choice(WORDS)} to be sent on",
+        }
+        for n in range(items)
+    ]
+    extracted = [dict(one) for one in truth]
+    for one in extracted:
+        one["issued"] = "{2}.{1}.{0}".format(*one["issued"].split("-"))
+        one["price"] = f"{one['price']:.2f} EUR"
+    changed = rng.sample(extracted, items // 5) if damage == "a fifth misspelt" else extracted
+    for one in changed if damage != "equal keys" else ():
+        at = rng.randrange(1, len(one["item"]) - 1)
+        one["item"] = one["item"][:at] + one["item"][at + 1 :]
+    rng.shuffle(extracted)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "keyed.yaml"
+        path.write_text(KEYED, encoding="utf-8")
+        mapping = load_mapping(path)
+    compare_records(
+        {"items": truth[:10]}, {"items": extracted[:10]}, mapping
+    )  # what is loaded on first use is loaded
+    start = time.process_time()
+    comparison = compare_records({"items": truth}, {"items": extracted}, mapping)
+    seconds = time.process_time() - start
+    errors = comparison.counts.errors_by_type()
+    print(
+        f"{items:>6} keyed items, {damage:<23} {seconds:6.2f} s of CPU, {errors['omission']} omitted,"
+        f" {errors['wrong_value']} wrong"
+    )
+    return seconds
+
+
 def whole_verification(windows: int) -> None:
     """Everything that ``pcsuite verify`` does with a long list but reading the truth: parse, score, document, page."""
     rng = random.Random(7)
@@ -143,6 +201,8 @@ def main() -> int:
         long_list(title, 1_000)  # what is loaded on first use is loaded
         short, long = long_list(title, 1_000), long_list(title, 50_000)
         print(f"       50 times as many take {long / short:.0f} times as long")
+    for damage in ("equal keys", "a fifth misspelt", "all misspelt"):
+        keyed_list(10_000, damage)
     whole_verification(50_000)
     return 0
 

@@ -1,234 +1,165 @@
-"""Which item stands for which: the stages, in the order a person would go through them."""
+"""Lists whose mapping names a key: who is paired with whom, each case as a person would say it."""
 
 import random
-from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pcsuite.errors import ConfigError
-from pcsuite.verifier import pairing
-from pcsuite.verifier.mapping import load_mapping
-from pcsuite.verifier.pairing import pair_items, pair_texts
+from pcsuite.verifier import pairing, staged_pairing
+from pcsuite.verifier.compare import compare_records
+from pcsuite.verifier.mapping import FieldMapping
+from pcsuite.verifier.pairing import pair_items
 from pcsuite.verifier.tree import compile_mapping
 
-WINDOWS = compile_mapping(load_mapping()).children["windows"]
+
+def mapping_of(key, columns, **table):
+    types = {
+        "path": "items",
+        "columns": [{"path": name, "type": kind} for name, kind in columns.items()],
+        **table,
+    }
+    if key:
+        types["key"] = key
+    return FieldMapping.model_validate({"tolerances": {"default": {"absolute": 0.005}}, "tables": [types]})
 
 
-def window(name, **values):
-    given = {
-        "wall": "Front",
-        "status": "New",
-        "azimuth": 0.0,
-        "area": 20.0,
-        "u_factor": 0.3,
-        "shgc": 0.2,
-    } | values
-    return ({"name": name} if name is not None else {}) | given
+GOODS = mapping_of("item", {"item": "text", "qty": "integer", "price": "number"})
+JOBS = mapping_of(
+    ["employer", "start"],
+    {"employer": "text", "start": "date", "title": "text", "city": "text", "end": "date"},
+)
 
 
-def found(truth, extracted, node=WINDOWS):
+def pairs(mapping, truth, extracted):
+    node = compile_mapping(mapping).children["items"]
     return {(pair.truth, pair.extracted): pair.stage for pair in pair_items(node, truth, extracted)}
 
 
-def test_equal_names_whatever_the_content():
-    truth = [window("A", area=1.0), window("B", area=2.0)]
-    others = [{"name": "b", "area": 1.0}, {"name": "a", "area": 2.0}]
-    assert found(truth, others) == {(0, 1): "name", (1, 0): "name"}
+def good(item, qty=1, price=5.0):
+    return {"item": item, "qty": qty, "price": price}
 
 
-def test_identical_items_always_pair():
-    truth = [{"area": 3.0}, window("A"), {}]
-    assert found(truth, [window("A"), {}, {"area": 3.0}]) == {
-        (0, 2): "identical", (1, 0): "identical", (2, 1): "identical"
-    }  # fmt: skip
+def job(employer, start, title="Cook", city="Kiel", end="2020-01"):
+    return {"employer": employer, "start": start, "title": title, "city": city, "end": end}
 
 
-def test_several_of_one_name_are_told_apart_by_content():
-    truth = [window("W", area=1.0), window("W", area=2.0), window("W", area=3.0)]
-    others = [window("W", area=3.0, shgc=0.9), window("W", area=1.0, shgc=0.9)]
-    assert found(truth, others) == {(2, 0): "name", (0, 1): "name"}
-
-
-def test_names_equal_but_for_punctuation():
-    assert found([window("W-9", area=1.0)], [window("w 9", area=2.0)]) == {(0, 0): "similar name"}
+def test_the_counter_example_of_the_juice():
+    truth = [good("Apple juice"), good("Zinc tablets")]
+    assert pairs(GOODS, truth, [good("Zinc tablets 30 pcs")]) == {(1, 0): "similar key"}
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("item", "stage"),
     [
-        ("D03 (8080)", "D03"),
-        ("D03", "D03 (8080)"),
-        ("Living Room", "living"),
-        ("Living", "Liv"),
-        ("Bedroom 2", "2"),
+        ("zinc  TABLETS", "identical"),
+        ("Zinc-tablets", "similar key"),
+        ("Zink tablets", "similar key"),
+        ("Tablets (zinc)", "similar key"),
     ],
 )
-def test_a_name_that_is_part_of_the_other(name, given):
-    other = {"name": given, "area": 999.0}
-    (pair,) = pair_items(WINDOWS, [window(name), window("Unlike")], [other])
-    assert (pair.truth, pair.stage) == (0, "similar name")
-    assert pair.reason.startswith(f"'{min(name, given, key=len)}'")
+def test_spellings_of_one_item(item, stage):
+    truth = [good("Apple juice", 2), good("Zinc tablets", 7)]
+    assert pairs(GOODS, truth, [good(item, 7)])[1, 0] == stage
 
 
-@pytest.mark.parametrize(
-    ("name", "given"), [("W1", "W10"), ("Window 1", "Window 11"), ("A", "Attic"), ("101", "10")]
-)
-def test_names_that_only_look_like_parts(name, given):
-    assert found([window(name), window("Unlike")], [{"name": given, "area": 999.0}]) == {}
+def test_numbers_tell_items_apart():
+    truth = [good("Line 10", 3, 1.0), good("Line 11", 4, 2.0)]
+    assert pairs(GOODS, truth, [good("Line 12", 8, 9.0)]) == {}
+    assert pairs(GOODS, truth, [good("Line 12", 4, 2.0)]) == {(1, 0): "content"}
 
 
-def test_a_part_that_several_names_have_is_decided_by_content():
-    truth = [window("G02 (4080) 2", area=10.0), window("G02 (4080) 3", area=6.0)]
-    assert found(truth, [window("G02 (4080)", area=6.0)]) == {(1, 0): "similar name"}
+def test_what_is_left_over_is_not_paired_by_position_unless_the_mapping_says_so():
+    truth, extracted = [good("Tea", 1, 1.0)], [good("Granite", 8, 90.0)]
+    assert pairs(GOODS, truth, extracted) == {}
+    by_position = GOODS.model_copy(
+        update={"pairing": GOODS.pairing.model_validate({"lists": {"items": {"position": True}}})}
+    )
+    assert pairs(by_position, truth, extracted) == {(0, 0): "position"}
 
 
-def test_a_beginning_that_two_names_have_decides_nothing():
-    truth = [window("Livingroom", area=10.0), window("Livery", area=6.0), window("Hall", area=1.0)]
-    assert found(truth, [{"name": "Liv", "area": 77.0, "shgc": 0.9}]) == {}
+def test_the_first_field_of_a_key_weighs_more_than_the_second():
+    # Both differ from the extracted job in one field; the employer says more than the start.
+    truth = [job("Acme", "2010-01"), job("Beta", "2015-06")]
+    assert pairs(JOBS, truth, [job("Acme", "2015-06")]) == {(0, 0): "content"}
 
 
-def test_content_needs_about_half_of_what_both_give():
-    truth = [window("A"), window("B", wall="Back", azimuth=90.0, area=9.0, u_factor=0.9, shgc=0.9)]
-    half = window("X", wall="Q", azimuth=45.0, area=7.0)  # status, U-factor and SHGC of A: 3 of 6
-    assert found(truth, [half]) == {(0, 0): "content"}
-    less = window("X", wall="Q", azimuth=45.0, area=7.0, u_factor=0.7)  # 2 of 6
-    assert found(truth, [less]) == {}
+def test_two_jobs_at_one_employer_are_told_apart_by_all_there_is():
+    truth = [
+        job("Acme", "2010-01", "Trainee", "Kiel", "2012-01"),
+        job("Acme", "2012-02", "Engineer", "Bonn", "2020-01"),
+    ]
+    swapped = [truth[0] | {"start": "2012-02"}, truth[1] | {"start": "2010-01"}]
+    assert set(pairs(JOBS, truth, swapped)) == {(0, 0), (1, 1)}
+    assert set(pairs(JOBS, truth, swapped[::-1])) == {(0, 1), (1, 0)}
+    # With nothing but the key to go by, the key decides.
+    bare = [{"employer": "Acme", "start": "2012-02"}, {"employer": "Acme", "start": "2010-01"}]
+    assert set(pairs(JOBS, truth, bare)) == {(0, 1), (1, 0)}
 
 
-def test_one_field_in_common_is_enough_only_where_there_is_but_one():
-    assert found([{"area": 3.0}, {"area": 4.0}, {}], [{"area": 4.0}]) == {(1, 0): "identical"}
-    assert found([window("A"), window("B")], [{"name": "X", "status": "New"}]) == {}
+def test_dates_of_a_key_are_dates():
+    assert pairs(
+        JOBS, [job("Acme", "2010-01-02")], [job("ACME", "02.01.2010", "Smith", "Bonn", "1999-01")]
+    ) == {(0, 0): "key"}
 
 
-def test_what_is_left_pairs_by_position_where_both_have_equally_many():
-    truth = [window("A"), window("B", area=5.0), window("C", area=6.0)]
-    others = [{"name": "X", "area": 71.0}, window("A"), {"name": "Y", "area": 72.0}]
-    assert found(truth, others) == {(0, 1): "identical", (1, 0): "position", (2, 2): "position"}
-    assert found(truth, others[:2]) == {(0, 1): "identical"}
+def test_keys_that_are_missing_or_mistyped():
+    truth = [good("Tea", 2, 3.0), good("Cup", 5, 9.0)]
+    assert pairs(GOODS, truth, [{"item": None, "qty": 5, "price": 9.0}]) == {(1, 0): "content"}
+    assert pairs(GOODS, truth, [{"item": ["Cup"], "qty": 5, "price": 9.0}]) == {(1, 0): "content"}
+    assert pairs(GOODS, [good("101"), good("102")], [{"item": 102}]) == {(1, 0): "key"}
 
 
-def test_every_pair_says_how_alike_and_why():
-    truth = [window("D03 (8080)"), window("B", area=5.0)]
-    others = [window("D03", shgc=0.9), window("B", area=5.0)]
-    first, second = pair_items(WINDOWS, truth, others)
-    assert first.reason == "'D03' is in 'D03 (8080)'; 5 of 6 shared fields agree"
-    assert first.score == pytest.approx(0.5 * 0.8 + 0.5 * 5 / 6, abs=1e-4)
-    assert (second.score, second.reason) == (1.0, "every field agrees")
+def test_fuzzy_without_a_key_compares_content_by_likeness():
+    columns = {"text": "text", "place": "text"}
+    truth = [{"text": "Repair of the roof", "place": "Hall"}, {"text": "Painting of doors", "place": "Attic"}]
+    extracted = [
+        {"text": "Paintings of doors", "place": "Atic"},
+        {"text": "Repairs of the roof", "place": "Halls"},
+    ]
+    assert set(pairs(mapping_of(None, columns, fuzzy=True), truth, extracted)) == {(0, 1), (1, 0)}
+    # Without it no text agrees, and the position decides.
+    assert set(pairs(mapping_of(None, columns), truth, extracted)) == {(0, 0), (1, 1)}
 
 
-def test_the_order_does_not_matter_before_the_last_stage():
+def test_the_order_of_either_list_does_not_matter():
     rng = random.Random(5)
-    truth = [window(f"W{n}", area=float(n), wall=f"Wall {n % 3}") for n in range(12)]
-    others = [window(f"Q{n}", area=float(n), wall=f"Wall {n % 3}", shgc=0.9) for n in range(10)]
-    wanted = {(pair.truth, others[pair.extracted]["name"]) for pair in pair_items(WINDOWS, truth, others)}
-    assert wanted == {(n, f"Q{n}") for n in range(10)}
+    truth = [
+        good(f"{one} {n}", n % 3, float(n % 4))
+        for n, one in enumerate(["Tea", "Tea bag", "Cup", "Cup red"] * 3)
+    ]
+    extracted = [{**one, "item": one["item"].replace("Cup", "Cups")} for one in truth[2:]] + [
+        good("Spoon", 9, 9.0)
+    ]
+    expected = {(truth[a]["item"], extracted[b]["item"]) for a, b in pairs(GOODS, truth, extracted)}
     for _ in range(5):
-        shuffled = rng.sample(others, len(others))
-        assert {
-            (p.truth, shuffled[p.extracted]["name"]) for p in pair_items(WINDOWS, truth, shuffled)
-        } == wanted
+        left, right = rng.sample(truth, len(truth)), rng.sample(extracted, len(extracted))
+        assert {(left[a]["item"], right[b]["item"]) for a, b in pairs(GOODS, left, right)} == expected
 
 
-def with_pairing(tmp_path, text):
-    path = tmp_path / "m.yaml"
-    path.write_text(
-        f"tolerances: {{default: {{}}}}\npairing: {text}\n"
-        "tables:\n"
-        "  - {path: lines, columns: [{path: name, type: text}, {path: a, type: number}, {path: b, type: number}]}\n"
-        "  - {path: others, columns: [{path: name, type: text}, {path: a, type: number}, {path: b, type: number}]}\n"
-    )
-    return compile_mapping(load_mapping(path)).children
-
-
-def test_a_list_may_have_rules_of_its_own(tmp_path):
-    nodes = with_pairing(tmp_path, "{gate: 0.5, lists: {lines: {gate: 1.0, position: false}}}")
-    truth, others = [{"name": "A", "a": 1, "b": 2}], [{"name": "X", "a": 1, "b": 9}]
-    assert found(truth, others, nodes["lines"]) == {}
-    assert found(truth, others, nodes["others"]) == {(0, 0): "content"}
-
-
-def test_names_can_be_left_out(tmp_path):
-    nodes = with_pairing(tmp_path, "{name_weight: 0}")
-    truth = [{"name": "A", "a": 1, "b": 2}, {"name": "B", "a": 3, "b": 4}]
-    others = [{"name": "A", "a": 3, "b": 4}, {"name": "B", "a": 1, "b": 2}]
-    assert found(truth, others, nodes["lines"]) == {(0, 1): "content", (1, 0): "content"}
-
-
-def test_rules_for_a_list_that_is_not_there(tmp_path):
-    with pytest.raises(ConfigError, match=r"no list 'line' \(did you mean 'lines'"):
-        with_pairing(tmp_path, "{lists: {line: {gate: 1.0}}}")
-
-
-@pytest.mark.parametrize("renamed", [False, True])
-def test_long_lists_pair_as_short_ones_do(monkeypatch, renamed):
+def test_long_lists_pair_as_short_ones_do(monkeypatch):
     rng = random.Random(2)
-    truth = [window(f"W{n}", area=round(4 + n * 0.37, 2), wall=f"Wall {n % 7}") for n in range(120)]
-    others = [dict(item) for item in truth]
-    for item in others:
-        item["name"] = f"Q{item['name']}z" if renamed else item["name"]
-    for item in rng.sample(others, 30):
-        item["shgc"] = 0.9
-    rng.shuffle(others)
-    short = {(pair.truth, pair.extracted) for pair in pair_items(WINDOWS, truth, others)}
-    monkeypatch.setattr(pairing, "_BLOCK_CELLS", 50)
-    monkeypatch.setattr(pairing, "_BUCKET_CELLS", 50)
-    assert {(pair.truth, pair.extracted) for pair in pair_items(WINDOWS, truth, others)} == short
-    assert len(short) == 120
+    words = [
+        "barley",
+        "cedar",
+        "copper",
+        "linen",
+        "marble",
+        "oyster",
+        "pewter",
+        "saffron",
+        "timber",
+        "walnut",
+    ]
+    truth = [good(f"{rng.choice(words)} {rng.choice(words)} {n}", n, n / 4) for n in range(60)]
+    extracted = [{**one, "item": one["item"].replace("a", "", 1)} for one in truth]
+    rng.shuffle(extracted)
+    short = pairs(GOODS, truth, extracted)
+    assert len(short) == 60
+    for module in (pairing, staged_pairing):
+        monkeypatch.setattr(module, "BLOCK_CELLS", 400)
+    assert set(pairs(GOODS, truth, extracted)) == set(short)
 
 
-def test_a_large_part_of_which_all_fields_but_one_agree_is_not_left_over(monkeypatch):
-    truth = [window(f"W{n}", area=float(n)) for n in range(40)]
-    others = [window(f"Q{n}z", area=1000.0 + n) for n in range(39)]
-    monkeypatch.setattr(pairing, "_BLOCK_CELLS", 50)
-    monkeypatch.setattr(pairing, "_BUCKET_CELLS", 50)
-    pairs = pair_items(WINDOWS, truth, others)
-    assert Counter(pair.stage for pair in pairs) == {"content": 39}
-
-
-@pytest.mark.slow
-@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcde")))
-def test_an_item_is_in_one_pair_at_most(left, right):
-    truth, others = ([{"name": letter, "area": 1.0} for letter in side] for side in (left, right))
-    pairs = pair_items(WINDOWS, truth, others)
-    assert len({pair.truth for pair in pairs}) == len({pair.extracted for pair in pairs}) == len(pairs)
-
-
-def verdicts(truth, given_values):
-    return Counter(verdict for verdict, *_ in pair_texts(truth, given_values))
-
-
-def test_order_does_not_matter():
-    truth = ["Inside Finish: Gypsum Board", "Cavity / Frame: R-21 / 2x6", "Exterior Finish: Wood Siding"]
-    assert verdicts(truth, truth[::-1]) == {"match": 3}
-
-
-def test_a_text_misread_is_a_wrong_value_and_another_text_is_not():
-    found = list(
-        pair_texts(
-            ["Inside Finish: Gypsum Board", "Roofing: Tile"],
-            ["Inside Finish: Plaster Board", "Vapor Retarder"],
-        )
-    )
-    assert ("wrong_value", 0, "Inside Finish: Gypsum Board", "Inside Finish: Plaster Board") in found
-    assert ("omission", 1, "Roofing: Tile", None) in found
-    assert ("hallucination", 1, None, "Vapor Retarder") in found
-    assert len(found) == 3
-
-
-def test_values_that_are_no_text():
-    assert verdicts(["a", "b"], ["a", 7]) == {"match": 1, "format_error": 1}
-    assert verdicts(["a"], ["a", 7, None]) == {"match": 1, "hallucination": 1}
-
-
-@given(
-    st.lists(st.sampled_from(["a b", "a c", "b c", "x"])),
-    st.lists(st.sampled_from(["a b", "A  B", "c d", "x"])),
-)
-def test_every_text_is_counted_once(truth, given_values):
-    counts = verdicts(truth, given_values)
-    shared = counts["match"] + counts["wrong_value"] + counts["format_error"]
-    assert shared + counts["omission"] == len(truth)
-    assert shared + counts["hallucination"] == len(given_values)
-    assert verdicts(truth, given_values[::-1]) == counts
+def test_paths_name_items_by_their_key():
+    truth = {"items": [good("Tea"), good("Cup")]}
+    (entry,) = compare_records(truth, {"items": [good("Tea"), good("Cup", 2)]}, GOODS).discrepancies
+    assert entry.field_path == "items[item=Cup].qty"

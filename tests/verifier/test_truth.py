@@ -15,7 +15,7 @@ fields:
   - {label: Invoice Number, path: number, type: text}
   - {label: Total (EUR), path: total, type: number}
   - {label: Paid, path: paid, type: boolean}
-  - {path: tags, type: text_list}
+  - {path: tags, type: text_list, separator: ";"}
 tables:
   - path: lines
     columns:

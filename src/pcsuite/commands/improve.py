@@ -22,7 +22,8 @@ IMPROVE = (
         flag("--condition", "condition to extract under (default C4)", default="C4", metavar="C"),
         flag("--iterations", "changes to try in all (default 10)", type=int, default=10, metavar="N"),
         several("--held-out", "evals that only decide (default: a third, by hash)", metavar="ID,ID"),
-        flag("--start", "instruction to start from (default: the task's)", **FILE),
+        flag("--start", "instruction to start from (default: the task's, or one made of a mapping that is not about"
+             " buildings)", **FILE),
         switch("--propose-only", "write the next draft and stop, so that you can edit it"),
         flag("--out", "folder of the loop (default: EVALS_DIR/improve)", **DIR),
         switch("--json", "print the summary as JSON instead of a table"),
@@ -40,7 +41,7 @@ IMPROVE = (
         options.one("task", "task (default buildingspec_json)", default="buildingspec_json"),
         flag("--regime", "decoding regime (default D0)", default="D0", metavar="ID"),
         flag("--seed", "seed of the extractions", type=int, default=0),
-        flag("--mapping", "mapping file (default: the task's, else the bundled one)", type=Path),
+        flag("--mapping", "mapping file (default: EVALS_DIR/mapping.yaml, the task's or the bundled one)", type=Path),
         flag("--extractor", "extract by your own command, which prints a JSON object: 'CMD {prompt} {document}'",
              metavar="CMD"),
         flag("--extractor-timeout", "seconds one call of the extractor may take (default 600)", type=float,
@@ -68,7 +69,7 @@ def configure_improve(parser: argparse.ArgumentParser) -> None:
       pcsuite improve evals --propose-only                           # then edit the draft and run again
       pcsuite improve evals --extractor 'python extract.py {prompt} {document}'    # your own, for PDFs
     """
-    about = "EVALS_DIR/<id>/{ground_truth.csv,document.*}"
+    about = "EVALS_DIR/<id>/{ground_truth.*,document.*}"
     parser.add_argument("evals_dir", type=Path, metavar="EVALS_DIR", help=about)
     options.add_flags(parser, *IMPROVE)
 
@@ -126,7 +127,8 @@ def _print_improvement(outcome: ImproveOutcome) -> None:
         rows.append([str(step.iteration), f"v{step.prompt_version:03d}", *scores, step.decision, step.reason])
     headings = ("training F1", "held-out F1", "gap", "held-out change", "decision", "why")
     print(text_table(["iteration", "prompt", *headings], rows))
-    print(f"\nheld out: {', '.join(outcome.held_out)}")
+    print(f"\nstarted from: {outcome.started_from}")
+    print(f"held out: {', '.join(outcome.held_out)}")
     if result.stopped == "proposed":
         print(f"draft: {outcome.folder / 'prompts' / f'v{result.prompt.version:03d}.txt'}")
         print("edit it if you like; the same command without --propose-only tries it")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pcsuite._util.text import signed, text_table
+from pcsuite._util.text import counted, limits_text, signed, text_table
 from pcsuite.commands import DIR, FILE, options
 from pcsuite.commands.options import Flag, Group, flag, switch
 from pcsuite.errors import DataError, Exit
@@ -20,11 +20,14 @@ from pcsuite.errors import DataError, Exit
 if TYPE_CHECKING:
     from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.evals import ScoredEval
+    from pcsuite.verifier.keys import ConcludedKey
+    from pcsuite.verifier.mapping import FieldMapping
     from pcsuite.verifier.scores import PooledScores
 
 _SHOWN_DISCREPANCIES = 12
 _SHOWN_DIAGNOSES = 6
 _SHOWN_FIELDS = 15
+_SHOWN_WORST = 5
 _STDIN = "-"
 
 
@@ -36,6 +39,8 @@ def _scoring_flags(score_name: str) -> list[Flag]:
     """What ``verify`` and ``verify-all`` share; ``score_name`` is what the gate looks at."""
     return [
         MAPPING,
+        flag("--record-key", "field or column that tells records apart, where one file has many (default: that of the"
+             " mapping, or 'record')", metavar="FIELD"),
         flag("--instructions", "the extraction prompt, kept in the results: its file (name and hash) or a version",
              metavar="FILE|V"),
         flag("--fail-under", f"exit with status 1 below this {score_name} (0 to 1)", type=float, metavar="F1"),
@@ -94,11 +99,26 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
       pcsuite verify evals/cottage/ground_truth.csv evals/cottage/extracted.json --open
       pcsuite verify truth.csv record.json --mapping mine.yaml --no-save --fail-under 0.9
       my-extractor plan.pdf | pcsuite verify truth.csv - --no-save --junit verify.xml
+      pcsuite verify invoices.csv extracted.jsonl --mapping invoice.yaml --record-key number   # 500 records
+      pcsuite verify --init-mapping extracted.json --truth truth.csv > mine.yaml               # a first mapping
+      pcsuite verify --init-mapping --schema model.py:Invoice > mine.yaml
 
     exit status: 0 passed, 1 below the gate, 2 bad input (then nothing is written)
     """
-    for name, shown in (("ground_truth", "GROUND_TRUTH.csv"), ("extracted", "EXTRACTED.json")):
-        parser.add_argument(name, type=Path, metavar=shown, help="- for standard input")
+    shown = {"ground_truth": "GROUND_TRUTH", "extracted": "EXTRACTED"}
+    about = {
+        "ground_truth": "CSV, JSON, JSON Lines or xlsx, with one record or many; - for standard input",
+        "extracted": "JSON, or JSON Lines for many records; - for standard input",
+    }
+    for name in shown:
+        parser.add_argument(name, type=Path, nargs="?", metavar=shown[name], help=about[name])
+    drafting = [
+        flag("--init-mapping", "draft a mapping from a sample of the extraction (JSON or JSON Lines), print it and say"
+             " what could not be concluded; writes to --out FILE where that is given", nargs="?", const=_NO_SAMPLE,
+             type=Path, metavar="SAMPLE"),
+        flag("--truth", "with --init-mapping: truth whose columns and values are drawn on", **FILE),
+        flag("--schema", "with --init-mapping: a JSON Schema, or a pydantic model as FILE.py:CLASS", metavar="FILE"),
+    ]  # fmt: skip
     flags = [
         *_scoring_flags("F1"),
         flag("--out", "eval folder to save into (default: that of the truth)", **DIR),
@@ -106,7 +126,61 @@ def configure_verify(parser: argparse.ArgumentParser) -> None:
         options.JSON.but("print the results document instead of a summary"),
         switch("--open", "open the report in a browser"),
     ]
-    options.add_flags(parser, Group("", flags))
+    options.add_flags(parser, Group("", flags), Group("a first mapping", drafting))
+
+
+_NO_SAMPLE = Path()
+
+
+def _chosen_mapping(args: argparse.Namespace) -> FieldMapping:
+    """The mapping that is named, with the record key of the command line in it."""
+    from pcsuite.verifier.mapping import load_mapping
+
+    mapping = load_mapping(args.mapping)
+    return mapping if args.record_key is None else mapping.model_copy(update={"record_key": args.record_key})
+
+
+def _key_notes(args: argparse.Namespace, concluded: Sequence[ConcludedKey], source: Path) -> list[str]:
+    """What is said of keys that were concluded: which, and where they are kept."""
+    from pcsuite.verifier.keys import keep_keys
+
+    if not concluded:
+        return []
+    notes = [one.reason for one in concluded]
+    by_hand = keep_keys(None if args.no_save else args.mapping, concluded, source.name)
+    return [
+        *notes,
+        by_hand or f"{args.mapping}: now has {'it' if len(concluded) == 1 else 'them'} (concluded)",
+    ]
+
+
+def _init_mapping(args: argparse.Namespace) -> int:
+    """Draft a mapping and print it, or write it to a file that is not there yet."""
+    from pcsuite._util.files import replace_atomically, write_errors
+    from pcsuite.verifier.draft import draft_mapping
+
+    sample = None if args.init_mapping == _NO_SAMPLE else args.init_mapping
+    if args.ground_truth is not None:
+        raise DataError("--init-mapping drafts and verifies nothing", hint="name the truth by --truth FILE")
+    if args.truth is not None and args.schema is not None and sample is None:
+        raise DataError(
+            "--truth and --schema: a sample belongs to the truth", hint="--init-mapping SAMPLE.json"
+        )
+    if sample is None and args.truth is None and args.schema is None:
+        raise DataError(
+            "--init-mapping: nothing to draft from", hint="a sample, --truth FILE or --schema FILE"
+        )
+    draft = draft_mapping(sample, args.truth, args.schema, args.record_key)
+    if args.out is None:
+        print(draft.text, end="")
+    else:
+        if args.out.exists():
+            raise DataError(f"{args.out}: exists already", hint="a draft is written to a new file only")
+        with write_errors(DataError, args.out):
+            replace_atomically(args.out, draft.text)
+        print(f"draft: {args.out}")
+    _print_notes(draft.open_questions, "to decide")
+    return Exit.DONE
 
 
 def execute_verify(args: argparse.Namespace) -> int:
@@ -116,14 +190,20 @@ def execute_verify(args: argparse.Namespace) -> int:
     """
     from pcsuite.verifier.cells import read_bytes
     from pcsuite.verifier.ci import CheckedEval
-    from pcsuite.verifier.mapping import load_mapping
-    from pcsuite.verifier.results import Rules, read_rules, require_fields, results_document, score_bytes
+    from pcsuite.verifier.results import read_rules, require_fields, results_document, rules_of, score_bytes
     from pcsuite.verifier.store import save_iteration
     from pcsuite.verifier.truth import parse_truth
 
+    if args.init_mapping is not None:
+        return _init_mapping(args)
+    for name in ("truth", "schema"):
+        if getattr(args, name) is not None:
+            raise DataError(f"--{name} belongs to --init-mapping", hint="the truth is the first argument")
+    if args.ground_truth is None or args.extracted is None:
+        raise DataError("a truth and an extraction are needed", hint="pcsuite verify GROUND_TRUTH EXTRACTED")
     _check_gate(args.fail_under)
     version = _instructions_version(args.instructions)
-    mapping = load_mapping(args.mapping)
+    mapping = _chosen_mapping(args)
     piped = [path for path in (args.ground_truth, args.extracted) if str(path) == _STDIN]
     if len(piped) > 1:
         raise DataError("truth and extraction cannot both come from standard input", hint="name one file")
@@ -132,7 +212,7 @@ def execute_verify(args: argparse.Namespace) -> int:
             raise DataError(
                 "a truth from standard input has no folder to save into", hint="--out or --no-save"
             )
-        rules = Rules(parse_truth(sys.stdin.buffer.read(), mapping, "standard input"), mapping)
+        (rules,) = rules_of([parse_truth(sys.stdin.buffer.read(), mapping, "standard input")], mapping)
         require_fields(rules, "standard input")
     else:
         rules = read_rules(args.ground_truth, mapping)
@@ -141,18 +221,21 @@ def execute_verify(args: argparse.Namespace) -> int:
     scored = score_bytes(data, rules, "standard input" if is_piped else str(args.extracted), strict=True)
     folder = args.out if args.out is not None else args.ground_truth.parent
     eval_id = args.eval_id or folder.resolve().name
-    f1 = scored.comparison.counts.f1
-    problems = []
-    if args.fail_under is not None and f1 < args.fail_under:
-        problems.append(f"F1 {f1:.4f} is below {args.fail_under:g}")
     report = None
     document = results_document(scored, rules, eval_id, None, version)
+    # Of many records the mean over them is the primary figure.
+    over = document.get("over_records")
+    f1, figure = (over["macro_f1"], "macro-F1") if over else (scored.comparison.counts.f1, "F1")
+    problems = []
+    if args.fail_under is not None and f1 < args.fail_under:
+        problems.append(f"{figure} {f1:.4f} is below {args.fail_under:g}")
     checked = [CheckedEval(document, args.ground_truth, args.extracted, data)]
     with _ci_files(args, checked, problems):
         if not args.no_save:
             saved = save_iteration(folder, scored, rules, eval_id, version)
             document, report = saved.document, saved.report
     _print_notes([*scored.notes, *(f"{args.ground_truth}: {warning}" for warning in rules.truth.warnings)])
+    _print_notes(_key_notes(args, rules.concluded, args.ground_truth))
     print(json.dumps(document, indent=1) if args.json else _summary(document))
     if report is not None:
         print(f"report: {report}", file=sys.stderr if args.json else sys.stdout)
@@ -182,6 +265,7 @@ def _summary(document: dict[str, Any]) -> str:
     f1, precision, recall = (_score(metrics[key]) for key in ("f1", "precision", "recall"))
     heading = f"{document['eval_id']}: F1 {f1}  precision {precision}  recall {recall}"
     heading += f"  {metrics['correct_fields']} of {metrics['total_fields_gt']} right"
+    heading = "\n".join([heading, *_over_records(document)])
     sections = [
         [name, _score(part["f1"]), str(part["total_fields_gt"]), *_error_cells(part["errors_by_type"])]
         for name, part in document["by_section"].items()
@@ -215,16 +299,44 @@ def _summary(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _over_records(document: dict[str, Any]) -> Iterator[str]:
+    """What is said of many records: scores with intervals, the worst records, and the fields that cost most."""
+    over = document.get("over_records")
+    if over is not None:
+        for name in ("macro", "micro"):
+            interval = over[f"{name}_f1_interval"]
+            spread = f"  95 % interval {interval[0]:.3f} to {interval[1]:.3f}" if interval else ""
+            yield f"{name}-F1 {over[f'{name}_f1']:.3f}{spread}  over {over['records']} records"
+        worst = sorted(document["records"], key=lambda row: (row["f1"], row["record"]))[:_SHOWN_WORST]
+        wrong = [f"{row['record']} ({_score(row['f1'])})" for row in worst if row["f1"] < 1]
+        yield f"worst records: {', '.join(wrong)}" if wrong else "every record is right"
+        gains = [one for one in document["field_gains"][:_SHOWN_WORST] if one["gain"] > 0]
+        if gains:
+            yield "repair first: " + ", ".join(
+                f"{one['field']} ({signed(one['gain'], 3)} F1)" for one in gains
+            )
+    if (stated := document.get("confidence")) is not None:
+        interval = stated["gap_interval"]
+        spread = f" ({signed(interval[0], 3)} to {signed(interval[1], 3)} over records)" if interval else ""
+        sure, right, gap = stated["mean_confidence"], stated["share_right"], signed(stated["gap"], 3)
+        yield (
+            f"confidence: {stated['values']} values, stated {sure:.3f}, right {right:.3f}, gap {gap}{spread},"
+            f" calibration error {stated['expected_calibration_error']:.3f}"
+        )
+
+
 def configure_verify_all(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite verify-all``.
 
     examples:
       pcsuite verify-all evals --fail-under 0.90 --no-regress
       pcsuite verify-all evals --copy-samples
+      pcsuite verify-all invoices --copy-samples --samples invoices
       pcsuite verify-all evals --only cottage --no-save
       pcsuite verify-all evals --no-save --junit verify.xml --sarif verify.sarif
 
-    All evals get their next iteration, or none does. EVALS_DIR/verify-all.html shows them together.
+    All evals get their next iteration, or none does. EVALS_DIR/verify-all.html shows them together. The mapping is
+    --mapping, else EVALS_DIR/mapping.yaml, else the bundled one for buildings.
 
     exit status: 0 passed, 1 below a gate, 2 bad input (then nothing is written)
     """
@@ -236,8 +348,10 @@ def configure_verify_all(parser: argparse.ArgumentParser) -> None:
         *_scoring_flags("macro-F1"),
         switch("--no-regress", "exit with status 1 if an eval is below its best iteration so far"),
         switch("--copy-samples", "first copy the bundled synthetic evals to EVALS_DIR"),
+        flag("--samples", "with --copy-samples: of which domain (default buildings)", default="buildings",
+             choices=("buildings", "invoices", "cvs", "labs")),
         options.JSON.but("print JSON instead of a table"),
-    ]
+    ]  # fmt: skip
     options.add_flags(parser, Group("", flags))
 
 
@@ -249,8 +363,14 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     """
     from pcsuite._util.files import replacing, write_errors
     from pcsuite.verifier.ci import CheckedEval
-    from pcsuite.verifier.evals import TRUTH, copy_samples, find_evals, score_evals, skipped_folders
-    from pcsuite.verifier.mapping import load_mapping
+    from pcsuite.verifier.evals import (
+        copy_samples,
+        find_evals,
+        folder_mapping,
+        score_evals,
+        scored_units,
+        skipped_folders,
+    )
     from pcsuite.verifier.report import OVERVIEW, EvalRow, render_overview
     from pcsuite.verifier.results import results_document
     from pcsuite.verifier.scores import pool_evals
@@ -258,19 +378,18 @@ def execute_verify_all(args: argparse.Namespace) -> int:
 
     _check_gate(args.fail_under)
     version = _instructions_version(args.instructions)
-    mapping = load_mapping(args.mapping)
     if args.copy_samples:
-        copy_samples(args.evals_dir)
+        copy_samples(args.evals_dir, args.samples)
+    args.mapping = args.mapping or folder_mapping(args.evals_dir)
+    mapping = _chosen_mapping(args)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, mapping, args.extracted)
     best = {entry.eval.eval_id: best_f1(entry.eval.folder, entry.rules) for entry in scored}
-    pooled = pool_evals([entry.scored.comparison.counts for entry in scored])
+    pooled = pool_evals(scored_units(scored))
     problems = _missed_gates(args, scored, pooled, best)
     documents = [results_document(one.scored, one.rules, one.eval.eval_id, None, version) for one in scored]
     checked = [
-        CheckedEval(
-            document, one.eval.folder / TRUTH, one.eval.folder / args.extracted, one.scored.extraction
-        )
+        CheckedEval(document, one.eval.truth, one.eval.extraction(args.extracted), one.scored.extraction)
         for one, document in zip(scored, documents, strict=True)
     ]
     overview = args.evals_dir / OVERVIEW
@@ -292,6 +411,7 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     for entry in scored:
         notes = (*entry.scored.notes, *entry.rules.truth.warnings)
         _print_notes(f"{entry.eval.eval_id}: {note}" for note in notes)
+    _print_notes(_key_notes(args, scored[0].rules.concluded, args.evals_dir))
     if args.json:
         shared = {key: documents[0][key] for key in ("rules_hash", "mapping_version", "instructions_version")}
         print(json.dumps(_evals_document(scored, pooled, best, shared), indent=1))
@@ -358,13 +478,15 @@ def _evals_table(scored: Sequence[ScoredEval], pooled: PooledScores, best: dict[
         )
     headings = ["eval", "F1", "precision", "recall", *_error_headings(), "best before", ""]
     lines = [text_table(headings, rows), ""]
-    noun = "eval" if pooled.evals == 1 else "evals"
+    over = counted(len(scored), "eval")
+    if pooled.evals != len(scored):
+        over = f"{counted(pooled.evals, 'record')} in {over}"
     for name, value, interval in (
         ("macro-F1", pooled.macro_f1, pooled.macro_interval),
         ("micro-F1", pooled.micro_f1, pooled.micro_interval),
     ):
         spread = f"  95 % interval {interval[0]:.3f} to {interval[1]:.3f}" if interval else ""
-        lines.append(f"{name} {value:.3f}{spread}  over {pooled.evals} {noun}")
+        lines.append(f"{name} {value:.3f}{spread}  over {over}")
     return "\n".join(lines)
 
 
@@ -374,6 +496,8 @@ def configure_verify_diff(parser: argparse.ArgumentParser) -> None:
     example:
       pcsuite verify-diff evals/cottage/results/iteration-001 evals/cottage/results/iteration-002
 
+    Of results over many records it also says which fields changed beyond chance: paired by record, corrected over
+    fields.
     Results made under other rules or another truth are scored again from their stored extractions before they are
     compared; where those or the truth are gone, the comparison is refused.
     """
@@ -395,7 +519,9 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
     difference = difference_between(args.before, args.after, args.mapping)
     _print_notes(difference.warnings, "warning")
     if args.json:
-        print(json.dumps(asdict(difference), indent=1))
+        document = asdict(difference)
+        document["fields"] = [one._asdict() for one in difference.fields]
+        print(json.dumps(document, indent=1))
     else:
         print(f"F1 {difference.f1_before:.3f} -> {difference.f1_after:.3f}")
         for name in ("fixed", "broken", "changed"):
@@ -405,7 +531,21 @@ def execute_verify_diff(args: argparse.Namespace) -> int:
                 rows = [["", one.field_path, _words(one.before), _words(one.after)] for one in changes]
                 print(text_table(["", "field", "before", "after"], rows))
         print(f"unchanged errors: {difference.unchanged}")
+        if difference.fields:
+            print(
+                f"\nby field, over records ({sum(one.verdict in _BEYOND for one in difference.fields)} beyond chance)"
+            )
+            rows = [
+                [one.field, _score(one.before), _score(one.after),
+                 f"{signed(one.after - one.before, 3)}{limits_text(one.low, one.high, 3)}", f"{one.p_adjusted:.3g}",
+                 one.verdict if one.verdict in _BEYOND else "within chance"]
+                for one in difference.fields[:_SHOWN_FIELDS]
+            ]  # fmt: skip
+            print(text_table(["field", "F1 before", "after", "change", "p (Holm)", ""], rows))
     return Exit.BELOW_GATE if args.fail_on_broken and difference.broken else Exit.DONE
+
+
+_BEYOND = ("better", "worse")
 
 
 def _words(entry: dict[str, Any] | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pcsuite.errors import DataError
 from pcsuite.verifier.mapping import FieldMapping, FieldRule
+from pcsuite.verifier.value_reader import ValueReader
 from pcsuite.verifier.values import parse_cell, parse_number
 
 _C1_BYTES = re.compile(rb"[\x80-\x9f]")
@@ -155,6 +156,26 @@ class CellReader:
         marks = mapping.not_given_numbers
         self._blank_words = {mark.casefold() for mark in marks if isinstance(mark, str)}
         self._blank_numbers = {float(mark) for mark in marks if not isinstance(mark, str)}
+        self._mapping = mapping
+        self._readers: dict[int, ValueReader | None] = {}
+
+    def type_reader(self, rule: FieldRule) -> ValueReader | None:
+        """What reads values of a field's type, ``None`` for the plain types."""
+        if id(rule) not in self._readers:
+            self._readers[id(rule)] = self._mapping.reader(rule)
+        return self._readers[id(rule)]
+
+    def parts(self, text: str, rule: FieldRule) -> list[str]:
+        """The elements in one cell of a list: the cell itself, or what the field's ``separator`` divides it into."""
+        # Plain truths of buildings were always divided at semicolons.
+        separator = rule.separator or (";" if self._mapping.record == "buildingspec" else None)
+        return (
+            [part.strip() for part in text.split(separator) if part.strip()] if separator else [text.strip()]
+        )
+
+    def is_no_number(self, value: float) -> bool:
+        """Whether a number is one of the marks for "not given"."""
+        return float(value) in self._blank_numbers
 
     def value(self, text: str, rule: FieldRule) -> Any:
         """The value of a cell by the rule's type, ``None`` where it holds a mark for "not given".
@@ -162,17 +183,28 @@ class CellReader:
         A name is text whatever it looks like, so such a mark is one only for other fields. Raises ``ValueError``
         where the text has the wrong type.
         """
+        if text and (reader := self.type_reader(rule)) is not None:
+            return None if text.casefold() in self._blank else self._read(text, reader)
         is_name = rule.type == "text" and rule.path.rpartition(".")[2] == "name"
         if not text or (not is_name and text.casefold() in self._blank):
             return None
-        if self.delimiter == ";" and "," in text and rule.type in ("integer", "number"):
+        is_number = rule.type in ("integer", "number", "number_list", "number_set")
+        if self.delimiter == ";" and "," in text and is_number:
             # 1,200 would be 1.2 where semicolons separate and 1200 elsewhere.
             raise ValueError(f"'{text[:40]}' has a comma in a semicolon file; write numbers with a point")
-        if rule.type in ("integer", "number") and (
-            text.casefold() in self._blank_words or parse_number(text) in self._blank_numbers
-        ):
+        if is_number and (text.casefold() in self._blank_words or parse_number(text) in self._blank_numbers):
             return None
         return parse_cell(text, rule.type)
+
+    @staticmethod
+    def _read(text: str, reader: ValueReader) -> str:
+        """The text of a cell that the type can read; truths show values as their files have them."""
+        normal = reader.read(text)
+        if isinstance(normal, str) and normal.startswith("\0"):
+            raise ValueError(f"'{text[:40]}' is {reader.why(text, text)}")
+        if isinstance(normal, float) and normal != normal:
+            raise ValueError(f"'{text[:40]}' {reader.why(text, text)}")
+        return text
 
     def checked(self, row: CsvRow, text: str, rule: FieldRule, path: str) -> Any:
         """As :meth:`value`, but the error is a ``DataError`` with file, row and the field's ``path``.

@@ -37,8 +37,10 @@ def junit_xml(checked: Sequence[CheckedEval], problems: Sequence[str] = ()) -> b
     root = ElementTree.Element("testsuites", name="pcsuite verify")
     for one in checked:
         document = one.document
-        cases: dict[str, list[Mapping[str, Any]]] = {pair["path"]: [] for pair in document["pairs"]}
-        for section in document["by_section"]:
+        # Of many records each is a case.
+        named = document.get("records") or document["pairs"]
+        cases: dict[str, list[Mapping[str, Any]]] = {entry["path"]: [] for entry in named}
+        for section in document["by_section"] if "records" not in document else ():
             if not any(path.startswith(f"{section}[") for path in cases):
                 cases.setdefault(section, [])
         for entry in document["discrepancies"]:
@@ -98,7 +100,7 @@ def sarif_json(checked: Sequence[CheckedEval]) -> bytes:
     """
     results = []
     for one in checked:
-        lines = pointer_lines(one.extraction)
+        lines = _lines_of_records(one) if "records" in one.document else pointer_lines(one.extraction)
         truth, extraction = (path.as_posix() for path in (one.truth_file, one.extraction_file))
         pairs = {pair["path"]: pair["pointer"] for pair in one.document["pairs"]}
         for entry, place in zip(one.document["discrepancies"], one.document["locations"], strict=True):
@@ -134,6 +136,17 @@ def sarif_json(checked: Sequence[CheckedEval]) -> bytes:
         "runs": [{"tool": {"driver": driver}, "results": results, "properties": {"evals": versions}}],
     }
     return (json.dumps(log, indent=1) + "\n").encode("ascii")
+
+
+def _lines_of_records(one: CheckedEval) -> dict[str, int]:
+    """Lines of values in an extraction with many records: of JSON Lines each line is a record of its own."""
+    if one.extraction.lstrip()[:1] == b"[" or one.extraction.count(b"\n") == 0:
+        return pointer_lines(one.extraction)
+    filled = [(number, line) for number, line in enumerate(one.extraction.splitlines(), 1) if line.strip()]
+    lines: dict[str, int] = {}
+    for index, (number, line) in enumerate(filled):
+        lines.update((f"/{index}{pointer}", number) for pointer in pointer_lines(line))
+    return lines
 
 
 def _physical(uri: str, line: int) -> dict[str, Any]:

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 from pcsuite.verifier.cells import label_key
 from pcsuite.verifier.error_types import ERROR_TYPES
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.pairing import ItemPair, pair_items, pair_texts
+from pcsuite.verifier.pairing import pair_items
 from pcsuite.verifier.paths import item_path, pointer_token
+from pcsuite.verifier.plain_truth import KeyPath
 from pcsuite.verifier.scores import Counts
+from pcsuite.verifier.staged_pairing import ItemPair
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, ObjectNode, compile_mapping
-from pcsuite.verifier.truth import KeyPath, Truth
-from pcsuite.verifier.values import as_float, is_blank, judge_value, type_in_words
+from pcsuite.verifier.truth import Truth
+from pcsuite.verifier.value_lists import pair_elements
+from pcsuite.verifier.values import as_float, is_blank, is_number, judge_value, type_in_words
 
 _MAX_UNKNOWN = 200
 """Fields outside the mapping that have counts of their own; what comes after them is counted together."""
@@ -83,6 +86,23 @@ class RecordComparison:
     items: list[ComparedItem] = field(default_factory=list)
     """The record by item, in the order of the mapping."""
     not_judged: list[NotJudged] = field(default_factory=list)
+    confidences: list[tuple[float, bool]] = field(default_factory=list)
+    """Of values whose extractor says how sure it is (0 to 1): how sure, and whether the value is right."""
+    records: list[RecordScore] = field(default_factory=list)
+    """The records that the comparison is made of, where it is made of many."""
+
+
+class RecordScore(NamedTuple):
+    """One of many records: its name, where it stands, and what was counted in it."""
+
+    name: str
+    path: str
+    counts: Counts
+    by_field: dict[str, Counts]
+    pointer: str | None
+    problem: str | None
+    """Why it has no record to compare: then all its fields are omitted."""
+    confidences: list[tuple[float, bool]]
 
 
 def compare_records(
@@ -95,7 +115,7 @@ def compare_records(
     metadata count nowhere. ``source`` is the truth as it was read: it says in which row a value stands, and which parts
     of the file the mapping does not know, so that values which may come from there are not judged.
     """
-    comparer = _Comparer(source)
+    comparer = _Comparer(source, confidence=mapping.confidence_key)
     comparer.compare_record(compile_mapping(mapping), truth, extracted)
     result = comparer.result
     for (pattern, verdict), count in comparer.verdicts.items():
@@ -149,13 +169,18 @@ class _Cursor(NamedTuple):
 class _Comparer:
     """Walks truth and extraction along the mapping's tree and collects verdicts."""
 
-    def __init__(self, source: Truth | None, *, keeps_right: bool = False) -> None:
+    def __init__(
+        self, source: Truth | None, *, keeps_right: bool = False, confidence: str | None = None
+    ) -> None:
         self.result = RecordComparison()
         self.verdicts: Counter[tuple[str, str]] = Counter()
         self.fields: dict[str, tuple[str, float]] = {}
         """Section and weight of each field with a verdict."""
         self.right: list[tuple[str, Any, Any]] = []
         self._keeps_right = keeps_right
+        self._confidence_key = confidence
+        self._stated: Any = None
+        """How sure the extractor is of what is being compared: a number for all of it, or one for each field."""
         self._source = source
         self._item = ComparedItem("", "", ObjectNode(), {}, {})
         self._unknown = 0
@@ -166,6 +191,8 @@ class _Comparer:
         """The whole record: a compared item for each object and each list item at the top, and one for what is left."""
         top = _Cursor("", "", (), "")
         plain = ComparedItem("record", "", root, dict(truth), dict(extracted), pointer="")
+        if self._confidence_key is not None:
+            self._stated = extracted.get(self._confidence_key)
         for key, child in root.children.items():
             left, right = truth.get(key), extracted.get(key)
             if left is None and is_blank(right):
@@ -175,7 +202,11 @@ class _Comparer:
                 actual = right if isinstance(right, dict) else None
                 self._open(ComparedItem(key, key, child, left or {}, actual), cursor)
             self.compare(child, left, right, cursor)
-        unknown = [key for key in extracted if key not in root.children and not is_blank(extracted[key])]
+        unknown = [
+            key
+            for key in extracted
+            if key not in root.children and not is_blank(extracted[key]) and key != self._confidence_key
+        ]
         if any(isinstance(child, Leaf) for child in root.children.values()) or unknown:
             self.result.items.insert(0, plain)
         self._item = plain
@@ -196,6 +227,7 @@ class _Comparer:
     ) -> None:
         self.verdicts[leaf.pattern, verdict] += 1
         self.fields[leaf.pattern] = (leaf.section, leaf.weight)
+        self._note_confidence(leaf.pattern, verdict)
         if verdict == "match":
             self._item.matches += 1
             if self._keeps_right:
@@ -208,6 +240,17 @@ class _Comparer:
         pointer = None if ERROR_TYPES[verdict].is_missing else cursor.pointer
         self.result.locations.append(Location(row, pointer))
 
+    def _note_confidence(self, pattern: str, verdict: str) -> None:
+        """Keep how sure the extractor is of a value that it gave, and whether the value is right."""
+        if self._stated is None or ERROR_TYPES.get(verdict, _RIGHT).is_missing:
+            return
+        stated = self._stated
+        if isinstance(stated, dict):
+            stated = stated.get(pattern.rpartition(".")[2].removesuffix("[]"))
+        share = _share(stated)
+        if share is not None:
+            self.result.confidences.append((share, verdict == "match"))
+
     def compare(self, node: Node, expected: Any, actual: Any, cursor: _Cursor, note: str = "") -> None:
         if isinstance(node, ListNode):
             self._compare_list(node, expected, actual, cursor, note)
@@ -216,8 +259,8 @@ class _Comparer:
                 self.compare_object(node, expected or {}, actual or {}, cursor, note)
             else:
                 self._wrong_shape(node, expected, actual, cursor, "an object")
-        elif isinstance(node, Leaf) and node.type == "text_list":
-            self._compare_texts(node, expected, actual, cursor, note)
+        elif isinstance(node, Leaf) and node.is_list:
+            self._compare_elements(node, expected, actual, cursor, note)
         elif isinstance(node, Leaf):
             self._compare_value(node, expected, actual, cursor, note)
 
@@ -229,6 +272,20 @@ class _Comparer:
         cursor: _Cursor,
         note: str = "",
     ) -> None:
+        before = self._stated
+        if self._confidence_key is not None and not is_blank(actual.get(self._confidence_key)):
+            self._stated = actual[self._confidence_key]
+        self._compare_members(node, expected, actual, cursor, note)
+        self._stated = before
+
+    def _compare_members(
+        self,
+        node: ObjectNode,
+        expected: Mapping[str, Any],
+        actual: Mapping[str, Any],
+        cursor: _Cursor,
+        note: str,
+    ) -> None:
         for key, child in node.children.items():
             left, right = expected.get(key), actual.get(key)
             if left is None and is_blank(right):
@@ -236,19 +293,28 @@ class _Comparer:
             if isinstance(child, Leaf) and left is not None and not self._keeps_right:
                 # Most values are right, and of those only the number is needed.
                 bounds = (child.relative, child.absolute, child.modulo)
-                is_scalar = child.type != "text_list"
-                if is_scalar and judge_value(left, right, child.type, *bounds) == "match":
+                if child.reader is None:
+                    verdict = None if child.is_list else judge_value(left, right, child.type, *bounds)
+                else:
+                    verdict = judge_value(left, right, child.type, *bounds, child.reader)
+                if verdict == "match":
                     self.verdicts[child.pattern, "match"] += 1
                     self.fields[child.pattern] = (child.section, child.weight)
+                    if self._stated is not None:
+                        self._note_confidence(child.pattern, "match")
                     self._item.matches += 1
                     continue
             self.compare(child, left, right, cursor.child(key), note)
         for key, value in actual.items():
-            if key not in node.children and not is_blank(value):
+            if key not in node.children and not is_blank(value) and key != self._confidence_key:
                 self._record_unmapped(value, cursor.child(key))
 
     def _compare_value(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
-        verdict = judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo)
+        bounds = (leaf.relative, leaf.absolute, leaf.modulo)
+        if leaf.reader is None:
+            verdict = judge_value(expected, actual, leaf.type, *bounds)
+        else:
+            verdict = judge_value(expected, actual, leaf.type, *bounds, leaf.reader)
         if verdict == "hallucination" and (reason := self._why_unread(cursor, is_mapped=True)):
             self.result.not_judged.append(NotJudged(cursor.path, actual, cursor.pointer, reason))
         else:
@@ -266,10 +332,11 @@ class _Comparer:
         elements = list(enumerate(actual or []))
         items = [(index, item) for index, item in elements if isinstance(item, dict)]
         partner = {pair.truth: pair for pair in pair_items(node, truth, [item for _, item in items])}
-        names = Counter(item.get("name") for item in truth)
+        key = node.label_key
+        names = Counter(_label(item, key) for item in truth)
         for index, item in enumerate(truth):
-            name = item.get("name")
-            where = item_path(cursor.path, name if names[name] == 1 else None, index)
+            name = _label(item, key)
+            where = item_path(cursor.path, name if names[name] == 1 else None, index, key)
             pair = partner.get(index)
             position, partner_item = items[pair.extracted] if pair else (None, None)
             element = cursor.element(where, truth=index, extracted=position)
@@ -280,12 +347,12 @@ class _Comparer:
         # Items that stand for nothing in the truth are named by index where their name would mislead.
         paired, truth_names = {pair.extracted for pair in partner.values()}, {str(name) for name in names}
         extra = [entry for position, entry in enumerate(items) if position not in paired]
-        extra_names = Counter(str(item.get("name")) for _, item in extra)
+        extra_names = Counter(str(_label(item, key)) for _, item in extra)
         for index, item in extra:
-            name = item.get("name")
+            name = _label(item, key)
             misleading = extra_names[str(name)] > 1 or str(name) in truth_names
             element = cursor.element(
-                item_path(cursor.path, None if misleading else name, index), extracted=index
+                item_path(cursor.path, None if misleading else name, index, key), extracted=index
             )
             if is_top:
                 self._open(ComparedItem(section, element.path, node.item, None, item), element)
@@ -298,8 +365,8 @@ class _Comparer:
                     self._open(ComparedItem(section, element.path, node.item, None, {}), element)
                 self._record_invented(item, element)
 
-    def _compare_texts(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
-        truth: list[str] = expected or []
+    def _compare_elements(self, leaf: Leaf, expected: Any, actual: Any, cursor: _Cursor, note: str) -> None:
+        truth: list[Any] = expected or []
 
         def at(index: int, pointer: str | None) -> _Cursor:
             return cursor.element(f"{cursor.path}[{index}]", truth=index)._replace(pointer=pointer)
@@ -310,7 +377,7 @@ class _Comparer:
             for index, text in enumerate(truth):
                 self._record(leaf, "format_error", at(index, cursor.pointer), text, actual)
             return
-        for verdict, index, left, right in pair_texts(truth, actual or []):
+        for verdict, index, left, right in pair_elements(leaf, truth, actual or []):
             pointer = f"{cursor.pointer}/{index}" if verdict == "hallucination" else cursor.pointer
             text_note = note if verdict != "format_error" else ""
             self._record(leaf, verdict, at(index, pointer), left, right, text_note)
@@ -371,6 +438,30 @@ class _Comparer:
             self._record(leaf, "hallucination", where, None, one, "no such field in the mapping")
 
 
+_RIGHT = ERROR_TYPES["wrong_value"]
+"""Stands for a value that was given, as a right one was."""
+
+
+def _share(stated: Any) -> float | None:
+    """A stated confidence as a share: 0.9, 90, "90 %"; ``None`` for anything else.
+
+    >>> _share(0.9), _share("90 %"), _share("high")
+    (0.9, 0.9, None)
+    """
+    if isinstance(stated, str):
+        text = stated.strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            return None
+        share = number / 100 if text.endswith("%") or number > 1 else number
+    elif is_number(stated):
+        share = as_float(stated) / 100 if as_float(stated) > 1 else as_float(stated)
+    else:
+        return None
+    return share if 0 <= share <= 1 else None
+
+
 def _values(value: Any, cursor: _Cursor) -> Iterator[tuple[_Cursor, Any]]:
     """Every value below a part of an extraction, and where it stands; no recursion, for a model nests as it likes."""
     stack = [(value, cursor)]
@@ -398,7 +489,7 @@ def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Lea
     if value is None or isinstance(node, Ignored):
         return
     if isinstance(node, Leaf):
-        if node.type == "text_list":
+        if node.is_list:
             for index, text in enumerate(value):
                 element = cursor.element(f"{cursor.path}[{index}]", truth=index)
                 yield node, element._replace(pointer=cursor.pointer), text
@@ -410,14 +501,28 @@ def _truth_fields(node: Node, value: Any, cursor: _Cursor) -> Iterator[tuple[Lea
             yield from _truth_fields(child, value.get(key), inner)
     else:
         for index, item in enumerate(value):
-            element = cursor.element(item_path(cursor.path, item.get("name"), index), truth=index)
+            label = _label(item, node.label_key)
+            element = cursor.element(item_path(cursor.path, label, index, node.label_key), truth=index)
             yield from _truth_fields(node.item, item, element._replace(pointer=cursor.pointer))
+
+
+def _label(item: Mapping[str, Any], key: str) -> Any:
+    """What a path calls an item of a list: its name, or the first field of the list's key."""
+    label = item.get(key)
+    return f"{label:g}" if key != "name" and is_number(label) else label if _is_hashable(label) else None
+
+
+def _is_hashable(value: Any) -> bool:
+    return not isinstance(value, dict | list)
 
 
 def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
     """What a reader should know about a discrepancy."""
+    if leaf.reader is not None:
+        is_judged = expected is not None and actual is not None
+        return leaf.reader.why(expected, actual) if is_judged else ""
     if verdict == "format_error":
-        words = {"text": "text", "text_list": "a list", "boolean": "true or false"}
+        words = {"text": "text", "text_list": "a list", "text_set": "a list", "boolean": "true or false"}
         return f"{type_in_words(actual)} where {words.get(leaf.type, 'a number')} belongs"
     if verdict == "wrong_value" and leaf.type in ("number", "integer") and math.isfinite(as_float(actual)):
         difference = as_float(actual) - as_float(expected)

@@ -139,7 +139,8 @@ def _leaves(node: ObjectNode, prefix: str = "") -> Iterator[tuple[str, Leaf]]:
 def _matches(leaf: Leaf, expected: Any, actual: Any) -> bool:
     if is_blank(expected) or is_blank(actual):
         return False
-    return judge_value(expected, actual, leaf.type, leaf.relative, leaf.absolute, leaf.modulo) == "match"
+    bounds = (leaf.relative, leaf.absolute, leaf.modulo)
+    return judge_value(expected, actual, leaf.type, *bounds, leaf.reader) == "match"
 
 
 def _offsets(by_field: dict[str, list[_Wrong]]) -> Iterator[Diagnosis]:

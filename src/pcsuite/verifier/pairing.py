@@ -1,53 +1,35 @@
-"""Which item of an extracted list stands for which item of the truth, as a person would say.
+"""Which item of an extracted list stands for which item of the truth.
 
-Items are paired in stages, each among what the earlier ones left: equal names (identical items first), names equal but
-for punctuation, a name within another or at its beginning, content of which about half agrees, and last, where both
-lists have equally many items, the position. Within a stage the total similarity is maximised.
+Lists are paired by name and content (``staged_pairing``), or, where their mapping names a key or asks for likeness of
+texts (``fuzzy``), here. The stages are the same with the key in the place of the name: equal keys, keys equal but for
+punctuation, a key within another, keys that are alike, and content of which about half agrees, where texts agree as far
+as they are alike. What is left is missing or invented: a key tells things apart, so a position says nothing unless the
+mapping has it so.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pcsuite._util.hashing import canonical_json
-from pcsuite.verifier.assignment import best_assignment, unique_best
-from pcsuite.verifier.error_types import FieldVerdict
-from pcsuite.verifier.similarity import Record, Similarity, dice
-from pcsuite.verifier.tree import ListNode
-from pcsuite.verifier.values import is_blank, is_number, normalise_text
+from pcsuite.verifier.assignment import Matrix, best_assignment
+from pcsuite.verifier.similarity import NEARLY, Record, comparable_value
+from pcsuite.verifier.staged_pairing import BLOCK_CELLS, ItemPair, StagedPairing, components, letters
+from pcsuite.verifier.text_similarity import name_similarity, plain_words
+from pcsuite.verifier.tree import Leaf, ListNode
+from pcsuite.verifier.values import is_blank, normalise_text
 
-Stage = Literal["identical", "name", "similar name", "content", "position"]
-
-_LOOSE_NAME = 0.9
-"""Credit for names equal but for punctuation and blanks ("W-9", "W9")."""
-_PART_OF_NAME = 0.8
-"""Credit for a name whose words are all in the other ("D03", "D03 (8080)"), or that begins it ("Liv", "Living")."""
 _SLACK = 1e-12
-_BLOCK_CELLS = 1_500_000
-"""Pairs compared at once; longer lists are first divided by what their items have in common."""
-_BUCKET_CELLS = 40_000
-"""Pairs compared at once within a part of a list that was divided."""
-_MAX_CANDIDATES = 50
-"""A word that more names have than this says nothing about which item is meant."""
-_WORD = re.compile(r"[^\W_]+")
-
-
-class ItemPair(NamedTuple):
-    """Two items taken for the same thing: their indices, how they were found, and how alike they are."""
-
-    truth: int
-    extracted: int
-    stage: Stage
-    score: float
-    """Similarity, 0 to 1: name and agreeing fields, weighted by ``name_weight``, or the fields alone."""
-    reason: str
+_LOOSE_KEY = 0.9
+_TIE = 1e-4
+"""Weight of the likeness of keys among pairs whose fields agree equally: it decides nothing else."""
+_CANDIDATES = 40
+"""Holders of a piece of text beyond which it says nothing about which item is meant."""
+_PIECE = 4
+_GROUP_CELLS = 40_000
+"""Pairs that are compared at once among items with the same first field of their keys."""
 
 
 def pair_items(node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> list[ItemPair]:
@@ -59,272 +41,166 @@ def pair_items(node: ListNode, truth: Sequence[Record], extracted: Sequence[Reco
     """
     if not truth or not extracted:
         return []
-    return _Pairing(node, truth, extracted).run()
+    pairing = KeyedPairing if node.is_keyed else StagedPairing
+    return pairing(node, truth, extracted).run()
 
 
-class _Pairing:
-    """The stages, over the indices that are still free."""
+class KeyedPairing(StagedPairing):
+    """As :class:`StagedPairing`, by the fields of the list's key."""
 
     def __init__(self, node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> None:
-        self._rules = node.pairing
-        self._items = (truth, extracted)
-        self._similarity = Similarity(node, truth, extracted)
-        # Text, or a number, which still says which item is meant.
-        self._names = [
-            [
-                normalise_text(str(name))
-                if isinstance(name := item.get("name"), str) or is_number(name)
-                else ""
-                for item in side
-            ]
-            for side in self._items
-        ]
-        self._free = (dict.fromkeys(range(len(truth))), dict.fromkeys(range(len(extracted))))
-        self._pairs: list[tuple[int, int, Stage, float, str]] = []
+        self._key = list(zip(node.key, node.key_leaves, strict=True))
+        self._likeness = node.pairing.fuzzy or 1.0
+        super().__init__(node, truth, extracted)
+        # The first field of a key is the most telling one: each further one weighs half as much.
+        weights = [0.5**n for n in range(len(self._key))]
+        self._weights = [weight / sum(weights) for weight in weights]
+        self._parts = [[self._key_parts(item) for item in side] for side in self._items]
+
+    def _key_parts(self, item: Record) -> tuple[str, ...]:
+        """The fields of an item's key, each in the form it is compared by; empty where it is missing or mistyped."""
+        return tuple(_key_text(item.get(name), leaf) for name, leaf in self._key)
+
+    def _name(self, item: Record) -> str:
+        parts = self._key_parts(item)
+        return " \0 ".join(parts) if any(parts) else ""
+
+    def _shown(self, item: Record) -> str:
+        return ", ".join(str(item[name]).strip() for name, _ in self._key if not is_blank(item.get(name)))
 
     def run(self) -> list[ItemPair]:
-        if self._rules.name_weight > 0:
-            self._pair_equal_names(lambda name: name, "name", 1.0, "same name")
-            self._pair_equal_names(_letters, "similar name", _LOOSE_NAME, "same name but for punctuation")
-            self._pair_parts_of_names()
-        # Equal content first: no other assignment has a larger total, and long lists become short ones.
-        content = [
-            {i: key for i in side if set(key := self._similarity.keys(s, i)) - {None}}
-            for s, side in enumerate(self._free)
-        ]
-        for pair in _equal(*content):
-            self._take(*pair, "content", 0.0, "")
+        """The pairs, in the order of the truth."""
+        if self._key and self._rules.name_weight > 0:
+            words = " and ".join(name for name, _ in self._key)
+            self._pair_within_first_key()
+            self._pair_equal_names(lambda name: name, "key", 1.0, f"same {words}")
+            self._pair_equal_names(letters, "similar key", _LOOSE_KEY, f"same {words} but for punctuation")
+            self._pair_parts_of_names("similar key")
+            self._pair_similar_keys()
+        self._pair_equal_content()
         for pair in self._assigned(*map(list, self._free), needs_content=True):
             self._take(*pair, "content", 0.0, "")
-        if self._rules.position and len(self._free[0]) == len(self._free[1]):
-            for left, right in zip(*(sorted(free) for free in self._free), strict=True):
-                self._take(left, right, "position", 0.0, "left over in both lists, at the same position")
+        self._pair_by_position()
         return self._scored()
 
-    def _take(self, left: int, right: int, stage: Stage, credit: float, reason: str) -> None:
-        del self._free[0][left], self._free[1][right]
-        self._pairs.append((left, right, stage, credit, reason))
+    def _pair_within_first_key(self) -> None:
+        """Where several items share the first field of a longer key, the whole of key and content says which is which.
 
-    def _pair_equal_names(self, key: Callable[[str], str], stage: Stage, credit: float, reason: str) -> None:
-        """Pair items whose names are equal under ``key``; several of one name are distinguished by content."""
-        groups: list[dict[str, list[int]]] = [{}, {}]
+        Of two jobs at one employer whose starts changed places each still has its title and duties: a person goes by
+        those. Items alone with their first field are left to the stages that follow.
+        """
+        if len(self._key) < 2:
+            return
+        groups: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
         for side in (0, 1):
             for index in self._free[side]:
-                groups[side].setdefault(key(self._names[side][index]), []).append(index)
-        for name, left in groups[0].items():
-            right = groups[1].get(name, [])
-            if len(left) > 1 or len(right) > 1 or not name:
-                # First those that are equal in every field.
-                identity = [
-                    {i: (self._names[s][i], self._similarity.keys(s, i)) for i in side}
-                    for s, side in enumerate((left, right))
-                ]
-                for pair in _equal(*identity):
-                    self._take(*pair, "identical", 1.0, "")
-                left = [i for i in left if i in self._free[0]]
-                right = [i for i in right if i in self._free[1]]
-            for pair in self._assigned(left, right, needs_content=False) if name else ():
-                self._take(*pair, stage, credit, reason)
+                if first := self._parts[side][index][0]:
+                    groups[side].setdefault(first, []).append(index)
+        name = self._key[0][0]
+        for first, left in groups[0].items():
+            right = groups[1].get(first, [])
+            if not right or len(left) + len(right) < 3 or len(left) * len(right) > _GROUP_CELLS:
+                continue
+            share = self._similarity.block(np.array(left), np.array(right)).share
+            equal = np.array([[self._names[0][a] == self._names[1][b] for b in right] for a in left])
+            weight = self._rules.name_weight
+            total = (1 - weight) * share + weight * self._key_likeness(left, right)
+            gains = np.where(equal | (share >= self._rules.gate - _SLACK), 1.0 + total, 0.0)
+            # By content, so that the order of the lists cannot matter.
+            rows, columns = (
+                sorted(range(len(side)), key=lambda i: canonical_json(self._items[s][side[i]]))
+                for s, side in enumerate((left, right))
+            )
+            for row, column in best_assignment(gains[np.ix_(rows, columns)]):
+                a, b = left[rows[row]], right[columns[column]]
+                if equal[rows[row], columns[column]]:
+                    self._take(a, b, "key", 1.0, f"same {' and '.join(part for part, _ in self._key)}")
+                else:
+                    alike = float(self._key_likeness([a], [b])[0, 0])
+                    self._take(a, b, "similar key", alike, f"same {name}, and most of the content")
 
-    def _pair_parts_of_names(self) -> None:
-        """Pair names one of which is part of the other: all its words, or a beginning that no third name shares."""
-        words = [{i: frozenset(_WORD.findall(self._names[s][i])) for i in self._free[s]} for s in (0, 1)]
+    def _pair_similar_keys(self) -> None:
+        """Pair items whose keys are alike, the total of likeness and agreeing fields as large as can be."""
         edges: dict[tuple[int, int], str] = {}
-        for side in (0, 1):
-            holders: dict[str, list[int]] = {}
-            for index, own_words in words[1 - side].items():
-                for word in own_words:
-                    holders.setdefault(word, []).append(index)
-            for index, own_words in words[side].items():
-                rarest = min((holders.get(word, []) for word in own_words), key=len, default=[])
-                for other in rarest if len(rarest) <= _MAX_CANDIDATES else ():
-                    if own_words < words[1 - side][other]:
-                        edges[(index, other) if side == 0 else (other, index)] = "is in"
-        for pair in self._unique_beginnings():
-            edges.setdefault(pair, "begins")
-        for left, right in _components(edges):
-            if len(left) * len(right) > _BLOCK_CELLS:
-                continue  # such names tell nothing apart; the content may
+        for left, right in self._candidates():
+            alike = self._key_likeness(left, right)
+            for row, column in np.argwhere(alike >= self._likeness - _SLACK).tolist():
+                edges[left[row], right[column]] = f"{alike[row, column]:.2f}"
+        for left, right in components(edges):
+            if len(left) * len(right) > BLOCK_CELLS:
+                continue  # such keys tell nothing apart; the content may
             allowed = np.array([[(a, b) in edges for b in right] for a in left])
             for a, b in self._assigned(left, right, needs_content=False, allowed=allowed):
-                names = (str(self._items[s][i].get("name")).strip() for s, i in ((0, a), (1, b)))
-                short, long = sorted(names, key=len)
-                self._take(a, b, "similar name", _PART_OF_NAME, f"'{short}' {edges[a, b]} '{long}'")
+                first, second = (self._shown(self._items[s][i]) for s, i in ((0, a), (1, b)))
+                self._take(
+                    a,
+                    b,
+                    "similar key",
+                    min(float(edges[a, b]), NEARLY),
+                    f"'{first}' and '{second}' are {edges[a, b]} alike",
+                )
 
-    def _unique_beginnings(self) -> Iterator[tuple[int, int]]:
-        """Pairs of which one name begins the other, and neither begins or continues a third."""
-        letters = [{i: _letters(self._names[side][i]) for i in self._free[side]} for side in (0, 1)]
-        begins: set[tuple[int, int]] = set()
-        for side in (0, 1):
-            ordered = sorted((text, index) for index, text in letters[1 - side].items())
-            for index, text in letters[side].items():
-                start = bisect_left(ordered, (text,)) if len(text) > 1 else len(ordered)
-                for longer, other in ordered[start : start + 2]:
-                    ending = longer[len(text) :]
-                    # "W1" does not begin "W10": the number goes on.
-                    if longer.startswith(text) and not (text[-1].isdigit() and ending[:1].isdigit()):
-                        begins.add((index, other) if side == 0 else (other, index))
-        used = [Counter(pair[side] for pair in begins) for side in (0, 1)]
-        yield from sorted(pair for pair in begins if used[0][pair[0]] == used[1][pair[1]] == 1)
+    def _candidates(self) -> Iterator[tuple[list[int], list[int]]]:
+        """Blocks of items whose keys are compared each with each.
 
-    def _assigned(
-        self,
-        left: list[int],
-        right: list[int],
-        *,
-        needs_content: bool,
-        allowed: NDArray[np.bool_] | None = None,
-    ) -> list[tuple[int, int]]:
-        """The pairs of largest total similarity; with ``needs_content`` none whose content falls below the gate."""
-        if not left or not right:
-            return []
-        if len(left) == len(right) == 1 and not needs_content:
-            return [(left[0], right[0])]
-        if len(left) * len(right) > _BLOCK_CELLS:
-            return list(self._divided(left, right, needs_content))
-        share = self._similarity.block(np.array(left), np.array(right)).share
-        if needs_content:
-            gains = np.where(share >= self._rules.gate - _SLACK, share, 0.0)
-        else:
-            gains = 1.0 + share if allowed is None else np.where(allowed, 1.0 + share, 0.0)
-        plain = unique_best(gains)
-        if plain is not None:
-            return [(left[row], right[column]) for row, column in plain]
-        # Several assignments may be equally good: choose by content, so that the order of a list cannot matter.
-        rows, columns = (
-            sorted(range(len(side)), key=lambda i: canonical_json(self._items[s][side[i]]))
-            for s, side in enumerate((left, right))
-        )
-        pairs = best_assignment(gains[np.ix_(rows, columns)])
-        return [(left[rows[row]], right[columns[column]]) for row, column in pairs]
-
-    def _divided(self, left: list[int], right: list[int], needs_content: bool) -> Iterator[tuple[int, int]]:
-        """As :meth:`_assigned` for long lists: part by part, where items of a part have exactly equal fields.
-
-        First what is equal in all fields but one, then in a single field, the most telling first. Where a single
-        field leaves a part too large, the next one may divide it.
+        All of them, or of long lists each truth item with those that share a rare word or piece of a word with it.
         """
-        keys = [{i: self._similarity.keys(s, i) for i in side} for s, side in enumerate((left, right))]
-        fields = range(len(next(iter(keys[0].values()))))
-        telling = sorted(fields, key=lambda f: -len({key[f] for key in keys[0].values()}))
-        divisions = [tuple(f for f in fields if f != dropped) for dropped in fields]
-        for chosen in (*divisions, *((field,) for field in telling)):
-            parts: list[dict[Hashable, list[int]]] = [{}, {}]
-            for s in (0, 1):
-                for index, key in keys[s].items():
-                    part = tuple(key[f] for f in chosen)
-                    if any(value is not None for value in part):
-                        parts[s].setdefault(part, []).append(index)
-            for shared, some in parts[0].items():
-                others = parts[1].get(shared, [])
-                if len(some) * len(others) <= _BUCKET_CELLS:
-                    pairs = self._assigned(some, others, needs_content=needs_content)
-                elif len(chosen) > 1:  # all fields but one are equal, so any two are as good as any other two
-                    pairs = list(zip(some, others, strict=False))
-                else:
-                    pairs = []
-                for a, b in pairs:
-                    del keys[0][a], keys[1][b]
-                    yield a, b
-        if not needs_content:
-            yield from zip(keys[0], keys[1], strict=False)
+        free = [[i for i in side if self._names[s][i]] for s, side in enumerate(self._free)]
+        if len(free[0]) * len(free[1]) <= BLOCK_CELLS // 4:
+            if free[0] and free[1]:
+                yield free[0], free[1]
+            return
+        holders: dict[str, list[int]] = {}
+        for index in free[1]:
+            for piece in _pieces(self._parts[1][index][0]):
+                holders.setdefault(piece, []).append(index)
+        for index in free[0]:
+            lists = (holders.get(piece, ()) for piece in _pieces(self._parts[0][index][0]))
+            rare = sorted((one for one in lists if 0 < len(one) <= _CANDIDATES), key=len)[:_PIECE]
+            near = sorted({other for one in rare for other in one})
+            if near:
+                yield [index], near
 
-    def _scored(self) -> list[ItemPair]:
-        if not self._pairs:
-            return []
-        left, right = (np.array([entry[side] for entry in self._pairs]) for side in (0, 1))
-        agreement = self._similarity.pairs(left, right)
-        weight = self._rules.name_weight
-        pairs = []
-        columns = (agreement.agreeing, agreement.shared, agreement.either, agreement.share)
-        for (a, b, stage, credit, reason), agreeing, shared, either, share in zip(
-            self._pairs, *(column.tolist() for column in columns), strict=True
-        ):
-            named = bool(self._names[0][a] and self._names[1][b])
-            if agreeing == either and (credit == 1.0 or not named):
-                pairs.append(ItemPair(a, b, "identical", 1.0, "every field agrees"))
-                continue
-            content = f"{agreeing:.3g} of {shared:g} shared fields agree" if shared else "no field in common"
-            score = weight * credit + (1 - weight) * share if credit else share
-            pairs.append(
-                ItemPair(a, b, stage, round(score, 4), f"{reason}; {content}" if reason else content)
+    def _key_likeness(self, left: list[int], right: list[int]) -> Matrix:
+        """How alike the keys of items are, 0 to 1: texts by likeness, other fields 1 where they are equal."""
+        total: Matrix = np.zeros((len(left), len(right)))
+        for position, (_, leaf) in enumerate(self._key):
+            rows, columns = (
+                [self._parts[s][i][position] for i in side] for s, side in enumerate((left, right))
             )
-        return sorted(pairs)
+            if leaf.is_text:
+                alike = name_similarity(rows, columns)
+            else:
+                alike = np.array([[float(a == b != "") for b in columns] for a in rows])
+            total += self._weights[position] * alike.reshape(total.shape)
+        return total
+
+    def _gains(self, share: Matrix, left: list[int], right: list[int], *, needs_content: bool) -> Matrix:
+        gains = super()._gains(share, left, right, needs_content=needs_content)
+        if not self._key:
+            return gains
+        alike = self._key_likeness(left, right)
+        # Among items with equally many agreeing fields the more telling fields decide, and then likeness.
+        weight = self._rules.name_weight if needs_content else _TIE
+        return np.where(gains > 0, gains + weight * alike, 0.0)
 
 
-def _equal(left: Mapping[int, Hashable], right: Mapping[int, Hashable]) -> list[tuple[int, int]]:
-    """Pairs of indices with equal keys, in the order of both sides."""
-    waiting: dict[Hashable, list[int]] = {}
-    for index, key in reversed(list(right.items())):
-        waiting.setdefault(key, []).append(index)
-    return [(index, same.pop()) for index, key in left.items() if (same := waiting.get(key))]
+def _key_text(value: object, leaf: Leaf) -> str:
+    """A field of a key in the form it is compared by, as text."""
+    if is_blank(value):
+        return ""
+    if leaf.is_number and leaf.reader is None:
+        return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+    comparable = comparable_value(value, leaf)
+    if comparable is None and isinstance(value, int | float) and not isinstance(value, bool):
+        return normalise_text(str(value))  # a number where text belongs still says which item is meant
+    return (
+        "" if comparable is None else f"{comparable:g}" if isinstance(comparable, float) else str(comparable)
+    )
 
 
-def _components(edges: Mapping[tuple[int, int], str]) -> Iterator[tuple[list[int], list[int]]]:
-    """Groups of indices that edges join, as ``(truth, extracted)``, in the order of the truth."""
-    near: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for a, b in edges:
-        near.setdefault((0, a), []).append((1, b))
-        near.setdefault((1, b), []).append((0, a))
-    visited: set[tuple[int, int]] = set()
-    for start in sorted(near):
-        stack, members = [start], []
-        while stack:
-            node = stack.pop()
-            if node not in visited:
-                visited.add(node)
-                members.append(node)
-                stack += near[node]
-        if members:
-            yield sorted(i for side, i in members if side == 0), sorted(i for side, i in members if side == 1)
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name))
-
-
-_GATE = 0.5
-"""Texts that share fewer than half their words are not one text misread."""
-
-
-def pair_texts(
-    truth: Sequence[str], extracted: Sequence[Any]
-) -> Iterator[tuple[FieldVerdict, int, Any, Any]]:
-    """Verdicts on two lists of texts (construction layers, say), whatever their order.
-
-    Yields ``(verdict, index, expected, actual)``, by the truth's index where it has one. Equal texts pair first, then
-    texts that share most words (a wrong value), then values that are no text with what is left of the truth (a format
-    error); the rest is missing or invented.
-    """
-    waiting: dict[str, list[int]] = {}
-    for index, text in enumerate(truth):
-        waiting.setdefault(normalise_text(text), []).append(index)
-    texts: list[tuple[int, str]] = []
-    others: list[tuple[int, Any]] = []
-    values = ((index, value) for index, value in enumerate(extracted) if not is_blank(value))
-    # By content, so that the order of the list cannot matter.
-    for index, value in sorted(values, key=lambda entry: canonical_json(entry[1])):
-        if not isinstance(value, str):
-            others.append((index, value))
-        elif equal := waiting.get(normalise_text(value)):
-            equal.pop(0)
-        else:
-            texts.append((index, value))
-    missed = sorted(index for indices in waiting.values() for index in indices)
-    unmatched = set(missed)
-    yield from (("match", index, text, text) for index, text in enumerate(truth) if index not in unmatched)
-    if missed and texts:
-        rows = [frozenset(normalise_text(truth[index]).split()) for index in missed]
-        columns = [frozenset(normalise_text(text).split()) for _, text in texts]
-        overlap = dice(rows, columns)
-        pairs = best_assignment(np.where(overlap >= _GATE, overlap, 0.0))
-        for row, column in pairs:
-            yield "wrong_value", missed[row], truth[missed[row]], texts[column][1]
-        missed = [index for row, index in enumerate(missed) if row not in dict(pairs)]
-        paired = {column for _, column in pairs}
-        texts = [entry for column, entry in enumerate(texts) if column not in paired]
-    for index, (_, value) in zip(missed, others, strict=False):
-        yield "format_error", index, truth[index], value
-    mistyped = min(len(missed), len(others))
-    yield from (("omission", index, truth[index], None) for index in missed[mistyped:])
-    yield from (("hallucination", index, None, value) for index, value in (*texts, *others[mistyped:]))
+def _pieces(text: str) -> set[str]:
+    """Words of a text, and pieces of four characters, by which a misspelt one is still known."""
+    words = plain_words(text).split()
+    joined = " ".join(words)
+    return {*words, *(joined[n : n + _PIECE] for n in range(len(joined) - _PIECE + 1))}

@@ -16,9 +16,10 @@ Step = str | int | tuple[str, str]
 
 _KEY = re.compile(r"[^.\[\]]+")
 _PLAIN_NAME = re.compile(r'[^\]"\s](?:[^\]"]*[^\]"\s])?')
+_WORD = re.compile(r"[^\W\d]\w*")
 _INDEX = re.compile(r"\[(\d+)\]")
-_ITEM = re.compile(r'[^.\[\]]+(?:\[\d+\]|\[[A-Za-z_]\w*=(?:"(?:[^"\\]|\\.)*"|[^\]"]*)\])?')
-_NAMED = re.compile(r'\[([A-Za-z_]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
+_ITEM = re.compile(r'[^.\[\]]+(?:\[\d+\]|\[[^\W\d]\w*=(?:"(?:[^"\\]|\\.)*"|[^\]"]*)\])?')
+_NAMED = re.compile(r'\[([^\W\d]\w*)=(?:("(?:[^"\\]|\\.)*")|([^\]"]*))\]')
 
 
 def parse_path(path: str) -> tuple[Step, ...]:
@@ -80,17 +81,17 @@ def pattern_of(steps: tuple[Step, ...]) -> str:
     return text
 
 
-def item_path(path: str, name: object, index: int) -> str:
-    """Path of an item of the list at ``path``: by name where that is text, else by index.
+def item_path(path: str, name: object, index: int, key: str = "name") -> str:
+    """Path of an item of the list at ``path``: by name (or another ``key``) where that is text, else by index.
 
-    >>> item_path("windows", "101", 3), item_path("windows", None, 3)
-    ('windows[name=101]', 'windows[3]')
+    >>> item_path("windows", "101", 3), item_path("windows", None, 3), item_path("jobs", "Acme", 0, "employer")
+    ('windows[name=101]', 'windows[3]', 'jobs[employer=Acme]')
     """
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(name, str) or not name.strip() or not _WORD.fullmatch(key):
         return f"{path}[{index}]"
     if _PLAIN_NAME.fullmatch(name):
-        return f"{path}[name={name}]"
-    return f"{path}[name={json.dumps(name, ensure_ascii=False)}]"
+        return f"{path}[{key}={name}]"
+    return f"{path}[{key}={json.dumps(name, ensure_ascii=False)}]"
 
 
 def item_of(path: str) -> str:
@@ -103,13 +104,16 @@ def item_of(path: str) -> str:
     return item.group() if item else path
 
 
-def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, ...]:
+def set_path(
+    record: dict[str, Any], path: str | tuple[Any, ...], value: Any, shown: str = ""
+) -> tuple[str | int, ...]:
     """Put a value at a path, creating missing objects, lists and items; return the steps that lead to it.
 
-    Steps by name are returned as the index of the item. Raises ``ValueError`` for a malformed path, a list index
-    beyond 9999, or a path that ends in a named item.
+    Steps by name are returned as the index of the item. ``path`` may be its steps already; ``shown`` is then what an
+    error calls it. Raises ``ValueError`` for a malformed path, a list index beyond 9999, or a path that ends in a named
+    item.
     """
-    steps = parse_path(path)
+    steps = parse_path(path) if isinstance(path, str) else path
     holder: Any = record
     walked: list[str | int] = []
     for step, following in pairwise(steps):
@@ -130,7 +134,7 @@ def set_path(record: dict[str, Any], path: str, value: Any) -> tuple[str | int, 
             holder = holder[index]
     last = steps[-1]
     if isinstance(last, tuple):
-        raise ValueError(f"'{path}': a path to a value cannot end in a named item")
+        raise ValueError(f"'{shown or path}': a path to a value cannot end in a named item")
     if isinstance(last, int):
         _grow(holder, last, type(None))
     holder[last] = value

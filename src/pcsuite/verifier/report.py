@@ -6,17 +6,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pcsuite._util.text import counted
 from pcsuite.pages.render import render_page
 from pcsuite.pages.words import mark_differences
 from pcsuite.verifier.compare import RecordComparison, right_fields
 from pcsuite.verifier.error_types import ERROR_TYPES
-from pcsuite.verifier.paths import item_of
+from pcsuite.verifier.paths import item_of, parse_path, pattern_of
 from pcsuite.verifier.results import ResultsDifference
 from pcsuite.verifier.scores import Counts, PooledScores
 
 MAX_CARDS = 400
 MAX_ROWS_PER_CARD = 60
 MAX_ROWS = 300
+MAX_RECORDS = 2_000
 """What a page draws; a browser has no use for more, and eval-results.json has everything."""
 _MAX_DIAGNOSES = 40
 
@@ -34,7 +36,11 @@ def render_report(
     """
     sections = sorted(document["by_section"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
     fields = sorted(document["by_field"].items(), key=lambda entry: (entry[1]["f1"], entry[0]))
-    drawn = error_cards(document, comparison, changes)[:MAX_CARDS]
+    cards = error_cards(document, comparison, changes)
+    if "records" in document:
+        # Of many records the worst are what a reader looks for.
+        cards.sort(key=lambda card: -sum(card["counts"].values()))
+    drawn = cards[:MAX_CARDS]
     iterations = aggregate["iterations"]
     return render_page(
         "verifier/templates/eval-report.html.j2",
@@ -50,9 +56,15 @@ def render_report(
         stages=Counter(pair["stage"] for pair in document["pairs"]).most_common(),
         notes=[*document.get("notes", ()), *document.get("truth_warnings", ())],
         section_names=sorted({card["section"] for card in drawn}),
+        patterns=sorted({row["pattern"] for card in drawn for row in card["rows"] if "pattern" in row}),
+        drawn_paths={card["path"] for card in drawn},
+        worst_records=sorted(document.get("records", ()), key=lambda row: (row["f1"], row["record"]))[
+            :MAX_RECORDS
+        ],
         most_rows=MAX_ROWS,
         kinds=list(ERROR_TYPES.values()),
         item_of=item_of,
+        card_paths=lambda paths: list(dict.fromkeys(map(item_of, paths))),
         points=[
             (entry["iteration"], entry["f1"], entry["comparable"])
             for entry in iterations
@@ -78,15 +90,18 @@ def error_cards(
     fixed: dict[str, list[str]] = {}
     for change in changes.fixed if changes else ():
         fixed.setdefault(item_of(change.field_path), []).append(change.field_path)
+    titles = {row["path"]: row["record"] for row in document.get("records", ())}
+    most = MAX_CARDS if not titles else len(titles)
     cards: dict[str, dict[str, Any]] = {}
     for entry, place in zip(document["discrepancies"], document["locations"], strict=True):
         path = item_of(entry["field_path"])
-        if path not in cards and len(cards) > MAX_CARDS:
+        if path not in cards and len(cards) > most:
             continue
         card = cards.setdefault(
             path,
             {
                 "path": path,
+                "title": titles.get(path),
                 "section": path.partition("[")[0],
                 "pair": pairs.get(path),
                 "rows": [],
@@ -106,6 +121,8 @@ def error_cards(
         key = _within(entry["field_path"], path)
         html = {"expected_html": expected, "actual_html": actual}
         row = {**entry, **place, **html, "key": key, "kind": ERROR_TYPES[entry["error_type"]]}
+        if titles:
+            row["pattern"] = _pattern(key)
         card["rows"].append({**row, "change": became.get(entry["field_path"], "")})
     for path, card in cards.items():
         item = items.get(path)
@@ -120,6 +137,14 @@ def error_cards(
         if item is not None and item.matches:
             card["right"] = [(key, expected) for key, expected, _ in right_fields(item)[:MAX_ROWS_PER_CARD]]
     return list(cards.values())
+
+
+def _pattern(key: str) -> str:
+    """The field that a path within a record is of; a path that cannot be read is one of its own."""
+    try:
+        return pattern_of(parse_path(key))
+    except ValueError:
+        return key
 
 
 def _within(path: str, item: str) -> str:
@@ -196,6 +221,9 @@ def render_overview(name: str, rows: Sequence[EvalRow], pooled: PooledScores) ->
         fields=[(field, counts.as_dict()) for field, counts in fields.items()][:MAX_ROWS],
         most_rows=MAX_ROWS,
         pooled=pooled,
+        over=counted(len(rows), "eval")
+        if pooled.evals == len(rows)
+        else f"{counted(pooled.evals, 'record')} in {counted(len(rows), 'eval')}",
         first=rows[0].document,
         kinds=list(ERROR_TYPES.values()),
     )

@@ -1,15 +1,12 @@
-"""Extractions scored: the JSON read, compared and written up as a results document; and what changed between two.
+"""Extractions scored: compared and written up as a results document; and what changed between two.
 
 ``eval-results.json`` holds one such document.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -23,77 +20,17 @@ from pcsuite.verifier.cells import read_bytes
 from pcsuite.verifier.compare import RecordComparison, compare_records
 from pcsuite.verifier.diagnoses import diagnose
 from pcsuite.verifier.error_types import ERROR_TYPES
+from pcsuite.verifier.extraction import ExtractedRecords, parse_extraction, parse_record_set
+from pcsuite.verifier.keys import ConcludedKey, conclude_keys, with_keys
 from pcsuite.verifier.mapping import FieldMapping
+from pcsuite.verifier.record_sets import compare_record_set
+from pcsuite.verifier.statistics import FieldShift, field_shifts, record_statistics
 from pcsuite.verifier.tree import Ignored, Leaf, ListNode, Node, compile_mapping
 from pcsuite.verifier.truth import Truth, read_truth
-from pcsuite.verifier.values import type_in_words
+from pcsuite.verifier.values import normalise_text
 
 Document = dict[str, Any]
 """What a results file holds."""
-MAX_DEPTH = 64
-"""Deepest nesting that is read; a BuildingSpec has five levels."""
-_LONG_NUMBER = re.compile(r"\d{4301,}")
-"""More digits than Python turns into a number (``sys.get_int_max_str_digits``)."""
-
-
-def parse_extraction(
-    data: bytes, source: str = "extraction", notes: list[str] | None = None
-) -> dict[str, Any]:
-    """The record in the bytes of a JSON file: strict, finite, no deeper than :data:`MAX_DEPTH`, in UTF-8.
-
-    Of a key that an object has twice the last value counts, and ``notes`` says so. Raises ``DataError`` in one line
-    that names ``source`` for anything else than one such object.
-    """
-    repeated: Counter[str] = Counter()
-
-    def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        record = dict(members)
-        if len(record) < len(members):
-            repeated.update(key for key, count in Counter(key for key, _ in members).items() if count > 1)
-        return record
-
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        row = data[: error.start].count(b"\n") + 1
-        raise DataError(f"{source}: row {row}: not UTF-8 text, which JSON must be") from None
-    too_deep = DataError(f"{source}: nested deeper than {MAX_DEPTH} levels")
-    try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=make_object)
-    except json.JSONDecodeError as error:
-        where = f"row {error.lineno}: not JSON: {error.msg} (column {error.colno})"
-        raise DataError(f"{source}: {where}", hint="a file holds one record, as a JSON object") from None
-    except ValueError as error:
-        if long := _LONG_NUMBER.search(text):
-            row, digits = text.count("\n", 0, long.start()) + 1, len(long.group())
-            raise DataError(f"{source}: row {row}: a number of {digits:,} digits is out of range") from None
-        raise DataError(f"{source}: not JSON: {error}") from None
-    except RecursionError:
-        raise too_deep from None
-    if not isinstance(value, dict):
-        hint = "one file holds one record"
-        raise DataError(f"{source}: row 1: the root is {type_in_words(value)}, not an object", hint=hint)
-    if repeated and notes is not None:
-        names = ", ".join(f"'{key[:40]}'" for key in list(repeated)[:5])
-        more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
-        notes.append(f"{source}: an object gives {names}{more} more than once; the last value counts")
-    # Level by level, without recursion: what is too deep must not end in Python's own error.
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        inner = (parent.values() if isinstance(parent, dict) else parent for parent in level)
-        level = [child for values in inner for child in values if isinstance(child, dict | list)]
-        if not level:
-            return value
-    raise too_deep
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if math.isfinite(value):
-        return value
-    if digits.lstrip("-") in ("NaN", "Infinity"):
-        raise ValueError(f"{digits} is not a JSON number")
-    raise ValueError(f"the number {digits[:20]} is out of range")
 
 
 @dataclass(frozen=True)
@@ -102,6 +39,8 @@ class Rules:
 
     truth: Truth
     mapping: FieldMapping
+    concluded: tuple[ConcludedKey, ...] = ()
+    """Keys of lists that the mapping file does not name: they are in ``mapping``, and here for saying so."""
 
     @cached_property
     def rules_hash(self) -> str:
@@ -118,7 +57,13 @@ class Rules:
         Each text of a list is one; excluded fields and values outside the mapping are none. It is the number that
         recall is a share of.
         """
-        return _count_fields(compile_mapping(self.mapping), self.truth.record)
+        root = compile_mapping(self.mapping)
+        return sum(_count_fields(root, one.record) for one in self.truths.values())
+
+    @property
+    def truths(self) -> Mapping[str, Truth]:
+        """The truth of every record, by its name; of a file with one record its own, under the empty name."""
+        return {"": self.truth} if self.truth.records is None else self.truth.records
 
     @property
     def ceiling(self) -> dict[str, Any]:
@@ -127,7 +72,8 @@ class Rules:
         Values in unknown columns, tables and labels cannot be in any record, so they are missed: precision 1, recall
         the share of values inside the mapping. Excluded fields are on neither side.
         """
-        inside, outside = self.fields_in_truth, self.truth.unread.values
+        inside = self.fields_in_truth
+        outside = sum(one.unread.values for one in self.truths.values())
         return {
             "f1": f1_score(inside, 0, outside),
             "recall": inside / (inside + outside) if inside else 0.0,
@@ -141,10 +87,18 @@ def _count_fields(node: Node, value: Any) -> int:
     if value is None or isinstance(node, Ignored):
         return 0
     if isinstance(node, Leaf):
-        return len(value) if node.type == "text_list" else 1
+        return len(value) if node.is_list else 1
     if isinstance(node, ListNode):
         return sum(_count_fields(node.item, item) for item in value)
     return sum(_count_fields(child, value.get(key)) for key, child in node.children.items())
+
+
+def rules_of(truths: Sequence[Truth], mapping: FieldMapping) -> list[Rules]:
+    """The rules of evals that are scored together: keys of lists are concluded once, from all their truths."""
+    records = [one.record for truth in truths for one in ((truth.records or {"": truth}).values())]
+    concluded = tuple(conclude_keys(mapping, records)) if mapping.record == "free" else ()
+    keyed = with_keys(mapping, concluded)
+    return [Rules(truth, keyed, concluded) for truth in truths]
 
 
 def read_rules(truth_file: Path, mapping: FieldMapping) -> Rules:
@@ -153,7 +107,7 @@ def read_rules(truth_file: Path, mapping: FieldMapping) -> Rules:
     Raises ``DataError`` where the truth cannot be read or gives no value that is compared: against such a truth any
     record would be as good as any other.
     """
-    rules = Rules(read_truth(truth_file, mapping), mapping)
+    (rules,) = rules_of([read_truth(truth_file, mapping)], mapping)
     require_fields(rules, str(truth_file))
     return rules
 
@@ -184,6 +138,8 @@ def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scor
     """
     parse_error = None
     notes: list[str] = []
+    if rules.truth.records is not None:
+        return _score_many(data, rules, source, strict=strict)
     try:
         record: Mapping[str, Any] = parse_extraction(data, source, notes)
     except DataError as error:
@@ -192,6 +148,33 @@ def score_bytes(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scor
         record, parse_error = {}, str(error)
     comparison = compare_records(rules.truth.record, record, rules.mapping, rules.truth)
     return Scored(comparison, data, parse_error, tuple(notes))
+
+
+def _score_many(data: bytes, rules: Rules, source: str, *, strict: bool) -> Scored:
+    """Score an extraction with many records; one that is missing or no object scores 0, whatever ``strict`` says."""
+    truths, parse_error = rules.truths, None
+    try:
+        extracted = parse_record_set(
+            data, source, rules.mapping.record_key, truths, _record_name(rules.mapping)
+        )
+    except DataError as error:
+        if strict:
+            raise
+        extracted, parse_error = ExtractedRecords(), str(error)
+    comparison = compare_record_set(truths, extracted, rules.mapping)
+    return Scored(comparison, data, parse_error, tuple(extracted.notes))
+
+
+def _record_name(mapping: FieldMapping) -> Callable[[str], Hashable]:
+    """What two spellings of a record's name have in common: as its field compares, where it is one."""
+    rule = dict(mapping.patterns()).get(mapping.record_key or "")
+    reader = mapping.reader(rule) if rule is not None else None
+
+    def name_key(name: str) -> Hashable:
+        comparable = reader.comparable(name) if reader is not None else None
+        return normalise_text(name) if comparable is None else comparable
+
+    return name_key
 
 
 def score_file(path: Path, rules: Rules, *, strict: bool = True) -> Scored:
@@ -237,6 +220,10 @@ def results_document(
         ],
         "not_judged": [one._asdict() for one in comparison.not_judged],
     }
+    document |= record_statistics(comparison)
+    keys = {path: list(key) for path, key in rules.mapping.concluded.items()}
+    if keys:
+        document["concluded_keys"] = keys
     if scored.parse_error:
         document["parse_error"] = scored.parse_error
     if scored.notes:
@@ -266,6 +253,8 @@ class ResultsDifference:
     f1_before: float
     f1_after: float
     warnings: tuple[str, ...]
+    fields: tuple[FieldShift, ...] = ()
+    """Of results over many records: how fields changed, and whether beyond chance."""
 
 
 def compare_results(before: Document, after: Document) -> ResultsDifference:
@@ -288,7 +277,9 @@ def compare_results(before: Document, after: Document) -> ResultsDifference:
     ]
     fixed, broken, changed, unchanged = map(tuple, changes.values())
     f1_before, f1_after = before["metrics"]["f1"], after["metrics"]["f1"]
-    return ResultsDifference(fixed, broken, changed, len(unchanged), f1_before, f1_after, tuple(warnings))
+    shifts = tuple(field_shifts(before, after))
+    scores = (f1_before, f1_after)
+    return ResultsDifference(fixed, broken, changed, len(unchanged), *scores, tuple(warnings), shifts)
 
 
 def _keyed(document: Document) -> dict[tuple[str, bool, int], Document]:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcsuite.verifier.assignment import Matrix
-from pcsuite.verifier.tree import Leaf, ListNode
+from pcsuite.verifier.text_similarity import name_similarity, names_alike
+from pcsuite.verifier.tree import Leaf, ListNode, Node, ObjectNode
 from pcsuite.verifier.values import ROUNDING_SLACK, as_boolean, as_float, is_blank, is_number, normalise_text
 
 Record = dict[str, Any]
@@ -18,6 +19,10 @@ Indices = NDArray[np.int64]
 
 EVIDENCE = 3
 """One field in common says little where an item has several: a share is taken of this many at least, if it has them."""
+
+
+NEARLY = 0.99
+"""The most that texts count which are alike and not equal."""
 
 
 class FieldAgreement(NamedTuple):
@@ -44,12 +49,14 @@ class Similarity:
     """Two lists laid out by field, so that many pairs are compared in a few array operations.
 
     A value of the wrong type counts as given and agrees with nothing. The name is no part of it: names have their own
-    stages. A list inside an item (layers, water heaters) counts as one field that agrees as far as it overlaps.
+    stages. A list inside an item (layers, water heaters) counts as one field that agrees as far as it overlaps. Where a
+    list is paired by likeness (``fuzzy``) texts agree as far as they are alike.
     """
 
     def __init__(self, node: ListNode, truth: Sequence[Record], extracted: Sequence[Record]) -> None:
-        self._fields = [_Column(leaf, keys, truth, extracted) for keys, leaf in node.scalars]
-        self._lists = [_Texts(keys, truth, extracted) for keys in node.lists]
+        likeness = node.pairing.fuzzy
+        self._fields = [_Column(leaf, keys, truth, extracted, likeness) for keys, leaf in node.scalars]
+        self._lists = [_Texts(keys, truth, extracted, _label_key(node, keys)) for keys in node.lists]
         self._columns: list[_Column | _Texts] = [*self._fields, *self._lists]
         self._counts = [np.zeros(len(items)) for items in (truth, extracted)]
         for column in self._columns:
@@ -74,7 +81,7 @@ class Similarity:
         shape = np.broadcast_shapes(truth.shape, extracted.shape)
         agreeing, shared = np.zeros(shape), np.zeros(shape)
         for column in self._fields:
-            agreeing += column.agrees(truth, extracted)
+            agreeing += column.agrees(truth, extracted, block=block)
             shared += column.present[0][truth] & column.present[1][extracted]
         for texts in self._lists:
             agreeing += texts.overlap(truth, extracted, block=block)
@@ -97,17 +104,23 @@ class _Column:
     """One scalar field of both lists."""
 
     def __init__(
-        self, leaf: Leaf, keys: tuple[str, ...], truth: Sequence[Record], extracted: Sequence[Record]
+        self,
+        leaf: Leaf,
+        keys: tuple[str, ...],
+        truth: Sequence[Record],
+        extracted: Sequence[Record],
+        likeness: float | None = None,
     ) -> None:
         self._leaf = leaf
-        self._is_number = leaf.type in ("number", "integer")
+        self._is_number = leaf.is_number
+        self._likeness = likeness if leaf.is_text else None
         values = [[nested_value(item, keys) for item in side] for side in (truth, extracted)]
         self.present = [np.array([not is_blank(value) for value in side], dtype=bool) for side in values]
         if self._is_number:
             is_integer = leaf.type == "integer"
             self._values: list[NDArray[Any]] = []
             for side in values:  # NaN, unequal to everything, for what is no such number
-                numbers = [as_float(value) if is_number(value) else math.nan for value in side]
+                numbers = [_number(value, leaf) for value in side]
                 usable = [math.isfinite(one) and (not is_integer or one == round(one)) for one in numbers]
                 self._values.append(np.where(usable, numbers, math.nan))
             return
@@ -115,19 +128,20 @@ class _Column:
         self._values = []
         # Two marks for "no value", so that what is missing on both sides never agrees.
         for nothing, side in zip((-1, -2), values, strict=True):
-            comparable = [
-                as_boolean(value)
-                if leaf.type == "boolean"
-                else (normalise_text(value) if isinstance(value, str) else None)
-                for value in side
-            ]
+            comparable = [None if is_blank(value) else comparable_value(value, leaf) for value in side]
             coded = [nothing if key is None else codes.setdefault(key, len(codes)) for key in comparable]
             self._values.append(np.array(coded, dtype=np.int64))
+        self._texts = list(codes) if self._likeness is not None else []
 
-    def agrees(self, truth: Indices, extracted: Indices) -> NDArray[np.bool_]:
+    def agrees(self, truth: Indices, extracted: Indices, *, block: bool) -> NDArray[Any]:
         expected, actual = self._values[0][truth], self._values[1][extracted]
         if not self._is_number:
-            return np.asarray(expected == actual)
+            equal = np.asarray(expected == actual)
+            if self._likeness is None or equal.all():
+                return equal
+            alike = self._alike(expected, actual) if block else self._alike_in_pairs(expected, actual)
+            # However alike, what is not equal never makes two items identical.
+            return np.where(equal, 1.0, np.where(alike >= self._likeness, np.minimum(alike, NEARLY), 0.0))
         leaf = self._leaf
         difference = np.abs(expected - actual)
         if leaf.modulo is not None:
@@ -135,6 +149,23 @@ class _Column:
             difference = np.minimum(difference, leaf.modulo - difference)
         allowed = np.maximum(leaf.relative * np.abs(expected), leaf.absolute)
         return np.asarray(difference <= allowed + ROUNDING_SLACK * (np.abs(expected) + np.abs(actual)))
+
+    def _alike(self, expected: Indices, actual: Indices) -> Matrix:
+        """Likeness of each text of a column of codes with each of a row of codes."""
+        sides = [np.unique(codes.ravel(), return_inverse=True) for codes in (expected, actual)]
+        rows, columns = ([self._text(code) for code in codes.tolist()] for codes, _ in sides)
+        alike: Matrix = name_similarity(rows, columns)[np.ix_(sides[0][1].ravel(), sides[1][1].ravel())]
+        return alike
+
+    def _alike_in_pairs(self, expected: Indices, actual: Indices) -> Matrix:
+        texts = (
+            (self._text(a), self._text(b)) for a, b in zip(expected.tolist(), actual.tolist(), strict=True)
+        )
+        left, right = zip(*texts, strict=True)
+        return names_alike(left, right)
+
+    def _text(self, code: int) -> str:
+        return self._texts[code] if code >= 0 else ""
 
     def key(self, side: int, index: int) -> Hashable:
         if not self.present[side][index]:
@@ -144,18 +175,47 @@ class _Column:
         return (side, index) if value != value or (value in (-1, -2) and not self._is_number) else value
 
 
+def comparable_value(value: Any, leaf: Leaf) -> Hashable:
+    """What a value that is no number is compared by: equal for values that match, ``None`` for another type."""
+    if leaf.reader is not None:
+        return leaf.reader.comparable(value)
+    if leaf.type == "boolean":
+        return as_boolean(value)
+    return normalise_text(value) if isinstance(value, str) else None
+
+
+def _number(value: Any, leaf: Leaf) -> float:
+    """The number that a value is compared by, NaN where it is none."""
+    if leaf.reader is None:
+        return as_float(value) if is_number(value) else math.nan
+    number = None if is_blank(value) else leaf.reader.comparable(value)
+    return number if isinstance(number, float) else math.nan
+
+
+def _label_key(node: ListNode, keys: tuple[str, ...]) -> str:
+    """The field by which items of a list inside an item are told apart."""
+    inner: Node | None = node.item
+    for key in keys:
+        inner = inner.children.get(key) if isinstance(inner, ObjectNode) else None
+    return inner.label_key if isinstance(inner, ListNode) else "name"
+
+
 class _Texts:
     """The names (or texts) in a list inside the items."""
 
-    def __init__(self, keys: tuple[str, ...], truth: Sequence[Record], extracted: Sequence[Record]) -> None:
+    def __init__(
+        self, keys: tuple[str, ...], truth: Sequence[Record], extracted: Sequence[Record], label: str = "name"
+    ) -> None:
         self._sets: list[list[frozenset[str]]] = [[], []]
         for side, items in enumerate((truth, extracted)):
             for item in items:
                 value = nested_value(item, keys)
                 elements = value if isinstance(value, list) else []
-                names = [entry.get("name") if isinstance(entry, dict) else entry for entry in elements]
+                names = [entry.get(label) if isinstance(entry, dict) else entry for entry in elements]
                 texts = frozenset(
-                    normalise_text(name) for name in names if isinstance(name, str) and name.strip()
+                    normalise_text(name) if isinstance(name, str) else f"{name:g}"
+                    for name in names
+                    if (isinstance(name, str) and name.strip()) or (is_number(name) and label != "name")
                 )
                 self._sets[side].append(texts)
         self.present = [np.array([bool(texts) for texts in side], dtype=bool) for side in self._sets]

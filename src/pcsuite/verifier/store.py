@@ -26,7 +26,7 @@ from pcsuite._util.files import (
     write_durably,
 )
 from pcsuite.errors import DataError, RunLockedError
-from pcsuite.verifier.evals import TRUTH, Eval, ScoredEval
+from pcsuite.verifier.evals import Eval, ScoredEval, truth_file
 from pcsuite.verifier.mapping import FieldMapping, bundled_mapping, load_mapping
 from pcsuite.verifier.results import (
     Document,
@@ -254,17 +254,17 @@ def rules_for(eval_dir: Path, mapping_file: Path | None) -> Rules | None:
     The latter are known only where it was scored under a bundled mapping and the truth is there; else ``None``.
     """
     results = _results_folder(eval_dir)
-    truth_file = results.parent / TRUTH
+    truth = truth_file(results.parent)
     if mapping_file is not None:
-        return read_rules(truth_file, load_mapping(mapping_file))
+        return read_rules(truth, load_mapping(mapping_file))
     folders = _iteration_folders(results)
-    if not folders or not truth_file.exists():
+    if not folders or not truth.exists():
         return None
     try:
         mapping = _bundled_with_hash(read_results(folders[-1][1]).get("rules_hash"))
     except DataError:
         return None
-    return read_rules(truth_file, mapping) if mapping is not None else None
+    return read_rules(truth, mapping) if mapping is not None else None
 
 
 def _bundled_with_hash(rules_hash: str | None) -> FieldMapping | None:
@@ -468,19 +468,17 @@ def difference_between(before: Path, after: Path, mapping_file: Path | None = No
     if len(owners) > 1 and left.get("truth_hash") != right.get("truth_hash"):
         names = " and ".join(sorted(map(str, owners)))
         raise DataError(f"{before} and {after}: results of different evals ({names}) have no field in common")
-    truth_file = folders[1].parents[1] / TRUTH
+    truth = truth_file(folders[1].parents[1])
     hint = "give --mapping, and keep ground_truth.csv and extracted.json where verify saved beside them"
     mapping = load_mapping(mapping_file) if mapping_file is not None else None
     for document in (right, left):
         mapping = mapping or _bundled_with_hash(document.get("rules_hash"))
     if mapping is None:
         raise DataError(f"{before} and {after}: scored under different rules, none of them known", hint=hint)
-    if not truth_file.exists():
-        message = (
-            f"{before} and {after}: scored under different rules or truths, and {truth_file} is not there"
-        )
+    if not truth.exists():
+        message = f"{before} and {after}: scored under different rules or truths, and {truth} is not there"
         raise DataError(message, hint=hint)
-    rules = read_rules(truth_file, mapping)
+    rules = read_rules(truth, mapping)
     again = []
     for folder in folders:
         judged = _scored_under(folder, rules)

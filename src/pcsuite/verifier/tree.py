@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pcsuite.errors import ConfigError
-from pcsuite.verifier.values import FieldType
+from pcsuite.verifier.amounts import CENTS
+from pcsuite.verifier.value_reader import ValueReader
+from pcsuite.verifier.values import LIST_TYPES, FieldType
 
 if TYPE_CHECKING:  # a mapping is checked by compiling it
-    from pcsuite.verifier.mapping import FieldMapping, Pairing, PairingRules
+    from pcsuite.verifier.mapping import FieldMapping, Pairing
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A field: a scalar, or a list of texts (``type`` is ``text_list``)."""
+    """A field: a scalar, or a list of texts or numbers (``type`` is one of ``LIST_TYPES``)."""
 
     pattern: str
     section: str
@@ -24,6 +26,23 @@ class Leaf:
     absolute: float
     modulo: float | None
     weight: float
+    reader: ValueReader | None = None
+    """What reads and judges its values, ``None`` for the plain types."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its values are lists."""
+        return self.type in LIST_TYPES
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values compare as numbers, within a tolerance."""
+        return self.type in ("number", "integer") if self.reader is None else self.reader.is_number
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are text of which one can be more alike than another."""
+        return self.type in ("text", "fuzzy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +59,29 @@ class ObjectNode:
 
 @dataclass(slots=True)
 class ListNode:
-    """A list of objects, paired by name and content."""
+    """A list of objects, paired by name (or key) and content."""
 
     pattern: str
     item: ObjectNode
     pairing: Pairing
+    key: tuple[str, ...] = ()
+    """Fields that tell its items apart, the most telling first; none where the mapping names none."""
+    key_leaves: list[Leaf] = field(default_factory=list)
+    """The fields of ``key``."""
     scalars: list[tuple[tuple[str, ...], Leaf]] = field(default_factory=list)
     """Scalar fields of an item except its name, with the keys that lead to them: what pairs are judged by."""
     lists: list[tuple[str, ...]] = field(default_factory=list)
     """Keys of the lists inside an item."""
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether items are paired by key and likeness of text, which a mapping asks for by ``key`` or ``fuzzy``."""
+        return bool(self.key) or self.pairing.fuzzy is not None
+
+    @property
+    def label_key(self) -> str:
+        """The field that a path names an item by."""
+        return self.key[0] if self.key else "name"
 
 
 Node = Leaf | Ignored | ObjectNode | ListNode
@@ -73,10 +106,16 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
             bounds = mapping.tolerances[rule.tolerance]
             section = pattern.split(".")[0].removesuffix("[]")
             tolerance = (bounds.relative, bounds.absolute, rule.modulo)
-            leaf = Leaf(pattern, section, rule.type, *tolerance, rule.weight)
-        _insert(root, pattern, leaf, mapping.pairing)
+            try:
+                reader = mapping.reader(rule)
+            except ConfigError as error:
+                raise ConfigError(f"'{pattern}': {error.message}", hint=error.hint) from error
+            if rule.type == "money" and rule.tolerance == "default":  # half a percent of an invoice is money
+                tolerance = (0.0, CENTS, None)
+            leaf = Leaf(pattern, section, rule.type, *tolerance, rule.weight, reader)
+        _insert(root, pattern, leaf, mapping)
     for path in mapping.metadata:
-        _insert(root, path, Ignored(), mapping.pairing)
+        _insert(root, path, Ignored(), mapping)
     _collect(root)
     if len(_COMPILED) >= 16:
         _COMPILED.clear()
@@ -84,7 +123,7 @@ def compile_mapping(mapping: FieldMapping) -> ObjectNode:
     return root
 
 
-def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: PairingRules) -> None:
+def _insert(root: ObjectNode, pattern: str, leaf: Node, mapping: FieldMapping) -> None:
     *holders, last = pattern.split(".")
     node = root
     walked: list[str] = []
@@ -95,11 +134,10 @@ def _insert(root: ObjectNode, pattern: str, leaf: Node, pairing: PairingRules) -
         if child is None:
             list_pattern = ".".join(walked)
             is_list = list_pattern.endswith("[]")
-            child = (
-                ListNode(list_pattern, ObjectNode(), pairing.of_list(list_pattern))
-                if is_list
-                else ObjectNode()
-            )
+            child = ObjectNode()
+            if is_list:
+                rules = mapping.pairing_of(list_pattern)
+                child = ListNode(list_pattern, ObjectNode(), rules, rules.key)
             node.children[key] = child
         if isinstance(child, ListNode) == holder.endswith("[]") and isinstance(child, ListNode | ObjectNode):
             node = child.item if isinstance(child, ListNode) else child
@@ -117,14 +155,26 @@ def _collect(node: ObjectNode) -> None:
             _collect(child)
         elif isinstance(child, ListNode):
             _collect(child.item)
+            if (
+                child.pairing.fuzzy is not None
+                and not child.key
+                and isinstance(child.item.children.get("name"), Leaf)
+            ):
+                child.key = ("name",)
+            for key in child.key:
+                leaf = child.item.children.get(key)
+                if not isinstance(leaf, Leaf) or leaf.is_list:
+                    raise ConfigError(f"'{child.pattern}' has no compared field '{key}' to be its key")
+                child.key_leaves.append(leaf)
             _collect_item(child, child.item, ())
 
 
 def _collect_item(holder: ListNode, node: ObjectNode, keys: tuple[str, ...]) -> None:
     for key, child in node.children.items():
         steps = (*keys, key)
-        if isinstance(child, Leaf) and child.type != "text_list":
-            if steps != ("name",):
+        if isinstance(child, Leaf) and not child.is_list:
+            # A key is part of the content too: of two items without the right one, one may have half of it.
+            if steps != ("name",) or holder.is_keyed:
                 holder.scalars.append((steps, child))
         elif isinstance(child, ObjectNode):
             _collect_item(holder, child, steps)

@@ -1,8 +1,8 @@
-"""The truth of one eval: a record, read from a Detailed Report or from a plain CSV.
+"""The truth of one eval: a record (or many), read from a Detailed Report, a plain table, JSON or a workbook.
 
 The layout of a Detailed Report (CBECC-Res, EnergyPro) is described in the documentation of the verifier. Which labels
-mean what comes from the mapping alone; this module only knows the six kinds of row. The plain file of any other domain
-has ``field,value`` rows, or one header row and one value row.
+mean what comes from the mapping alone; this module only knows the six kinds of row. Files of any other domain are read
+by ``plain_truth``, ``json_truth`` and ``workbook``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from pcsuite._util.hashing import digest
 from pcsuite._util.text import counted
 from pcsuite.config.yaml_source import plain_problem
-from pcsuite.errors import DataError, did_you_mean
+from pcsuite.errors import DataError
 from pcsuite.verifier.cells import (
     DELIMITERS,
     CellReader,
@@ -33,15 +33,26 @@ from pcsuite.verifier.cells import (
     read_bytes,
     split_unit,
 )
-from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule
+from pcsuite.verifier.json_truth import JsonRecord, is_json, read_json, unknown_notes
+from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule, list_paths
 from pcsuite.verifier.model import BuildingSpec
-from pcsuite.verifier.paths import parse_path, pattern_of, put_value, set_path
+from pcsuite.verifier.paths import put_value
+from pcsuite.verifier.plain_truth import (
+    KeyPath,
+    PlainRecord,
+    heads_fields,
+    is_long,
+    read_fields,
+    read_long,
+    read_wide,
+    record_column,
+)
+from pcsuite.verifier.values import LIST_TYPES
+from pcsuite.verifier.workbook import MAGIC, read_sheets
 
 _A, _B, _C, _D = range(4)
 _BANNER = "detailed report for"
 _CLOSING = ("compliance manager version", "software version")
-KeyPath = tuple[str | int, ...]
-"""Keys and indices that lead to a part of the record."""
 
 
 @dataclass(slots=True)
@@ -81,6 +92,8 @@ class Truth(NamedTuple):
     rows: Mapping[KeyPath, int] = MappingProxyType({})
     """The row of the file a part of the record stands in; a part that is not listed stands where its holder does."""
     unread: Unread = Unread()
+    records: Mapping[str, Truth] | None = None
+    """The records of a file with many, by what tells them apart; ``record`` is empty then."""
 
     def row_of(self, steps: KeyPath) -> int | None:
         """The row of the file that gives the value at ``steps``, ``None`` where the truth gives none.
@@ -104,33 +117,109 @@ def read_truth(path: Path, mapping: FieldMapping) -> Truth:
 def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth") -> Truth:
     """Read the bytes of a truth file, in any of its layouts, under a mapping.
 
-    Labels, tables and rows that the mapping does not know are listed in ``warnings``. Raises ``DataError`` with
-    ``source`` and row where the file is no CSV, a value has the wrong type or unit, a field is given twice with
+    A table, JSON or JSON Lines, a workbook: told apart by how the bytes begin. A file with many records has them in
+    ``records``. Labels, tables and rows that the mapping does not know are listed in ``warnings``. Raises ``DataError``
+    with ``source`` and row where the file is no CSV, a value has the wrong type or unit, a field is given twice with
     different values, or the record does not fit BuildingSpec (for a mapping of it).
     """
+    if data.startswith(MAGIC):
+        return _of_workbook(read_sheets(data, source), mapping, source)
+    if is_json(data):
+        return _of_json(read_json(data, mapping, source), mapping, source)
     lines = parse_rows(data, source)
     filled = [row for row in lines if row.cells]
     warnings: list[str] = []
     reader = CellReader(mapping, source, find_delimiter(decode_text(data, source)))
     if reader.delimiter != ",":
         warnings.append(f"read as a {DELIMITERS[reader.delimiter]}-separated file")
-    rows: dict[KeyPath, int] = {}
-    unread = Unread()
-    is_long = tuple(cell.casefold() for cell in filled[0].cells[:2]) == ("field", "value")
+    # A whole row ends in a comma or a line end; one that was cut off usually does not.
+    ends_within = not data.endswith((b"\n", b"\r", reader.delimiter.encode()))
+    plain = _plain_records(filled, reader, mapping)
+    if plain is not None:
+        last = filled[-1]
+        if ends_within and last.cells and last.cells[-1][-1:].isdigit():
+            cut = "the file ends within a line, after a digit; it may have been cut off"
+            warnings.append(f"row {last.number}: {cut}")
+        return _of_plain(plain, mapping, source, warnings)
+    report = _DetailedReport(mapping, reader)
+    record = report.read(lines, ends_within=ends_within)
+    return _checked(record, mapping, source, (*warnings, *report.warnings), report.rows, report.unread)
+
+
+def _plain_records(
+    filled: Sequence[CsvRow], reader: CellReader, mapping: FieldMapping
+) -> dict[str | None, PlainRecord] | None:
+    """The records of a plain table, ``None`` where the rows are those of a Detailed Report."""
+    if is_long(filled[0]):
+        return read_long(filled, reader, mapping)
     # A Detailed Report leaves column A of labels empty, so a filled one heads a row of values.
-    is_wide = len(filled) == 2 and bool(filled[0].cells[0])
-    if is_long:
-        record = _read_plain([(row, row.cell(0), row.cell(1)) for row in filled[1:]], reader, mapping, rows)
-    elif is_wide:
-        names, values = filled
-        cells = [(values, name, values.cell(index)) for index, name in enumerate(names.cells)]
-        record = _read_plain(cells, reader, mapping, rows)
-    else:
-        report = _DetailedReport(mapping, reader)
-        # A whole row ends in a comma or a line end; one that was cut off usually does not.
-        record = report.read(lines, ends_within=not data.endswith((b"\n", b"\r", reader.delimiter.encode())))
-        warnings += report.warnings
-        rows, unread = report.rows, report.unread
+    if not filled[0].cells[0]:
+        return None
+    if record_column(filled[0].cells, mapping) is not None or (
+        len(filled) > 2 and heads_fields(filled[0], mapping)
+    ):
+        return read_wide(filled, reader, mapping)
+    if len(filled) != 2:
+        return None
+    names, values = filled
+    cells = [(values, name, values.cell(index)) for index, name in enumerate(names.cells)]
+    return {None: read_fields(cells, reader, mapping)}
+
+
+def _of_plain(
+    plain: Mapping[str | None, PlainRecord], mapping: FieldMapping, source: str, warnings: Sequence[str] = ()
+) -> Truth:
+    truths = {
+        name: _checked(one.record, mapping, _named(source, name), (), one.rows) for name, one in plain.items()
+    }
+    return _joined(truths, warnings)
+
+
+def _of_json(records: Mapping[str | None, JsonRecord], mapping: FieldMapping, source: str) -> Truth:
+    truths = {}
+    for name, one in records.items():
+        unread = Unread(labels=[path.rpartition(".")[2] for path in one.unknown])
+        truths[name] = _checked(one.record, mapping, _named(source, name), (), {}, unread)
+    return _joined(truths, unknown_notes(iter(records.items())))
+
+
+def _of_workbook(sheets: Mapping[str, Sequence[CsvRow]], mapping: FieldMapping, source: str) -> Truth:
+    """The first sheet has the records; a sheet that is called like a list has the rows of that list."""
+    paths = {label_key(name): name for name in list_paths(mapping)}
+    (_, first), *others = sheets.items()
+    lists = {paths[label_key(name)]: rows for name, rows in others if label_key(name) in paths}
+    passed = [f"sheet '{name}' is called like no list and is passed over" for name, _ in others
+              if label_key(name) not in paths]  # fmt: skip
+    reader = CellReader(mapping, source)
+    if is_long(first[0]):
+        return _of_plain(read_long(first, reader, mapping), mapping, source, passed)
+    if len(first) < 2:
+        raise DataError(f"{source}: row 1: a header and no row of values")
+    return _of_plain(read_wide(first, reader, mapping, lists), mapping, source, passed)
+
+
+def _named(source: str, name: str | None) -> str:
+    return source if name is None else f"{source}: record '{name}'"
+
+
+def _joined(truths: Mapping[str | None, Truth], warnings: Sequence[str]) -> Truth:
+    """The truth of one record, or of many together."""
+    if set(truths) == {None}:
+        return truths[None]._replace(warnings=tuple(warnings))
+    records = {str(name): truth for name, truth in truths.items()}
+    content = digest({name: truth.record for name, truth in records.items()})
+    return Truth({}, tuple(warnings), content, records=records)
+
+
+def _checked(
+    record: dict[str, Any],
+    mapping: FieldMapping,
+    source: str,
+    warnings: Sequence[str],
+    rows: Mapping[KeyPath, int],
+    unread: Unread | None = None,
+) -> Truth:
+    """A truth record; one of a building must fit BuildingSpec."""
     if mapping.record == "buildingspec":
         try:
             BuildingSpec.model_validate(record)
@@ -141,49 +230,7 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
             if first is not None:
                 path = ".".join(str(part) for part in first["loc"])
                 raise DataError(f"{source}: {path}: {plain_problem([first])}") from None
-    return Truth(record, tuple(warnings), digest(record), rows, unread)
-
-
-def _read_plain(
-    cells: Sequence[tuple[CsvRow, str, str]],
-    reader: CellReader,
-    mapping: FieldMapping,
-    rows: dict[KeyPath, int],
-) -> dict[str, Any]:
-    """The record of ``(row, field, value)`` triples; fields are paths or labels of the mapping."""
-    patterns = dict(mapping.patterns())
-    labels = {label_key(label): rule.path for rule in mapping.fields for label in rule.labels}
-    record: dict[str, Any] = {}
-    first_rows: dict[KeyPath, int] = {}
-    for row, name, text in cells:
-        where = f"{reader.source}: row {row.number}"
-        bare, unit = split_unit(name)
-        for path in (name, labels.get(label_key(name)), labels.get(label_key(bare))):
-            try:
-                rule = patterns.get(path) or patterns.get(pattern_of(parse_path(path))) if path else None
-            except ValueError:
-                continue
-            if path is not None and rule is not None:
-                break
-        else:
-            raise DataError(f"{where}: unknown field '{name}'", hint=did_you_mean(name, patterns))
-        if path != name:
-            reader.check_unit(row, unit, rule, path)
-        first = first_rows.setdefault(tuple(map(str, parse_path(path))), row.number)
-        if first != row.number and rule.type != "text_list":
-            raise DataError(f"{where}: field '{name}' is given again (row {first})")
-        value = reader.checked(row, text, rule, path)
-        if value is None:
-            continue
-        if rule.type == "text_list":
-            value = [part.strip() for part in str(value).split(";") if part.strip()]
-        try:
-            steps = put_value(record, path, value) if path in patterns else set_path(record, path, value)
-        except (ValueError, AttributeError, IndexError, TypeError) as error:
-            raise DataError(f"{where}: field '{name}': {error}") from None
-        rows[steps] = row.number
-        rows.setdefault(steps[:-1], row.number)
-    return record
+    return Truth(record, tuple(warnings), digest(record), rows, unread or Unread())
 
 
 @dataclass(slots=True)
@@ -381,7 +428,7 @@ class _DetailedReport:
         self._note_columns(row, columns, table, table.rule)
         for index, text in enumerate(row.cells[table.start :]):
             rule = columns[index].rule if index < len(columns) else last
-            if rule is None or (index >= len(columns) and rule.type != "text_list"):
+            if rule is None or (index >= len(columns) and rule.type not in LIST_TYPES):
                 continue
             try:
                 path = f"{table.rule.path}[].{rule.path}"
@@ -416,7 +463,7 @@ class _DetailedReport:
             if is_named or has_value:
                 unknown[label] = int(has_value)
         if further := row.cells[table.start + len(columns) :]:
-            is_list = bool(columns and columns[-1].rule and columns[-1].rule.type == "text_list")
+            is_list = bool(columns and columns[-1].rule and columns[-1].rule.type in LIST_TYPES)
             beyond = sum(map(self._cells.is_given, further))
             unknown |= {"beyond the header": beyond} if beyond and not is_list else {}
         if not unknown:
@@ -485,7 +532,7 @@ class _DetailedReport:
             if "[]." in rule.path:
                 list_path, _, leaf = rule.path.partition("[].")
                 nested.setdefault(list_path, {})[leaf] = value
-            elif rule.type == "text_list":
+            elif rule.type in LIST_TYPES:
                 texts = item.setdefault(rule.path, [])
                 text_steps = (*steps, rule.path, len(texts))
                 self.rows[text_steps] = row.number

@@ -5,11 +5,25 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pcsuite.verifier.error_types import FieldVerdict
 
-FieldType = Literal["text", "integer", "number", "boolean", "text_list"]
+FieldType = Literal[
+    "text", "integer", "number", "boolean", "text_list", "text_set", "number_list", "number_set",
+    "date", "money", "enum", "identifier", "fuzzy", "percent", "phone", "quantity",
+]  # fmt: skip
+"""Types a field can be declared as; those of the second line have a reader in ``value_types``."""
+LIST_TYPES = ("text_list", "text_set", "number_list", "number_set")
+"""Types whose values are lists: each element is a value that is compared."""
+
+
+class Reader(Protocol):
+    """What judges values of a type that is none of the plain ones (``value_reader.ValueReader``)."""
+
+    def matches(self, expected: Any, actual: Any, relative: float, absolute: float) -> bool | None:
+        """Whether two values are the same, ``None`` where the actual one is not of the type."""
+
 
 _NUMBER = re.compile(r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 ROUNDING_SLACK = 1e-12
@@ -62,19 +76,23 @@ def parse_cell(text: str, field_type: FieldType) -> str | int | float | bool:
 
     Raises ``ValueError`` for a text that is no number, no whole number or not Yes or No where the type says so.
     """
-    if field_type in ("text", "text_list"):
-        return text.strip()
     if field_type == "boolean":
-        booleans = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-        if text.strip().lower() not in booleans:
-            raise ValueError(f"'{_shortened(text)}' is not Yes or No")
-        return booleans[text.strip().lower()]
+        return _parse_boolean(text)
+    if field_type not in ("integer", "number", "number_list", "number_set"):
+        return text.strip()
     value = parse_number(text)
     if field_type == "integer":
         if value != int(value):
             raise ValueError(f"'{_shortened(text)}' is not a whole number")
         return int(value)
     return value
+
+
+def _parse_boolean(text: str) -> bool:
+    booleans = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    if text.strip().lower() not in booleans:
+        raise ValueError(f"'{_shortened(text)}' is not Yes or No")
+    return booleans[text.strip().lower()]
 
 
 def is_number(value: object) -> bool:
@@ -136,17 +154,22 @@ def judge_value(
     relative: float,
     absolute: float,
     modulo: float | None = None,
+    reader: Reader | None = None,
 ) -> FieldVerdict:
     """The verdict on one scalar field; either side is ``None`` where it has no value.
 
     ``expected`` is of the declared type; ``actual`` is any JSON value, and of the wrong type a ``format_error``. Text
     without a visible character is no value. An integer is matched by whole numbers only, within the tolerance.
-    ``relative``, ``absolute`` and ``modulo`` are the tolerance of :func:`numbers_match`.
+    ``relative``, ``absolute`` and ``modulo`` are the tolerance of :func:`numbers_match`; ``reader`` judges the types
+    that have one.
     """
     if is_blank(actual):
         return "match" if expected is None else "omission"
     if expected is None:
         return "hallucination"
+    if reader is not None:
+        same = reader.matches(expected, actual, relative, absolute)
+        return "format_error" if same is None else "match" if same else "wrong_value"
     if field_type == "text" and isinstance(actual, str):
         matched = actual == expected or normalise_text(actual) == normalise_text(expected)
     elif field_type == "boolean" and as_boolean(actual) is not None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pcsuite.errors import ConfigError
 from pcsuite.verifier.error_types import ERROR_TYPES
-from pcsuite.verifier.evals import ScoredEval, find_evals, score_evals
+from pcsuite.verifier.evals import ScoredEval, find_evals, folder_mapping, score_evals, scored_units
 from pcsuite.verifier.mapping import load_mapping
 from pcsuite.verifier.report import EvalRow, error_cards, heat_map
 from pcsuite.verifier.results import Document, results_document
@@ -29,7 +29,7 @@ def evals_page(viewer: Viewer, request: Request) -> tuple[str, dict[str, Any]]:
         for one, document in zip(scored, documents, strict=True)
     ]
     drawn = heat_map(rows)
-    pooled = pool_evals([one.scored.comparison.counts for one in scored])
+    pooled = pool_evals(scored_units(scored))
     return "evals.html.j2", {
         "columns": drawn["columns"],
         "heat": drawn["heat"],
@@ -59,5 +59,5 @@ def _scored_evals(viewer: Viewer) -> tuple[list[ScoredEval], list[Document]]:
     """The evals of the folder, scored as they lie there, and their results."""
     if viewer.evals is None:
         raise ConfigError("no evals were named", hint="pcsuite view --evals DIR")
-    scored = score_evals(find_evals(viewer.evals), load_mapping(None))
+    scored = score_evals(find_evals(viewer.evals), load_mapping(folder_mapping(viewer.evals)))
     return scored, [results_document(one.scored, one.rules, one.eval.eval_id, None, None) for one in scored]

@@ -28,10 +28,11 @@ from pcsuite.runners.plan import CLEAN, Cell, Plan, Scope, Unit, plan_cell, why_
 from pcsuite.runners.progress import Progress
 from pcsuite.runners.task_plan import TaskPlan, plan_task
 from pcsuite.verifier.cells import read_text
-from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval, find_evals
+from pcsuite.verifier.evals import DOCUMENT, Eval, find_evals, folder_mapping
 from pcsuite.verifier.evaluator import BuildingSpecOptions
 from pcsuite.verifier.improve import loop, state
 from pcsuite.verifier.improve.command import CommandExtractor, document_of
+from pcsuite.verifier.improve.mapped_task import task_of_mapping
 from pcsuite.verifier.mapping import FieldMapping, load_mapping
 from pcsuite.verifier.store import to_json
 from pcsuite.verifier.tree import compared_record
@@ -39,6 +40,8 @@ from pcsuite.verifier.truth import read_truth
 
 REDRAFT_TEMPLATE = "redraft-instruction.j2"
 REDRAFT = Decoding("redraft", temperature=0.7, top_p=0.95, max_tokens=500)
+BUILDINGS = "buildingspec_json"
+"""The bundled task of extraction, whose words are about buildings."""
 SUMMARY = "summary.json"
 BEST_PROMPT = "best_prompt.txt"
 _LONGEST_INSTRUCTION = 4_000
@@ -52,7 +55,7 @@ class ImproveSettings:
     evals_dir: Path
     model: str
     condition: str = "C4"
-    task: str = "buildingspec_json"
+    task: str = BUILDINGS
     regime: str = "D0"
     seed: int = 0
     folder: Path | None = None
@@ -84,6 +87,8 @@ class ImproveOutcome(NamedTuple):
     held_out: tuple[str, ...]
     spent_tokens: int
     spent_cost_usd: float
+    started_from: str = ""
+    """What the first prompt was, in words."""
 
 
 def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = True) -> ImproveOutcome:
@@ -95,6 +100,7 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
     and what ends a run: a used-up budget, too many errors, ``UnansweredError`` for documents whose calls failed.
     """
     evals = find_evals(settings.evals_dir)
+    settings = replace(settings, mapping=settings.mapping or folder_mapping(settings.evals_dir))
     task = plan_task(suite, _checked_name(settings.task, suite.tasks, "task"))
     options = task.evaluator.options
     if settings.mapping is None and not isinstance(options, BuildingSpecOptions):
@@ -124,6 +130,14 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
         )
         return loop.ImprovementLoop(evals, folder, mapping, config, extract, propose, **options)
 
+    started_from = (
+        "the instruction to start from" if settings.instruction else f"the instruction of task {task.id}"
+    )
+    if mapping.record == "free" and settings.task == BUILDINGS:
+        # The bundled task speaks of buildings; the mapping says what there is to extract.
+        task = task_of_mapping(task, mapping)
+        if not settings.instruction:
+            started_from = f"a prompt made of the mapping {settings.mapping}"
     first = settings.instruction or task.spec.instruction
     limits = suite.profile.limits
     budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
@@ -138,6 +152,7 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
         result = improvement.run(first, propose_only=settings.propose_only)
     else:
         setup = _setup(suite, settings, task, _eval_items(evals, mapping))
+        setup = replace(setup, is_building=mapping.record == "buildingspec")
         opened = open_models(suite, [settings.model], use_cache=settings.use_cache, budget=budget)
         with LoopThread() as thread, thread.entered(opened) as session:
             client = session.clients[settings.model]
@@ -150,7 +165,8 @@ def run_improvement(suite: Suite, settings: ImproveSettings, *, quiet: bool = Tr
             with Progress(None, unit="calls", quiet=quiet) as progress:
                 session.watch = progress.count_call
                 result = improvement.run(first, propose_only=settings.propose_only)
-    outcome = ImproveOutcome(result, folder, held_out, budget.spent_tokens, budget.spent_cost_usd)
+    spent = (budget.spent_tokens, budget.spent_cost_usd)
+    outcome = ImproveOutcome(result, folder, held_out, *spent, started_from=started_from)
     _write_summary(outcome, settings)
     return outcome
 
@@ -160,7 +176,7 @@ def _eval_items(evals: Sequence[Eval], mapping: FieldMapping) -> dict[str, Item]
     items: dict[str, Item] = {}
     for one in evals:
         document = read_text(one.folder / DOCUMENT)
-        record = compared_record(read_truth(one.folder / TRUTH, mapping).record, mapping)
+        record = compared_record(read_truth(one.truth, mapping).record, mapping)
         items.setdefault(document, Item(one.eval_id, document, {"record": record}))
     return items
 
@@ -186,6 +202,8 @@ class ExtractionSetup:
     catalogue: state.RuleCatalogue
     fingerprint: str
     """Hash of all of it."""
+    is_building: bool = True
+    """Whether the documents are about buildings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +252,9 @@ class ModelProposer:
         drafts = len(list(self.tried()))
         folder = resources.files("pcsuite.verifier") / "templates"
         template = (folder / REDRAFT_TEMPLATE).read_text(encoding="utf-8")
-        text = render_text(template, {"instruction": prompt, "failures": failures}, where=REDRAFT_TEMPLATE)
-        context = CallContext(
+        context = {"instruction": prompt, "failures": failures, "is_building": self.setup.is_building}
+        text = render_text(template, context, where=REDRAFT_TEMPLATE)
+        call = CallContext(
             task_id=self.setup.cell.task.id,
             item_id=f"redraft-{drafts}",
             condition_id="redraft",
@@ -245,7 +264,7 @@ class ModelProposer:
             wrong=lambda rng: prompt,
         )
         seed = derived_seed(self.setup.seed, f"redraft {drafts}")
-        reply = self.thread.call(self.client.ask_counted(Request(text, REDRAFT, seed, context=context)))
+        reply = self.thread.call(self.client.ask_counted(Request(text, REDRAFT, seed, context=call)))
         draft = clean_text(reply["text"]).strip()
         fenced = _FENCE.match(draft)
         draft = fenced.group(1).strip() if fenced else draft
@@ -305,6 +324,7 @@ def _write_summary(outcome: ImproveOutcome, settings: ImproveSettings) -> None:
         "model": settings.model if settings.extractor is None else None,
         "condition": settings.condition if settings.extractor is None else None,
         "extractor": settings.extractor,
+        "started_from": outcome.started_from,
         "stopped": result.stopped,
         "held_out": list(outcome.held_out),
         "best_iteration": best.iteration,

@@ -22,11 +22,12 @@ from pcsuite._util.text import signed
 from pcsuite.config.definitions import Definition
 from pcsuite.errors import DataError, EngineError, UnansweredError, did_you_mean
 from pcsuite.verifier.cells import read_text
-from pcsuite.verifier.evals import DOCUMENT, TRUTH, Eval
+from pcsuite.verifier.evals import DOCUMENT, Eval
 from pcsuite.verifier.improve import state
 from pcsuite.verifier.mapping import FieldMapping
-from pcsuite.verifier.results import Rules, Scored, read_rules, score_bytes
+from pcsuite.verifier.results import Rules, Scored, require_fields, rules_of, score_bytes
 from pcsuite.verifier.scores import paired_difference
+from pcsuite.verifier.truth import read_truth
 
 Extract = Callable[[state.PromptVersion, str], Mapping[str, Any] | str]
 """``extract(prompt_version, document)``: the record, or the answer text to read it from."""
@@ -132,16 +133,24 @@ class ImprovementLoop:
             raise DataError("no evals are held out", hint="name some: they decide whether a change is kept")
         if len(set(config.held_out)) == len(names):
             raise DataError("every eval is held out", hint="leave some for the optimiser")
-        self._cases = []
-        for one in evals:
-            self._cases.append(_Case(one.eval_id, *documents(one), read_rules(one.folder / TRUTH, mapping)))
+        rules = rules_of([read_truth(one.truth, mapping) for one in evals], mapping)
+        for one, of_one in zip(evals, rules, strict=True):
+            require_fields(of_one, str(one.truth))
+            if of_one.truth.records is not None:
+                raise DataError(
+                    f"{one.truth}: holds {len(of_one.truth.records)} records",
+                    hint="an eval to improve on has one",
+                )
+        self._cases = [
+            _Case(one.eval_id, *documents(one), of_one) for one, of_one in zip(evals, rules, strict=True)
+        ]
         self._config = config
         self._extract = extract
         self._propose = propose
         self._workers = workers
         self._folder = folder
         contents = {one.name: [one.rules.truth.content_hash, one.document_hash] for one in self._cases}
-        self._state = state.ImproveState(folder, mapping.rules_hash(), config.config_hash(), digest(contents))
+        self._state = state.ImproveState(folder, rules[0].rules_hash, config.config_hash(), digest(contents))
 
     def run(self, first_prompt: str, *, propose_only: bool = False) -> ImproveResult:
         """Go on from the state on disk until a plateau, the last iteration or a perfect score.
