@@ -220,6 +220,12 @@ def _excluded(analysis: Analysis) -> list[str]:
         )
     else:
         lines.append("No malformed line.")
+    if loaded.altered_count:
+        named = "; ".join(f"{log}: {', '.join(map(str, rows))}" for log, rows in loaded.altered.items())
+        lines.append(
+            f"{counted(loaded.altered_count, 'row')} of the log left out: not as written, the checksum differs"
+            f" (first of them, by line: {named})."
+        )
     if loaded.torn:
         lines.append(f"The last line of {join_words(loaded.torn)} is unfinished and was left out.")
     if loaded.superseded:
