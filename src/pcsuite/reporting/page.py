@@ -243,6 +243,7 @@ def _excluded(analysis: Analysis) -> list[str]:
         f"{health.unparsed:,} answers could not be read, {health.truncated:,} were truncated{ending}"
     )
     for count, what in (
+        (health.stopped_scorers, "answers score 0 because their scorer ran out of time or memory"),
         (health.seed_not_honoured, "answers came from an engine that does not honour the seed"),
         (health.tokens_estimated, "prompts were counted by estimate, not by the model's own tokenizer"),
         (health.outside_band, "prompts lie outside their length band"),

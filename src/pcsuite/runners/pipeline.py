@@ -29,6 +29,8 @@ from pcsuite.errors import (
     EngineError,
     ErrorRateError,
     MissingExtraError,
+    OutOfMemoryError,
+    OutOfTimeError,
     PcsuiteError,
     ServerDownError,
 )
@@ -38,7 +40,8 @@ from pcsuite.evaluation.answer_probability import (
     label_probability,
     perplexity,
 )
-from pcsuite.evaluation.base import Evaluation, JudgeCall, NamedScore, score_answer
+from pcsuite.evaluation.base import OUT_OF_MEMORY, OUT_OF_TIME, Evaluation, JudgeCall, NamedScore
+from pcsuite.evaluation.isolation import Scoring
 from pcsuite.logging.row import (
     ConditionRef,
     DecodingRef,
@@ -104,6 +107,8 @@ class FinishedRow(msgspec.Struct, frozen=True):
     cache_hit: bool
     lost: bool = False
     """Whether the model's server failed it, whatever was asked."""
+    stopped_scorer: bool = False
+    """Whether its scorer was ended because it took too long or too much."""
 
     @classmethod
     def of(cls, row: RunRow, prompt: str, *, lost: bool = False) -> FinishedRow:
@@ -127,6 +132,7 @@ class FinishedRow(msgspec.Struct, frozen=True):
             cost_usd=sum(known) if len(known) == len(costs) else None,
             cache_hit=answer is not None and answer.cache_hit,
             lost=lost,
+            stopped_scorer=OUT_OF_TIME in row.metrics or OUT_OF_MEMORY in row.metrics,
         )
 
 
@@ -169,6 +175,7 @@ class Pipeline:
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, PerturbationRef], _Prepared] = OrderedDict()
         self._judges = RowJudges(session.clients, self._control_outcome)
+        self._scoring = Scoring()
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
         """Open what the tasks search in, so that what is missing is told before the first model call.
@@ -220,7 +227,7 @@ class Pipeline:
                 costs = [call.cost_usd for call in judged if call.cost_usd is not None]
                 metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
             stage = SCORING
-            evaluation = score_answer(task.evaluator, item, outcome)
+            evaluation = await self._scoring.score(task.evaluator, item, outcome)
             metrics = {**evaluation.metrics, **metrics, **more_metrics(unit, outcome, evaluation)}
             parsed, scores = evaluation.parsed, evaluation.scores or msgspec.UNSET
         except (BudgetExceededError, ErrorRateError, MissingExtraError, ServerDownError, Unanswered):
@@ -417,7 +424,10 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     if constraint.kind == "json_schema":
         return evaluation.parsed.schema_valid is not True
     if constraint.kind == "regex":
-        return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
+        try:
+            return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
+        except (OutOfTimeError, OutOfMemoryError):
+            return True  # nobody could see that it was kept
     return False
 
 

@@ -36,6 +36,7 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.judges import JudgeStatus
+from pcsuite.evaluation.base import OUT_OF_MEMORY, OUT_OF_TIME
 from pcsuite.logging.manifest import TaskNote
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_mean, bootstrap_micro_f1
 from pcsuite.stats.estimate import Estimate, undefined
@@ -148,6 +149,8 @@ class RunHealth:
     unparsed: int
     """Rows without error from which no answer could be read; they score 0."""
     truncated: int
+    stopped_scorers: int
+    """Answers whose scorer was ended because it took too long or too much; they score 0."""
     seed_not_honoured: int
     tokens_estimated: int
     outside_band: int
@@ -174,6 +177,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
         "error_rows": "count(*) FILTER (n_errors > 0)",
         "unparsed": "count(*) FILTER (n_errors = 0 AND answer IS NULL)",
         "truncated": "count(*) FILTER (finish_reason = 'length')",
+        "stopped_scorers": f"count(*) FILTER ({_stopped_sql(tables)})",
         "seed_not_honoured": "count(*) FILTER (seed_honoured = false)",
         "tokens_estimated": "count(*) FILTER (NOT tokens_exact)",
         "outside_band": "count(*) FILTER (band <> 'inside')",
@@ -207,6 +211,12 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
             if every - conditions
         ],
     )
+
+
+def _stopped_sql(tables: RunTables) -> str:
+    """Holds for rows whose scorer was ended."""
+    columns = [column for name in (OUT_OF_TIME, OUT_OF_MEMORY) if (column := tables.metric_column(name))]
+    return " OR ".join(f"coalesce({column}, 0) > 0" for column in columns) or "false"
 
 
 def _cell_estimate(scores: ItemScores, cell: CellScores, metrics: Metrics, metric: str = SCORE) -> Estimate:
