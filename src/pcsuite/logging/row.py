@@ -179,6 +179,7 @@ class RunRow(msgspec.Struct, frozen=True):
 
 FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
     "length": "cut",
+    "out_of_time": "out_of_time",
     "refusal": "refused",
     **dict.fromkeys(
         ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),

@@ -143,6 +143,8 @@ def _logs(folder: Path) -> Iterator[tuple[Path, RunNote, int, float]]:
                     if entry.name.endswith(ending):
                         stat = entry.stat()
                         notes[entry.name.removesuffix(ending)] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+                    elif entry.name.endswith(Beside.SPENT.value):
+                        continue
                     elif match is not None and (match["part"] or not match["gz"]):
                         stat = entry.stat()
                         files = sizes.setdefault(match["run"], {})
