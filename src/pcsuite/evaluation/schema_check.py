@@ -107,13 +107,13 @@ def _validator(schema_text: str) -> tuple[Validator, Callable[[Any], bool] | Non
     extend: Any = validators.extend
     readable = with_patterns(schema, lambda pattern: read_pattern(pattern, "ecma").python)
     stock = validator_class(readable)
-    own = {
+    keywords = {
         "uniqueItems": _unique_items,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": partial(_additional_properties, stock.VALIDATORS.get("additionalProperties")),
     }
-    validator: Validator = extend(stock, own)(readable)
+    validator: Validator = extend(stock, keywords)(readable)
     return validator, _plain_check(schema)
 
 
