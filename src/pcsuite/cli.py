@@ -44,6 +44,7 @@ COMMANDS = (
     Command("import", "data", STUDY, "bring logs of inspect_ai or lm-eval into a run, for compare and report"),
     Command("report", "report", LOOK, "write tables, figures and the HTML report of a run"),
     Command("view", "view", LOOK, "look into runs in a browser: answers side by side, effects that follow the filter"),
+    Command("status", "log", LOOK, "how far a run has come, and what it has spent over all its starts"),
     Command("prompt", "prompt", LOOK, "show the exact prompt of a condition, or what two differ in"),
     Command("list", "listing", LOOK, "list tasks, conditions, operators, models or runs"),
     Command("verify", "verify", VERIFY, "check an extracted record against its truth, field by field"),

@@ -99,6 +99,14 @@ class DataError(PcsuiteError):
     """Items, exports or samples cannot be read."""
 
 
+class OutOfTimeError(PcsuiteError):
+    """What a user brought (a pattern, a function) took longer than its limit, and was ended."""
+
+
+class OutOfMemoryError(PcsuiteError):
+    """What a user brought took more memory than its limit, and was ended."""
+
+
 class PromptError(PcsuiteError):
     """A condition cannot be rendered."""
 

@@ -216,11 +216,11 @@ def test_what_is_set_aside_is_the_prompts_tokens_or_its_bytes(tmp_path, prompt, 
     assert client.session.budget.spent_tokens == each * client.adapter.calls
 
 
-def test_without_a_limit_there_is_no_budget_and_calls_are_made_all_the_same(tmp_path):
+def test_without_a_limit_the_budget_only_counts(tmp_path):
     free = session_of(tmp_path)
     context = CallContext("t", "i", "C0", (), "none", gold=lambda: "yes", wrong=lambda rng: "no")
     made = asyncio.run(free.add("sim").ask(replace(REQUEST, context=context)))
-    assert free.budget is None
+    assert (free.budget.max_tokens, free.budget.max_cost_usd, free.budget.calls) == (None, None, 1)
     assert made["text"] in ("yes", "no")
 
 

@@ -126,7 +126,8 @@ def test_the_query_process_ends_with_us(tmp_path):
         "from pathlib import Path\n"
         "from pcsuite.evaluation import sql_process as p\n"
         f"p.run_query(Path({str(tmp_path / 'd.sqlite')!r}), 'SELECT 1', p.QueryLimits(5, 5))\n"
-        "print(p._shared_process()._process.pid, flush=True)\n"
+        "from pcsuite._util.workers import pool\n"
+        "print(*(worker._process.pid for worker in pool()._all), flush=True)\n"
         "import os; os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

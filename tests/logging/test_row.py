@@ -2,12 +2,14 @@
 
 import json
 import math
+import zlib
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from pcsuite.evaluation.base import NamedScore
-from pcsuite.logging.row import decode_row, encode_row, outcome_of
+from pcsuite.logging.row import decode_row, encode_row, line_is_sound, outcome_of
 from support.rows import make_row
 
 
@@ -96,3 +98,32 @@ def test_ends_that_are_outcomes_of_their_own():
     assert [outcome_of(end) for end in ("stop", "unknown", "max_steps", "refusal", "safety", "blocked: OTHER")] == [
         "answered", "answered", "answered", "refused", "filtered", "filtered",
     ]  # fmt: skip
+
+
+KEPT = Path(__file__).parent.parent / "fixtures" / "kept_log" / "kept.jsonl"
+
+
+def test_a_checksum_is_the_crc32_of_the_line_before_it():
+    line = encode_row(make_row()).rstrip(b"\n")
+    body, _, rest = line.rpartition(b',"checksum":"')
+    assert rest == b'%08x"}' % zlib.crc32(body)
+    assert line_is_sound(line) is True
+    assert line_is_sound(line.replace(b"World", b"Sport")) is False
+    assert line_is_sound(body + b',"checksum":"zzzzzzzz"}') is False
+
+
+def test_checksums_of_earlier_versions_and_of_lines_written_anew_are_verified():
+    earlier = KEPT.read_bytes().split(b"\n")[0]
+    line = encode_row(make_row(text="caf\u00e9 \u2028")).rstrip(b"\n")
+    assert b'"checksum":"b8ea076d0d0a9fb7"' in earlier  # BLAKE2b, as it was
+    for sound in (earlier, line):
+        values = json.loads(sound)
+        anew = json.dumps(values).encode()  # other blanks, other escapes, the same values
+        assert anew != sound
+        assert line_is_sound(sound) is line_is_sound(anew) is line_is_sound(anew + b"\r") is True
+        values["metrics"]["task_score"] = 0.5
+        assert line_is_sound(json.dumps(values).encode()) is False
+        del values["checksum"]
+        assert line_is_sound(json.dumps(values).encode()) is None
+    assert line_is_sound(b'{"checksum": "torn') is False
+    assert line_is_sound(b'["checksum"]') is None

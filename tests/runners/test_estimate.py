@@ -123,7 +123,11 @@ def test_related_items_are_worth_fewer(tmp_path, capsys):
     (apart,) = plan_power(plan, PowerSettings())
     (alike,) = plan_power(clustered, PowerSettings())
     (loose,) = plan_power(clustered, PowerSettings(related=0.0))
-    assert [(d.items, d.clusters, d.units) for d in (apart, alike, loose)] == [(40, 40, 40), (40, 20, 20), (40, 20, 40)]
+    assert [(d.items, d.clusters, d.units) for d in (apart, alike, loose)] == [
+        (40, 40, 40),
+        (40, 20, 20),
+        (40, 20, 40),
+    ]
     assert loose.gain == apart.gain < alike.gain
     few = replace(related, items=[replace(item, cluster=f"c{n % 5}") for n, item in enumerate(task.items)])
     (untested,) = plan_power(

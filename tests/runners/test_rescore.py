@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pcsuite.config.load import load_suite
 from pcsuite.errors import ConfigError, ErrorRateError
 from pcsuite.logging.log import iter_rows, newest_rows
+from pcsuite.logging.row import encode_row
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import run_suite
 from support.own_task import SCORER, write_own_profile
@@ -19,11 +21,12 @@ def test_rescore_changes_only_what_the_scorer_changed(tmp_path):
     before = newest_rows(summary.paths.log)
     assert rescore(load_suite(path)).changed == 0
     damaged = next(row for row in before if row.metrics["task_score"] == 1.0)
-    text = summary.paths.log.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    index = next(i for i, line in enumerate(lines) if damaged.run_id in line)
-    lines[index] = lines[index].replace('"task_score":1', '"task_score":0')
-    summary.paths.log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = summary.paths.log.read_bytes().splitlines(keepends=True)
+    index = next(i for i, line in enumerate(lines) if damaged.run_id.encode() in line)
+    lines[index] = encode_row(
+        msgspec.structs.replace(damaged, metrics={**damaged.metrics, "task_score": 0.0})
+    )
+    summary.paths.log.write_bytes(b"".join(lines))
     outcome = rescore(load_suite(path))
     assert (outcome.rows, outcome.changed) == (len(before), 1)
     after = {row.run_id: row for row in newest_rows(summary.paths.log)}

@@ -229,7 +229,7 @@ def lock_holder(handle: int) -> str:
     Linux lists locks in ``/proc/locks`` by inode; elsewhere nobody can say.
     """
     try:
-        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+        lines = Path("/proc/locks").read_text(encoding="ascii").split("\n")
     except (OSError, ValueError):
         return ""
     for line in lines:

@@ -17,9 +17,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from pcsuite._util.user_patterns import user_pattern
 
 Dialect = Literal["ecma", "answer"]
 Ranges = tuple[tuple[int, int], ...]
@@ -73,7 +75,6 @@ class Pattern:
     """For Python's ``re``."""
     unenforceable: str
     """What in it can be checked but not enforced while decoding (look-around, say); mostly empty."""
-    _compiled: re.Pattern[str] = field(repr=False, compare=False)
 
     def fullmatch(self, text: str) -> bool:
         """Whether the whole of a text matches.
@@ -81,7 +82,7 @@ class Pattern:
         >>> read_pattern(r"\\d+", "ecma").fullmatch("12"), read_pattern(r"\\d+", "ecma").fullmatch("a12")
         (True, False)
         """
-        return self._compiled.fullmatch(text) is not None
+        return user_pattern(self.python).fullmatch(text)
 
     def search(self, text: str) -> bool:
         """Whether any part of a text matches, as JSON Schema's ``pattern`` asks.
@@ -89,7 +90,7 @@ class Pattern:
         >>> read_pattern("^a|z$", "ecma").search("abc"), read_pattern("b", "ecma").search("xyz")
         (True, False)
         """
-        return self._compiled.search(text) is not None
+        return user_pattern(self.python).search(text)
 
 
 @lru_cache(maxsize=1024)
@@ -108,11 +109,11 @@ def read_pattern(text: str, dialect: Dialect) -> Pattern:
         raise reader.problem("an unbalanced ')'")
     python = reader.flags + "".join(reader.python)
     try:
-        compiled = re.compile(python)
+        re.compile(python)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternError(f"the pattern {quote_pattern(text)} cannot be read: {error}") from error
     engine = reader.flags + "".join(reader.engine)
-    return Pattern(text, engine, python, reader.unenforceable, compiled)
+    return Pattern(text, engine, python, reader.unenforceable)
 
 
 def quote_pattern(text: str, most: int = 80) -> str:

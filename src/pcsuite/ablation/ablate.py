@@ -39,6 +39,7 @@ from pcsuite.analysis.tables.judges import judge_status
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import ArmScores, cluster_codes, related_items
 from pcsuite.errors import MISSING_OUTCOMES, BudgetExceededError, CallOutcome, ConfigError, ErrorRateError
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import ResumeIndex, RunLog, ScoredRow
 from pcsuite.logging.looks import Look, read_looks
 from pcsuite.logging.manifest import RegisteredPlan
@@ -187,7 +188,10 @@ class _AblationRun:
     async def run(self) -> AblationResult:
         request, run = self.study.request, self.suite.profile.run
         async with self.executor:
-            with RunLog.of(run, overwrite=request.overwrite, scores=self.measured) as self.log:
+            with (
+                RunLog.of(run, overwrite=request.overwrite, scores=self.measured) as self.log,
+                counting(self.log.paths.log, self.executor.budget, self.suite.profile.limits),
+            ):
                 if request.until:
                     await self._until_decided()
                 else:

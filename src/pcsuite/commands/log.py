@@ -1,4 +1,4 @@
-"""``pcsuite log``: auditing the log of a run, and mending it."""
+"""``pcsuite log`` and ``pcsuite status``: auditing the log of a run and mending it; how far it has come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 from pcsuite.commands import options
 from pcsuite.errors import Exit
 from pcsuite.logging.audit import audit_log, repair_log
-from pcsuite.logging.log import RunPaths
+from pcsuite.logging.ledger import SpentLine, read_spent
+from pcsuite.logging.log import ResumeIndex, RunPaths
+from pcsuite.logging.manifest import read_manifest
 from pcsuite.logging.segments import find_log
 
 
@@ -74,3 +76,60 @@ def execute_log(args: argparse.Namespace) -> int:
     if not audit.problems:
         print("  nothing is wrong with it")
     return Exit.BELOW_GATE if audit.problems else Exit.DONE
+
+
+def configure_status(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``pcsuite status``.
+
+    Rows that are done, failed and missing, and what the run has spent: in all, by start, and what its limits leave.
+    What a start that was killed had under way counts as spent.
+
+    examples:
+      pcsuite status quickstart
+      pcsuite status outputs/runs/full.jsonl
+    """
+    parser.add_argument("run", metavar="RUN", type=Path, help="name of a run, or its log")
+    about = "folder of runs that are named (default: outputs)"
+    options.add_flags(parser, options.Group("", [options.OUTPUT_DIR.but(about, *options.OUTPUT_DIR.keys)]))
+
+
+def execute_status(args: argparse.Namespace) -> int:
+    """Print where a run stands; raises ``ConfigError`` where there is no such run."""
+    log = find_log(args.run, args.output_dir or "outputs")
+    index, manifest = ResumeIndex.read(log), read_manifest(log)
+    planned = manifest.planned_rows if manifest is not None else 0
+    words = [f"{len(index):,}{f' of {planned:,}' if planned else ''} rows done"]
+    if index.failed:
+        words.append(f"{index.failed:,} failed (run again to retry them)")
+    if index.altered_count:
+        words.append(f"{index.altered_count:,} not as written (pcsuite log check {log})")
+    print(f"{log.stem}: " + ", ".join(words))
+    spent = read_spent(log)
+    if not spent.starts:
+        print("spent: nothing is written down (an import, or a run of an earlier version)")
+        return Exit.DONE
+    print(f"spent: {spent.words()}")
+    for line in spent.starts:
+        print(f"  {_start_words(line)}")
+    last = spent.starts[-1]
+    if last.max_tokens is not None:
+        left = max(0, last.max_tokens - spent.tokens)
+        print(f"limits.max_tokens_overall: {last.max_tokens:,} tokens, {left:,} left")
+    if last.max_cost_usd is not None:
+        print(
+            f"limits.max_cost_usd: ${last.max_cost_usd:g}, ${max(0.0, last.max_cost_usd - spent.cost_usd):.4f} left"
+        )
+    if spent.damaged:
+        print(f"{spent.damaged} lines of the ledger are not as written and count for nothing")
+    return Exit.DONE
+
+
+def _start_words(line: SpentLine) -> str:
+    """One start of a run: its number, when it was last heard of, and what it spent."""
+    cost = f", ${line.cost_usd:.4f}" if line.cost_usd else ""
+    under_way = f", {line.under_way_tokens:,} tokens under way when it ended" if line.under_way_tokens else ""
+    end = "" if line.ended else "; it did not end in order"
+    return (
+        f"start {line.start}, until {line.at_utc}: {line.tokens:,} tokens{cost}, {line.calls} calls"
+        f" in {line.seconds:.0f} s{under_way}{end}"
+    )

@@ -245,6 +245,8 @@ def print_summary(
         words.append(f"{tally.cache_hits} answers from the cache")
     if tally.failed:
         words.append(f"{tally.failed} failed (run again to retry them)")
+    if tally.stopped_scorers:
+        words.append(f"{tally.stopped_scorers} score 0 because their scorer ran out of time or memory")
     print(f"{name}: " + ", ".join(words))
     for line in options.not_applicable_lines(summary.not_applicable):
         print(f"  not applicable: {line}")

@@ -171,9 +171,14 @@ class LimitsSection(Definition):
     truthfulqa_mode: Literal["full", "tiny"] = "full"
     """``tiny`` takes 100 TruthfulQA items."""
     max_tokens_overall: int | None = Field(default=None, gt=0)
-    """Token budget of the run."""
+    """Token budget of the run, all its starts together."""
     max_cost_usd: float | None = Field(default=None, gt=0)
-    """Cost budget of the run."""
+    """Cost budget of the run in US dollars, all its starts together."""
+    row_seconds: float | None = Field(default=None, gt=0)
+    """Seconds that one row may take: asking, its tools and retries, judging and scoring. A row that takes longer is an
+    outcome (``out_of_time``), scores 0 and is not asked again."""
+    run_hours: float | None = Field(default=None, gt=0)
+    """Hours that the run may take, all its starts together; no further row is begun after them."""
     stop_on_error_rate: float = Field(default=0.02, ge=0, le=1)
     """Stop when a larger share of calls failed, judged after at least 50 calls."""
     retry: RetrySection = RetrySection()

@@ -58,6 +58,20 @@ def _mapping_once(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
 _StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping_once)
 
 
+def as_yaml(value: Any, width: int = 80) -> str:
+    """A value as YAML that people can read and that comes back as it was; keys stay in their order.
+
+    YAML takes three characters of Unicode (U+0085, U+2028, U+2029) for ends of lines and folds them: a text that has
+    one is written in escapes.
+
+    >>> load_yaml(as_yaml({"note": "one\x85 two"}), "here")["note"] == "one\x85 two"
+    True
+    """
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=width)
+    folded = any(mark in text for mark in "\x85\u2028\u2029")
+    return yaml.safe_dump(value, sort_keys=False, width=width) if folded else text
+
+
 def load_yaml(text: str, label: str) -> Any:
     """The value of a YAML text; what is no YAML, or grows out of bounds, is a ``ConfigError`` of one line.
 
@@ -162,7 +176,7 @@ class YamlSource:
         """
         try:
             plain = json.loads(json.dumps({"version": "1.0", **content}, default=_path_text))
-            text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+            text = as_yaml(plain)
         except (TypeError, ValueError, yaml.YAMLError) as error:
             raise ConfigError(
                 f"the profile holds what YAML has no word for: {shorten(str(error))}"

@@ -12,12 +12,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from pcsuite._util.files import unreadable_text
 from pcsuite._util.text import counted, plain_number, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
+from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
@@ -530,7 +529,7 @@ def _task_yaml(words: Wording, has_dev: bool, schema: Schema | None, request: Ta
     about = (
         "# Written by pcsuite init-task. Every word a prompt says about the task stands here: edit freely.\n"
     )
-    return about + _yaml({"version": "1.0", "tasks": {request.name: entry}})
+    return about + as_yaml({"version": "1.0", "tasks": {request.name: entry}}, width=100)
 
 
 def _profile_yaml(test_items: int, request: TaskRequest) -> str:
@@ -556,8 +555,4 @@ def _profile_yaml(test_items: int, request: TaskRequest) -> str:
         "length_control": "warn",
     }
     comment = f"# Written by pcsuite. Run it: pcsuite run --config {request.file('profile.yaml').name}\n"
-    return comment + _yaml(profile)
-
-
-def _yaml(value: Any) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+    return comment + as_yaml(profile, width=100)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pcsuite.config.prices import Price
 from pcsuite.config.profile import RetrySection
@@ -297,11 +297,48 @@ def check_error_rate(calls: int, failed: int, most: float, error: str) -> None:
         )
 
 
+class SpentHere(NamedTuple):
+    """What a budget's own start has spent, and what is under way."""
+
+    tokens: int
+    cost_usd: float
+    reserved_tokens: int
+    reserved_cost_usd: float
+    calls: int
+    failed: int
+    estimated: int
+
+
+def with_estimated_usage(prompt: str, prompt_tokens: int | None, generation: Generation) -> None:
+    """Put an estimate where a server reports that a call took no tokens, and mark it: no limit holds for nothing.
+
+    A prompt that is not empty has tokens, and so has an answer; four bytes are taken for one where nobody has counted.
+    An answer from a cache is left alone.
+    """
+    usage = generation["usage"]
+    if generation.get("cache_hit", False) or not generation.get("usage_reported", True):
+        return
+    asked, answered = usage["prompt_tokens"], usage["completion_tokens"]
+    if asked <= 0 and prompt:
+        asked = prompt_tokens or _estimated_tokens(prompt)
+    if answered <= 0 and generation["text"]:
+        answered = _estimated_tokens(generation["text"])
+    if (asked, answered) != (usage["prompt_tokens"], usage["completion_tokens"]):
+        usage["prompt_tokens"], usage["completion_tokens"] = asked, answered
+        usage["total_tokens"] = max(usage["total_tokens"], asked + answered)
+        generation["usage_estimated"] = True
+
+
+def _estimated_tokens(text: str) -> int:
+    return max(1, -(-len(text.encode("utf-8", "surrogatepass")) // 4))
+
+
 class Budget:
     """Token and cost limits of a run that hold while calls are in flight; ``None`` is no limit. For one event loop.
 
     Before a call the worst case is reserved (the prompt, and every completion token allowed); after it the true
     usage replaces the reservation. Spent plus reserved never passes a limit. Without limits it says what was spent.
+    What earlier starts of the run have spent (:mod:`pcsuite.logging.ledger`) counts.
     """
 
     def __init__(self, max_tokens: int | None = None, max_cost_usd: float | None = None) -> None:
@@ -309,6 +346,13 @@ class Budget:
         self.max_cost_usd = max_cost_usd
         self.spent_tokens = 0
         self.spent_cost_usd = 0.0
+        self.earlier_tokens = 0
+        self.earlier_cost_usd = 0.0
+        """What earlier starts have spent."""
+        self.calls = self.failed = self.estimated = 0
+        """Calls that were settled; those that failed, and those whose usage had to be estimated."""
+        self.claim: Callable[[int, float], object] | None = None
+        """Told, before a call is made, the tokens and US dollars that are spent or reserved with it."""
         self._reserved_tokens = 0
         self._reserved_cost_usd = 0.0
         self._outstanding = 0
@@ -335,14 +379,21 @@ class Budget:
         while not self.fits(need):
             # Nothing is worth waiting for: no reservation that is settled would make enough room.
             if self._outstanding == 0 or not self.fits(need, beside_others=False):
-                over = self.max_tokens is not None and self.spent_tokens + need.tokens > self.max_tokens
+                tokens = self.earlier_tokens + self.spent_tokens
+                over = self.max_tokens is not None and tokens + need.tokens > self.max_tokens
                 if over:
-                    spent = f"{self.spent_tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
+                    spent = f"{tokens} of {self.max_tokens} tokens (limits.max_tokens_overall)"
+                    before = (
+                        f", {self.earlier_tokens} of them by earlier starts" if self.earlier_tokens else ""
+                    )
                 else:
-                    spent = f"${self.spent_cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
+                    cost_usd = self.earlier_cost_usd + self.spent_cost_usd
+                    spent = f"${cost_usd:.4f} of ${self.max_cost_usd:.4f} (limits.max_cost_usd)"
+                    earlier = self.earlier_cost_usd
+                    before = f", ${earlier:.4f} of it by earlier starts" if earlier else ""
                 worst = f"{need.tokens} tokens" if over else f"${need.cost_usd:.4f}"
                 raise BudgetExceededError(
-                    f"the budget is used up: {spent} spent, the next call may take {worst}",
+                    f"the budget is used up: {spent} spent{before}, the next call may take {worst}",
                     hint="finished rows are kept; raise the limit and run again to go on",
                 )
             waiter = asyncio.get_running_loop().create_future()
@@ -355,16 +406,34 @@ class Budget:
 
         Spent, reserved and needed together must stay within both limits, tokens and USD.
         """
-        tokens = self.spent_tokens + need.tokens + (self._reserved_tokens if beside_others else 0)
-        cost_usd = self.spent_cost_usd + need.cost_usd + (self._reserved_cost_usd if beside_others else 0.0)
+        tokens = self.earlier_tokens + self.spent_tokens + need.tokens
+        tokens += self._reserved_tokens if beside_others else 0
+        cost_usd = self.earlier_cost_usd + self.spent_cost_usd + need.cost_usd
+        cost_usd += self._reserved_cost_usd if beside_others else 0.0
         within_tokens = self.max_tokens is None or tokens <= self.max_tokens
         return within_tokens and (self.max_cost_usd is None or cost_usd <= self.max_cost_usd)
 
     def add_reservation(self, reservation: Reservation) -> None:
         """Reserve what is known to fit."""
+        if self.claim is not None:
+            tokens = self.spent_tokens + self._reserved_tokens + reservation.tokens
+            self.claim(tokens, self.spent_cost_usd + self._reserved_cost_usd + reservation.cost_usd)
         self._outstanding += 1
         self._reserved_tokens += reservation.tokens
         self._reserved_cost_usd += reservation.cost_usd
+
+    @property
+    def spent_here(self) -> SpentHere:
+        """What this start has spent and has under way."""
+        return SpentHere(
+            self.spent_tokens,
+            self.spent_cost_usd,
+            self._reserved_tokens,
+            self._reserved_cost_usd,
+            self.calls,
+            self.failed,
+            self.estimated,
+        )
 
     def settle(self, reservation: Reservation, generation: Generation) -> None:
         """Replace a reservation by what the call used (:meth:`settle_failure` does so after an error).
@@ -372,6 +441,10 @@ class Budget:
         That is nothing for an answer from a cache, and the whole reservation where the server reports no usage.
         """
         tokens, cost_usd = reservation.tokens, reservation.cost_usd
+        self.calls += 1
+        self.estimated += bool(generation.get("usage_estimated", False)) or not generation.get(
+            "usage_reported", True
+        )
         if generation.get("cache_hit", False):
             tokens, cost_usd = 0, 0.0
         elif generation.get("usage_reported", True):
@@ -386,6 +459,8 @@ class Budget:
         unreadable answer nobody knows, so the whole reservation counts as spent.
         """
         status = getattr(error, "status", None)
+        self.calls += 1
+        self.failed += 1
         if isinstance(error, EngineError) and (not error.retryable or (status is not None and status >= 300)):
             self.release(reservation, 0, 0.0)
         else:

@@ -52,6 +52,7 @@ from pcsuite.engines.limits import (
     calls_cost,
     calls_that_fit,
     check_error_rate,
+    with_estimated_usage,
 )
 from pcsuite.engines.refused_fields import RefusedFields
 from pcsuite.engines.response_cache import FILE_NAME, ResponseCache, response_key
@@ -141,10 +142,8 @@ class Session:
         self.policy = policy or RetryPolicy(**dict(limits.retry))
         self.cache = cache
         """``None`` also once it has failed: the run then goes on without it."""
-        if budget is None and (limits.max_tokens_overall is not None or limits.max_cost_usd is not None):
-            budget = Budget(limits.max_tokens_overall, limits.max_cost_usd)
-        self.budget = budget
-        """``None`` where the profile limits neither tokens nor cost and nobody asks what was spent."""
+        self.budget = budget or Budget(limits.max_tokens_overall, limits.max_cost_usd)
+        """Says what is spent, whether or not the profile limits it."""
         self.max_inflight = calls_that_fit(suite.profile.repro.max_inflight)
         self.gate = asyncio.Semaphore(self.max_inflight)
         self.calls = self.failed_calls = 0
@@ -407,20 +406,19 @@ class ModelClient:
             ) from error
 
     async def _attempt(self, request: Request, *, at_once: bool = False) -> Generation:
-        """One try; under a budget its worst case is set aside first, and replaced by what it used.
+        """One try; its worst case is set aside in the budget first, and replaced by what it used.
 
         ``at_once`` asks the server itself also where calls go through batches.
         """
         budget, adapter = self.session.budget, self.adapter
         batch_client = None if at_once else self.batch_client
-        if budget is not None:
-            bound = request.prompt_tokens
-            if bound is None:
-                # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
-                bound = len(request.prompt.encode("utf-8", "surrogatepass"))
-            bound += TEMPLATE_ALLOWANCE
-            most = request.decoding.max_tokens
-            reservation = await budget.reserve(bound, most, self.price, batch=batch_client is not None)
+        bound = request.prompt_tokens
+        if bound is None:
+            # Tokenizers in use are byte-level at the finest, so no text has more tokens than UTF-8 bytes.
+            bound = len(request.prompt.encode("utf-8", "surrogatepass"))
+        bound += TEMPLATE_ALLOWANCE
+        most = request.decoding.max_tokens
+        reservation = await budget.reserve(bound, most, self.price, batch=batch_client is not None)
         generate = adapter.agenerate if request.constraint is None else partial(generate_constrained, adapter)
         try:
             if batch_client is not None:
@@ -428,11 +426,10 @@ class ModelClient:
             else:
                 generation = await self.limiter.call(generate, request)
         except BaseException as error:
-            if budget is not None:
-                budget.settle_failure(reservation, error)
+            budget.settle_failure(reservation, error)
             raise
-        if budget is not None:
-            budget.settle(reservation, generation)
+        with_estimated_usage(request.prompt, request.prompt_tokens, generation)
+        budget.settle(reservation, generation)
         return generation
 
     async def why_unenforced(self, constraint: Constraint) -> str | None:

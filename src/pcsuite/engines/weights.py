@@ -420,7 +420,8 @@ def _pip_download(requirement: str, scratch: Path, progress: Callable[[int], Non
             process.wait()
     wheels = list((scratch / "wheel").glob("*.whl"))
     if process.returncode != 0 or len(wheels) != 1:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if "WARNING" not in line]
+        lines = log.read_text(errors="replace").split("\n")
+        lines = [line for line in lines if line.strip() and "WARNING" not in line]
         reason = lines[-1].strip() if lines else f"exit status {process.returncode}"
         raise EngineError(f"pip download {requirement}: {reason}", retryable=True)
     return wheels[0]

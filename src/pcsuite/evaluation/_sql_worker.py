@@ -1,17 +1,15 @@
-"""The child process that runs strangers' queries. It imports nothing of ours, so that it starts in a moment.
+"""What a worker does with strangers' queries. It imports nothing of ours, so that it starts in a moment.
 
-Reads one JSON object a line (``database``, ``query``, ``seconds``, ``rows``) and answers with one line: ``{"rows": …}``
-or ``{"refused": why}``. Bytes are written as ``{"b": base64}``. Its memory is bounded by the system, its time by the
-parent, who kills it.
+The answer to a query is ``{"rows": …}`` or ``{"refused": why}``. Time and memory are bounded by the worker's own
+limits, which end the process; most queries are stopped by SQLite before.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -50,7 +48,7 @@ def run(database: str, query: str, seconds: float, most_rows: int) -> dict[str, 
 def _written(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.10g}")  # the order of summation may change the last digits
-    return {"b": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+    return value
 
 
 def _authorise(
@@ -60,25 +58,6 @@ def _authorise(
     return sqlite3.SQLITE_OK if action in _ALLOWED and not refused else sqlite3.SQLITE_DENY
 
 
-def main(most_bytes: int) -> None:
-    """Serve until the input ends."""
-    try:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, ValueError, OSError):
-        pass  # a system without such limits: SQLite's own bound on values is left
-    for line in sys.stdin.buffer:
-        asked = json.loads(line)
-        try:
-            reply = run(asked["database"], asked["query"], asked["seconds"], asked["rows"])
-            text = json.dumps(reply)
-        except MemoryError:
-            text = json.dumps({"refused": "out of memory"})
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
-        sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+def prepare(shared: object) -> Callable[[tuple[str, str, float, int]], dict[str, Any]]:
+    """The handler of a worker: each job is a database, a query, its seconds and its rows."""
+    return lambda job: run(*job)

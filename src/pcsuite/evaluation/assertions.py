@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from pcsuite._util.json_schema import schema_problem
 from pcsuite._util.text import shorten
+from pcsuite._util.user_patterns import user_pattern
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, did_you_mean
@@ -278,7 +279,9 @@ CHECKS: Mapping[str, Check] = {
     "starts_with": Check(_compared(str.startswith), _is_text),
     "ends_with": Check(_compared(str.endswith), _is_text),
     "regex": Check(
-        lambda text, value, assertion: bool(re.search(value, text, re.IGNORECASE * assertion.ignore_case)),
+        lambda text, value, assertion: user_pattern(value, int(re.IGNORECASE) * assertion.ignore_case).search(
+            text
+        ),
         _is_pattern,
     ),
     "is_json": Check(lambda text, value, assertion: read_json(text).mode != "none", lambda value: None),

@@ -17,9 +17,10 @@ import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from pcsuite._util.text import MAX_JSON_DEPTH, describe
+from pcsuite._util.workers import Limits
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
-from pcsuite.errors import DataError
+from pcsuite.errors import DataError, OutOfMemoryError, OutOfTimeError
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -161,6 +162,8 @@ class Evaluator(ABC):
     Options: ClassVar[type[BaseModel]] = NoOptions
     pooling: ClassVar[Pooling] = "mean"
     """How items make a corpus figure: mean of ``task_score``, or micro-F1 from pooled ``tp/fp/fn``."""
+    limits: Limits | None = None
+    """Of an evaluator that runs a user's code: what scoring one answer may take in the worker that it runs in."""
     judge: JudgeSpec | None = None
     """Of an evaluator that scores by a model's verdicts: which model is asked. The runner asks it what
     :meth:`questions` says and hands the replies to :meth:`evaluate` as ``Answer.verdicts``."""
@@ -236,10 +239,15 @@ class Evaluator(ABC):
 def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation:
     """An answer's evaluation as a row logs it, whoever wrote the evaluator.
 
-    ``lenient_score`` is the strict one where there is none. Fields that are nested deeper than a log can hold are left
-    out, with a note among the parse errors; the answer itself stays. Raises what the evaluator raises.
+    ``lenient_score`` is the strict one where there is none. Where what a user brought (a pattern, a function) is
+    ended because it took too long or too much, that is the score's reason: :func:`stopped_evaluation`. Fields that
+    are nested deeper than a log can hold are left out, with a note among the parse errors; the answer itself stays.
+    Raises what the evaluator raises.
     """
-    evaluation = evaluator.evaluate(item, answer)
+    try:
+        evaluation = evaluator.evaluate(item, answer)
+    except (OutOfTimeError, OutOfMemoryError) as error:
+        evaluation = stopped_evaluation(answer, error)
     parsed, metrics = evaluation.parsed, evaluation.metrics
     parsed.settle_reading()
     if "task_score" in metrics:
@@ -252,6 +260,21 @@ def score_answer(evaluator: Evaluator, item: Item, answer: Answer) -> Evaluation
         parsed.fields = {}
         parsed.parse_errors.append(f"fields left out: nested more than {MAX_JSON_DEPTH} levels deep")
     return evaluation
+
+
+OUT_OF_TIME, OUT_OF_MEMORY = "scorer_out_of_time", "scorer_out_of_memory"
+"""Metrics of answers whose scorer was ended; no other row has them."""
+
+
+def stopped_evaluation(answer: Answer, error: OutOfTimeError | OutOfMemoryError) -> Evaluation:
+    """The outcome of an answer whose scorer was ended: it scores 0, says why, and is counted by a metric of its own."""
+    out_of_time = isinstance(error, OutOfTimeError)
+    parsed = Parsed(
+        parse_errors=[f"scorer ran out of {'time' if out_of_time else 'memory'}: {error.message}"]
+    )
+    parsed.answer = fold(clean_text(answer.text))[:2_000] or None
+    extra: dict[str, MetricValue] = {OUT_OF_TIME if out_of_time else OUT_OF_MEMORY: True}
+    return conclude(parsed, answer, score=0.0, exact_match=False, extra=extra)
 
 
 def depth_of(value: object) -> int:

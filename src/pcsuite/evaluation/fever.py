@@ -201,7 +201,7 @@ class FeverEvaluator(base.Evaluator):
         if settings.known_pages_file is not None:
             path = Path(settings.known_pages_file)
             try:
-                titles += path.read_text(encoding="utf-8").splitlines()
+                titles += path.read_text(encoding="utf-8").split("\n")
             except (OSError, UnicodeDecodeError) as error:
                 raise DataError(f"known_pages_file {path} cannot be read: {error}") from error
         elif settings.known_pages is None:

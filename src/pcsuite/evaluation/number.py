@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel
 
+from pcsuite._util.user_patterns import user_pattern
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
@@ -73,14 +74,8 @@ class NumberEvaluator(SingleAnswerEvaluator):
         ``None`` where the text has no number and does not abstain.
         """
         if self.options.answer_extractor is not None:
-            matches = list(re.finditer(self.options.answer_extractor, text))
-            return (
-                matches[-1][matches[-1].re.groups]
-                if matches
-                else last_line(text)
-                if text_abstains(last_line(text))
-                else None
-            )
+            matches = user_pattern(self.options.answer_extractor).finditer(text)
+            return matches[-1][-1] if matches else last_line(text) if text_abstains(last_line(text)) else None
         number, marked = final_number(text)
         conclusion = marked_answer(text) or ("" if marked else last_line(text))
         if text_abstains(conclusion) and (number_of(conclusion) is None or not marked):

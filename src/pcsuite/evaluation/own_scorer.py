@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import math
 import re
 import sys
@@ -32,14 +33,17 @@ from pydantic import BaseModel, Field
 
 from pcsuite._util.hashing import canonical_json
 from pcsuite._util.text import describe, shorten
+from pcsuite._util.workers import Limits, inside_worker
 from pcsuite.config.definitions import Definition
 from pcsuite.config.load import ScorerFile
 from pcsuite.data.items import Item
-from pcsuite.errors import ConfigError, DataError
+from pcsuite.errors import ConfigError, DataError, OutOfMemoryError, OutOfTimeError
 from pcsuite.evaluation import base
+from pcsuite.evaluation.isolation import ask_worker, shared_evaluator
 from pcsuite.evaluation.numerals import final_number
 from pcsuite.evaluation.parsing import parse_object
 
+_LOGGER = logging.getLogger("pcsuite")
 SCORE_NAMES = ("score", "task_score", "pass")
 """Keys of a returned mapping that may hold the score, the first that is there."""
 EXPECTED_NAMES = (
@@ -120,6 +124,11 @@ class OwnScorerOptions(Definition):
     """Key of the truth that holds the expected answer; by default ``expected``, ``answer``, ``label`` and the like."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of the function, by name."""
+    time_limit_s: float = Field(default=10.0, gt=0)
+    """Seconds that the function may take for one answer; the start of its process and the loading of its file do not
+    count. What takes longer is ended and scores 0."""
+    memory_limit_mb: int = Field(default=4096, ge=64)
+    """Megabytes of memory that its process may take."""
 
 
 class TaskEvaluator(ABC):
@@ -180,6 +189,17 @@ class OwnScorer(base.Evaluator):
                     ) from error
             function = self._by_parse_and_score
         self._function: Callable[..., Any] = function
+        self.limits = None
+        if not inside_worker():
+            try:
+                shared_evaluator(self)
+                self.limits = Limits(self.options.time_limit_s, self.options.memory_limit_mb << 20)
+            except Exception as error:
+                _LOGGER.warning(
+                    "%s runs in this process and cannot be ended where it hangs: it cannot travel to another (%s)",
+                    scorer.name,
+                    describe(error),
+                )
 
     @classmethod
     def plugged(
@@ -216,13 +236,24 @@ class OwnScorer(base.Evaluator):
     def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Call the function; raises :class:`ConfigError` of one line, with file, line and item, where it fails.
 
-        As for every task, an empty answer and one that was cut off at the token limit score 0.
+        As for every task, an empty answer and one that was cut off at the token limit score 0. The function runs in a
+        worker; one that is over its limit of time or memory is an outcome too (:func:`base.stopped_evaluation`).
         """
+        if self.limits is not None:
+            try:
+                evaluation: base.Evaluation = ask_worker(
+                    self, "evaluate", item, base.Answer(answer.text, answer.finish_reason)
+                )
+            except (OutOfTimeError, OutOfMemoryError) as error:
+                return base.stopped_evaluation(answer, error)
+            return evaluation
         text = base.clean_text(answer.text)
         reply = Reply(text)
         reply.finish_reason = answer.finish_reason
         try:
             returned = self._function(reply, ScoredItem(item, self.options.expected), **self.options.settings)
+        except MemoryError:
+            raise  # of the worker's limit, not of the function's making
         except Exception as error:
             line = _line_in(self.scorer.path, error)
             at = f" (line {line})" if line else ""
@@ -234,9 +265,9 @@ class OwnScorer(base.Evaluator):
         canonical = stated if stated is not None else base.fold(text)[:_LONGEST_CANONICAL]
         parsed = parse_object(text, self.schema) if self.schema is not None else base.Parsed()
         parsed.answer = canonical or None
-        evaluation = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
-        evaluation.scores = scores
-        return evaluation
+        scored = base.conclude(parsed, answer, score=score, exact_match=score == 1.0, extra=metrics)
+        scored.scores = scores
+        return scored
 
     def _read(
         self, returned: Any, item: Item
@@ -307,7 +338,12 @@ class OwnScorer(base.Evaluator):
         For a ``TaskEvaluator`` it is what that says, else the first form of the truth that it scores as perfect.
         """
         if self._specified is not None:
-            return self._gold_by_trial(item)
+            if self.limits is None:
+                return self._gold_by_trial(item)
+            try:
+                return str(ask_worker(self, "gold_answer", item))
+            except (OutOfTimeError, OutOfMemoryError) as error:
+                raise DataError(f"item '{item.item_id}': {self.scorer.name} took {error.message}") from error
         expected = ScoredItem(item, self.options.expected).expected
         if isinstance(expected, (list, tuple)) and expected:
             expected = expected[0]

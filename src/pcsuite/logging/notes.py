@@ -13,7 +13,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pcsuite._util.append import append_durably
+import msgspec
+
+from pcsuite._util.append import append_durably, read_lines
+from pcsuite.evaluation.base import storable
 
 LONGEST_NOTE = 4000
 """Characters of a note at most."""
@@ -37,9 +40,9 @@ def spreadsheet_csv(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str
 
 
 class NoteFile(Generic[Key, Note]):
-    """The notes in one file; ``made`` makes one of its fields, by name."""
+    """The notes in one file, each a dataclass of the given type."""
 
-    def __init__(self, path: Path, note_type: Callable[..., Note]) -> None:
+    def __init__(self, path: Path, note_type: type[Note]) -> None:
         self.path = path
         self._note_type = note_type
         self._lock = threading.Lock()
@@ -48,17 +51,15 @@ class NoteFile(Generic[Key, Note]):
         """The newest note of each thing that has one, in the order they were made.
 
         ``key`` says what a note is about, ``stands`` whether it says anything: one that does not takes the last away. A
-        line that cannot be read is passed over, and no file holds no notes.
+        line that is no note is passed over, and no file holds no notes. A byte that is not UTF-8 costs its character,
+        not the note.
         """
         notes: dict[Key, Note] = {}
-        try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return notes
-        for line in lines:
+        for line in read_lines(self.path):
             try:
-                note = self._note_type(**json.loads(line))
-            except (ValueError, TypeError):
+                fields = json.loads(line.decode("utf-8", "replace"), object_pairs_hook=_storable_fields)
+                note = msgspec.convert(fields, self._note_type)
+            except (ValueError, RecursionError, msgspec.MsgspecError):
                 continue
             notes.pop(key(note), None)
             if stands(note):
@@ -71,4 +72,10 @@ class NoteFile(Generic[Key, Note]):
         Earlier notes stay in the file: what counts is the newest of each thing (:meth:`newest`).
         """
         with self._lock:
-            append_durably(self.path, json.dumps(fields, ensure_ascii=False).encode() + b"\n")
+            line = json.dumps(_storable_fields(fields.items()), ensure_ascii=False)
+            append_durably(self.path, line.encode() + b"\n")
+
+
+def _storable_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Fields of a note without lone surrogates: no page and no file in UTF-8 could hold them."""
+    return {name: storable(value) if isinstance(value, str) else value for name, value in pairs}

@@ -44,6 +44,7 @@ class Beside(Enum):
     JUDGE_CHECK = ".judge_check.json"
     MARKS = ".marks.ndjson"
     REFUSED = ".refused.json"
+    SPENT = ".spent.jsonl"
     BATCHES = "~batches"
 
     def of(self, log: Path) -> Path:
@@ -297,7 +298,7 @@ def find_log(name: str | Path, output_dir: str | Path = "outputs") -> Path:
         return named
     there, makes = run_names(output_dir), "pcsuite run --config PROFILE makes one"
     if path.is_dir():
-        below = sorted(log.stem for log in path.glob("*.jsonl")) or there
+        below = sorted(log.stem for log in path.glob("*.jsonl") if not is_ledger(log)) or there
         hint = f"name a run: {', '.join(below[:12])}" if below else makes
         raise ConfigError(f"{path} is a folder, not the log of a run", hint=hint)
     where = f"no file and no run in {runs}" if str(path) == path.stem else "no such log"
@@ -309,4 +310,9 @@ def run_names(output_dir: str | Path = "outputs") -> list[str]:
 
     A run is a ``.jsonl`` in its folder ``runs``; none where there is no such folder.
     """
-    return sorted(path.stem for path in (Path(output_dir) / "runs").glob("*.jsonl"))
+    return sorted(path.stem for path in (Path(output_dir) / "runs").glob("*.jsonl") if not is_ledger(path))
+
+
+def is_ledger(path: Path) -> bool:
+    """Whether a file is what a run has spent, and not a log of its own."""
+    return path.name.endswith(Beside.SPENT.value)

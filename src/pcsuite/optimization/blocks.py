@@ -17,9 +17,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import yaml
 
 from pcsuite.config.definitions import OperatorSpec
+from pcsuite.config.yaml_source import as_yaml
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem, named_random
 from pcsuite.perturbations.paraphrase import operator_paraphrases, reworded_instruction, reworded_operator
 from pcsuite.prompts.compiled import BlockChoice, CompiledPrompt
@@ -160,7 +160,7 @@ def as_condition(
         used.append({label: options} if options else label)
     conditions = {name: {"title": "compiled by pcsuite optimize", "operators": used}}
     document = {"operators": defined, "conditions": conditions} if defined else {"conditions": conditions}
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+    return as_yaml(document, width=110)
 
 
 class BlocksMethod:

@@ -17,7 +17,7 @@ from dspy.utils.callback import BaseCallback
 
 from pcsuite.data.items import Item
 from pcsuite.errors import EngineError, PcsuiteError
-from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.base import Answer, score_answer
 from pcsuite.optimization.dspy_bridge import ANSWER, INPUT, signature_template, task_signature
 from pcsuite.optimization.problem import Candidate, CandidateScore, Problem
 from pcsuite.prompts.compiled import CompiledPrompt
@@ -120,7 +120,7 @@ class Trials:
 
         No model is called. An answer that the evaluator leaves unscored counts as 0.
         """
-        scored = self.problem.evaluator.evaluate(item, Answer(answer))
+        scored = score_answer(self.problem.evaluator, item, Answer(answer))
         return float(scored.metrics["task_score"] or 0.0), scored.parsed.problems()
 
     def _note(self, score: CandidateScore) -> None:

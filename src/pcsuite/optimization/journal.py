@@ -87,7 +87,9 @@ class Journal:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            if entry.get("kind") == "ask":
+            if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+                continue
+            if entry.get("kind") == "ask" and isinstance(entry.get("text"), str):
                 self._answers[entry["key"]] = entry["text"]
             elif entry.get("kind") == "candidate":
                 self._score_keys.add(entry["key"])

@@ -17,6 +17,7 @@ from pcsuite.engines.limits import Budget
 from pcsuite.engines.session import LoopThread, open_models
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import RunLog
 from pcsuite.optimization import METHODS
 from pcsuite.optimization.blocks import as_condition
@@ -196,6 +197,7 @@ def open_problem(
         journal = stack.enter_context(closing(Journal(paths.log.with_suffix(".candidates.jsonl"))))
         opened = open_models(suite, model_ids, use_cache=settings.use_cache, budget=budget)
         session = stack.enter_context(thread.entered(opened))
+        stack.enter_context(counting(paths.log, budget, limits))
         progress = stack.enter_context(Progress(None, quiet=quiet))
         problem = DevProblem(
             dev,

@@ -11,7 +11,7 @@ import msgspec
 
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import Generation, Request
-from pcsuite.evaluation.base import Answer, Evaluator, MetricValue
+from pcsuite.evaluation.base import Answer, Evaluator, MetricValue, score_answer
 from pcsuite.retrieval.base import Passage
 
 Ask = Callable[[Request], Awaitable[Generation]]
@@ -100,7 +100,7 @@ def problems_of(evaluator: Evaluator, item: Item, text: str, finish_reason: str)
     and hold an answer of the task's kind. Whether that answer is right plays no part. A truncated answer is
     never whole.
     """
-    parsed = evaluator.evaluate(item, Answer(text, finish_reason)).parsed
+    parsed = score_answer(evaluator, item, Answer(text, finish_reason)).parsed
     if finish_reason != "length" and parsed.schema_valid is not False and parsed.answer is not None:
         return []
     return parsed.problems()[:_MAX_PROBLEMS] or ["it holds no answer to the task"]
@@ -113,7 +113,7 @@ def conforms(evaluator: Evaluator, item: Item, text: str) -> bool:
     """
     if evaluator.schema is None:
         return False
-    parsed = evaluator.evaluate(item, Answer(text)).parsed
+    parsed = score_answer(evaluator, item, Answer(text)).parsed
     return parsed.schema_valid is True and parsed.answer is not None
 
 

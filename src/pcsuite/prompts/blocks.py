@@ -16,6 +16,7 @@ from typing import Any, Literal
 import yaml
 
 from pcsuite._util.files import unreadable_text
+from pcsuite.config.yaml_source import as_yaml
 from pcsuite.errors import PromptError, did_you_mean
 from pcsuite.prompts.splitting import Piece, SplitMethod, split_inside, split_text, without_marks
 from pcsuite.prompts.verbatim import INPUT_NAMES, ROLES, chat_piece, decode_chat, placeholders
@@ -103,9 +104,7 @@ class SplitPrompt:
         messages = decode_chat("".join(block.text for block in blocks)) or []
         if self.form == "json":
             return json.dumps(messages, indent=2, ensure_ascii=False) + "\n"
-        # YAML folds the rarer line ends of Unicode where it shows the contents as they are.
-        folded = any(mark in message["content"] for message in messages for mark in "\x85\u2028\u2029")
-        return yaml.safe_dump(messages, sort_keys=False, allow_unicode=not folded, width=100)
+        return as_yaml(messages, width=100)
 
     def _kept(self, kept: Iterable[str] | None) -> list[PromptBlock]:
         names = None if kept is None else set(kept)

@@ -119,7 +119,7 @@ class PromptContext:
         known["task_kind"] = kind
         for key in ("rules", "decompose", "verifier_checklist"):
             if key in known:  # a list, or a text with an entry on each line
-                lines = known[key].splitlines() if isinstance(known[key], str) else known[key]
+                lines = known[key].split("\n") if isinstance(known[key], str) else known[key]
                 known[key] = tuple(
                     str(line).strip().removeprefix("- ") for line in lines if str(line).strip()
                 )

@@ -220,6 +220,12 @@ def _excluded(analysis: Analysis) -> list[str]:
         )
     else:
         lines.append("No malformed line.")
+    if loaded.altered_count:
+        named = "; ".join(f"{log}: {', '.join(map(str, rows))}" for log, rows in loaded.altered.items())
+        lines.append(
+            f"{counted(loaded.altered_count, 'row')} of the log left out: not as written, the checksum differs"
+            f" (first of them, by line: {named})."
+        )
     if loaded.torn:
         lines.append(f"The last line of {join_words(loaded.torn)} is unfinished and was left out.")
     if loaded.superseded:
@@ -240,6 +246,7 @@ def _excluded(analysis: Analysis) -> list[str]:
         (health.refused, "answers are refusals, by the provider's own field for them"),
         (health.filtered, "answers were held back by a provider's filter; they stay in the comparison"),
         (health.too_long, "prompts were too long for the model's context; they stay in the comparison"),
+        (health.stopped_scorers, "answers score 0 because their scorer ran out of time or memory"),
         (health.seed_not_honoured, "answers came from an engine that does not honour the seed"),
         (health.tokens_estimated, "prompts were counted by estimate, not by the model's own tokenizer"),
         (health.outside_band, "prompts lie outside their length band"),

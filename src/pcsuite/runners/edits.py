@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.base import Answer, score_answer
 from pcsuite.logging.row import PerturbationRef
 from pcsuite.perturbations import PerturbationTarget, perturb, variant_of, variants
 from pcsuite.prompts.prompt import PromptTree
@@ -51,6 +51,8 @@ def target_of_unit(unit: Unit) -> PerturbationTarget:
         item_id=item.item_id,
         gold=evaluator.gold_answer(item),
         wrong=lambda rng: evaluator.wrong_answer(item, rng),
-        is_right=lambda text: float(evaluator.evaluate(item, Answer(text)).metrics["task_score"] or 0) >= 1,
+        is_right=lambda text: (
+            float(score_answer(evaluator, item, Answer(text)).metrics["task_score"] or 0) >= 1
+        ),
         salt=task.hash_seed,
     )

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -31,6 +31,8 @@ from pcsuite.errors import (
     EngineError,
     ErrorRateError,
     MissingExtraError,
+    OutOfMemoryError,
+    OutOfTimeError,
     PcsuiteError,
     ServerDownError,
 )
@@ -40,7 +42,17 @@ from pcsuite.evaluation.answer_probability import (
     label_probability,
     perplexity,
 )
-from pcsuite.evaluation.base import Evaluation, JudgeCall, NamedScore, score_answer
+from pcsuite.evaluation.base import (
+    OUT_OF_MEMORY,
+    OUT_OF_TIME,
+    Answer,
+    Evaluation,
+    JudgeCall,
+    NamedScore,
+    Parsed,
+    conclude,
+)
+from pcsuite.evaluation.isolation import Scoring
 from pcsuite.logging.row import (
     OUTCOME_ENDS,
     ConditionRef,
@@ -66,6 +78,8 @@ from pcsuite.runners.row_judges import RowJudges
 T = TypeVar("T")
 PROGRAM_METRIC = "program_"
 """What the names of metrics begin with that a program logs, so that scoring anew leaves them alone."""
+ROW_OUT_OF_TIME = "row_out_of_time"
+"""Metric of rows that took longer than ``limits.row_seconds``; no other row has it."""
 METRIC_CACHE = "metric_cache.sqlite"
 PREPARING, ASKING, JUDGING, SCORING, WRITING = "preparing", "asking", "judging", "scoring", "writing"
 """What an error that became a row's begins with: where it happened."""
@@ -107,6 +121,8 @@ class FinishedRow(msgspec.Struct, frozen=True):
     cache_hit: bool
     lost: bool = False
     """Whether the model's server failed it, whatever was asked."""
+    stopped_scorer: bool = False
+    """Whether its scorer was ended because it took too long or too much."""
 
     @classmethod
     def of(cls, row: RunRow, prompt: str, *, lost: bool = False) -> FinishedRow:
@@ -130,6 +146,7 @@ class FinishedRow(msgspec.Struct, frozen=True):
             cost_usd=sum(known) if len(known) == len(costs) else None,
             cache_hit=answer is not None and answer.cache_hit,
             lost=lost,
+            stopped_scorer=OUT_OF_TIME in row.metrics or OUT_OF_MEMORY in row.metrics,
         )
 
 
@@ -172,6 +189,7 @@ class Pipeline:
         self._retrievers = TaskRetrievers(session.suite, session.policy)
         self._prepared: OrderedDict[tuple[str, str, str, str, PerturbationRef], _Prepared] = OrderedDict()
         self._judges = RowJudges(session.clients, self._control_outcome)
+        self._scoring = Scoring()
 
     async def open_retrievers(self, task_ids: Iterable[str]) -> None:
         """Open what the tasks search in, so that what is missing is told before the first model call.
@@ -198,34 +216,46 @@ class Pipeline:
         judged: list[JudgeCall] | msgspec.UnsetType = msgspec.UNSET
         scores: dict[str, NamedScore] | msgspec.UnsetType = msgspec.UNSET
         became: CallOutcome = "failed"
+        timer = RowTimer(self._suite.profile.limits.row_seconds)
         try:
-            ready = await self._ready(unit, client)
-            prompt, record = ready.prompt.text, ready.record
-            stage = ASKING
-            judge, ask = task.evaluator.judge, partial(self._outcome, unit, ready, client)
-            if judge is not None and judge.scale == "pairwise" and cell.control is None:
-                outcome = await self._judges.shared(unit, ask)
-            else:
-                outcome = await ask()
-            generation, usage = generation_record(outcome)
-            became = outcome_of(outcome.finish_reason)
-            cut = next((call["prompt_cut"] for call in outcome.calls if "prompt_cut" in call), None)
-            if cut is not None:
-                record = msgspec.structs.replace(record, cut=cut)
-            metrics["token_cost"] = usage.total_tokens
-            metrics["cost_usd"] = calls_cost(client.price, outcome.calls)
-            honoured = bool(outcome.calls) and all(call.get("seed_honoured", False) for call in outcome.calls)
-            if judge is not None:
-                stage = JUDGING
-                judged = await self._judges.verdicts(unit, outcome)
-                outcome = replace(outcome, verdicts=judged)
-                metrics["judge_tokens"] = sum(c.prompt_tokens + c.completion_tokens for c in judged)
-                costs = [call.cost_usd for call in judged if call.cost_usd is not None]
-                metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
-            stage = SCORING
-            evaluation = score_answer(task.evaluator, item, outcome)
-            metrics = {**evaluation.metrics, **metrics, **more_metrics(unit, outcome, evaluation)}
-            parsed, scores = evaluation.parsed, evaluation.scores or msgspec.UNSET
+            with timer:
+                ready = await self._ready(unit, client)
+                prompt, record = ready.prompt.text, ready.record
+                stage = ASKING
+                judge, ask = task.evaluator.judge, partial(self._outcome, unit, ready, client)
+                if judge is not None and judge.scale == "pairwise" and cell.control is None:
+                    outcome = await self._judges.shared(unit, ask)
+                else:
+                    outcome = await ask()
+                generation, usage = generation_record(outcome)
+                became = outcome_of(outcome.finish_reason)
+                cut = next((call["prompt_cut"] for call in outcome.calls if "prompt_cut" in call), None)
+                if cut is not None:
+                    record = msgspec.structs.replace(record, cut=cut)
+                metrics["token_cost"] = usage.total_tokens
+                metrics["cost_usd"] = calls_cost(client.price, outcome.calls)
+                honoured = bool(outcome.calls) and all(
+                    call.get("seed_honoured", False) for call in outcome.calls
+                )
+                if judge is not None:
+                    stage = JUDGING
+                    judged = await self._judges.verdicts(unit, outcome)
+                    outcome = replace(outcome, verdicts=judged)
+                    metrics["judge_tokens"] = sum(c.prompt_tokens + c.completion_tokens for c in judged)
+                    costs = [call.cost_usd for call in judged if call.cost_usd is not None]
+                    metrics["judge_cost_usd"] = sum(costs) if len(costs) == len(judged) else None
+                stage = SCORING
+                evaluation = await self._scoring.score(task.evaluator, item, outcome)
+                metrics = {**evaluation.metrics, **metrics, **more_metrics(unit, outcome, evaluation)}
+                parsed, scores = evaluation.parsed, evaluation.scores or msgspec.UNSET
+            if timer.fired:
+                became, honoured, judged = "out_of_time", False, msgspec.UNSET
+                if generation is None:
+                    nothing = UsageRecord(0, 0, 0)
+                    generation = GenerationRecord("", "out_of_time", timer.seconds * 1000.0, nothing)
+                evaluation = out_of_time_evaluation(stage, timer.seconds)
+                metrics, parsed = {**evaluation.metrics, **metrics}, evaluation.parsed
+                parsed.settle_reading()
         except (BudgetExceededError, ErrorRateError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
@@ -356,6 +386,46 @@ class Pipeline:
         return _Prepared(prompt, record, cell.program())
 
 
+class RowTimer:
+    """Ends the block after so many seconds, ``None`` for never; ``fired`` says whether it did. For one task of a loop.
+
+    Not ``asyncio.timeout``, which Python 3.10 has not.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds or 0.0
+        self.fired = False
+        self._handle: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def __enter__(self) -> None:
+        if self.seconds:
+            self._task = asyncio.current_task()
+            self._handle = asyncio.get_running_loop().call_later(self.seconds, self._fire)
+
+    def _fire(self) -> None:
+        self.fired = True
+        assert self._task is not None
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if self._handle is not None:
+            self._handle.cancel()
+        if not self.fired or not isinstance(error, asyncio.CancelledError):
+            return False
+        # From Python 3.11 on a task counts who asked for its end: where somebody else did too, it ends.
+        others = self._task.uncancel() if self._task is not None and hasattr(self._task, "uncancel") else 0
+        return not others
+
+
+def out_of_time_evaluation(stage: str, seconds: float) -> Evaluation:
+    """The outcome of a row that took longer than it may: no answer, which scores 0 and says where the time went."""
+    parsed = Parsed(parse_errors=[f"row ran out of time: {seconds:g} s (limits.row_seconds) while {stage}"])
+    return conclude(
+        parsed, Answer("", "out_of_time"), score=0.0, exact_match=False, extra={ROW_OUT_OF_TIME: True}
+    )
+
+
 def unforeseen(stage: str, error: Exception) -> str:
     """What a row says of an error that no part of the suite foresaw, or that concerns this unit alone.
 
@@ -410,6 +480,8 @@ def more_metrics(unit: Unit, outcome: Outcome, evaluation: Evaluation) -> dict[s
         metrics["retrieval"] = outcome.retrieved is not None
     for name, value in outcome.metrics.items():
         metrics[f"{PROGRAM_METRIC}{name}"] = value
+    if any(call.get("usage_estimated", False) for call in outcome.calls):
+        metrics["usage_estimated"] = True
     last = outcome.calls[-1] if outcome.calls else None
     if last is not None and "logprobs" in last and last["text"] == outcome.text:
         tokens, read = last["logprobs"], evaluation.parsed
@@ -433,7 +505,10 @@ def constraint_failed(constraint: Constraint, outcome: Outcome, evaluation: Eval
     if constraint.kind == "json_schema":
         return evaluation.parsed.schema_valid is not True
     if constraint.kind == "regex":
-        return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
+        try:
+            return not read_pattern(constraint.value, "answer").fullmatch(outcome.text)
+        except (OutOfTimeError, OutOfMemoryError):
+            return True  # nobody could see that it was kept
     return False
 
 

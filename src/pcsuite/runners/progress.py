@@ -31,6 +31,8 @@ class Tally:
     lost: int = 0
     """Those of the failed that the model's server failed, whatever was asked."""
     cache_hits: int = 0
+    stopped_scorers: int = 0
+    """Rows whose scorer was ended because it took too long or too much; they score 0."""
     tokens: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
@@ -130,6 +132,8 @@ class Progress:
             parts.append(f"{tally.cache_hits} cached")
         if tally.failed:
             parts.append(f"{tally.failed} failed")
+        if tally.stopped_scorers:
+            parts.append(f"{tally.stopped_scorers} scorer out of time")
         return ", ".join(parts)
 
     def eta_seconds(self) -> float | None:
@@ -245,6 +249,7 @@ class RowSink:
         tally.failed += failed
         tally.lost += row.lost
         tally.cache_hits += row.cache_hit
+        tally.stopped_scorers += row.stopped_scorer
         tally.tokens += row.tokens
         tally.cost_usd += row.cost_usd or 0.0
         tally.unpriced += row.cost_usd is None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +15,13 @@ import msgspec
 
 from pcsuite import __version__
 from pcsuite._util.text import utc_now
+from pcsuite._util.workers import MOST_JOBS, pool
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
 from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
-from pcsuite.evaluation.base import Answer, Evaluator, score_answer
+from pcsuite.evaluation.base import Answer, Evaluation, Evaluator
+from pcsuite.evaluation.isolation import score_answers
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
@@ -34,6 +41,9 @@ _KEPT_METRICS = (
     PERPLEXITY,
     LABEL_PROBABILITY,
 )
+
+_AHEAD = 4
+"""Stretches of rows that are scored ahead of the one that is written."""
 
 
 @dataclass(slots=True)
@@ -61,16 +71,14 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     rows = iter_newest_rows(paths.log)
     tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None] = {}
     if dry_run:
-        for row in rows:
-            _rescored(suite, row, tasks, outcome)
+        for _ in _rescored_rows(suite, rows, tasks, outcome):
+            pass
         return outcome
     if not log_exists(paths.log):
         raise LogError(f"{paths.log}: no such log", hint="pcsuite run --config PROFILE writes it")
     with RunLog.of(suite.profile.run) as log:
-        for row in rows:
-            rescored = _rescored(suite, row, tasks, outcome)
-            if rescored is not None:
-                log.append(rescored)
+        for rescored in _rescored_rows(suite, rows, tasks, outcome):
+            log.append(rescored)
     manifest = None if outcome.failed else read_manifest(paths.log)
     if manifest is not None:
         # The manifest says which text of a scorer of the user's own the rows are scored with now.
@@ -82,10 +90,61 @@ def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     return outcome
 
 
-def _rescored(
-    suite: Suite, row: RunRow, tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None], outcome: Rescored
-) -> RunRow | None:
-    outcome.rows += 1
+def _rescored_rows(
+    suite: Suite,
+    rows: Iterator[RunRow],
+    tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None],
+    outcome: Rescored,
+) -> Iterator[RunRow]:
+    """The rows whose scores changed, as they are now; a user's own scorer is asked for many at a time."""
+    scored = _evaluations(suite, rows, tasks, outcome)
+    # Some stretches ahead: workers score the next ones while this one is compared and written.
+    upcoming = deque(islice(scored, _AHEAD))
+    while upcoming:
+        current = upcoming.popleft()
+        upcoming.extend(islice(scored, 1))
+        for row, item, evaluations, index in current:
+            rescored = _rescored(row, item, partial(_evaluated, evaluations, index), outcome)
+            if rescored is not None:
+                yield rescored
+
+
+def _evaluated(evaluations: Future[list[Callable[[], Evaluation]]], index: int) -> Evaluation:
+    return evaluations.result()[index]()
+
+
+def _evaluations(
+    suite: Suite,
+    rows: Iterator[RunRow],
+    tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None],
+    outcome: Rescored,
+) -> Iterator[list[tuple[RunRow, Item, Future[list[Callable[[], Evaluation]]], int]]]:
+    """Stretches of rows with their items, and where their evaluations will be."""
+    while chunk := list(islice(rows, MOST_JOBS)):
+        outcome.rows += len(chunk)
+        scorable: dict[str, list[tuple[RunRow, Item, Answer]]] = {}
+        for row in chunk:
+            item = _item_of(suite, row, tasks)
+            if row.generation is None or row.kind != "main" or item is None:
+                outcome.skipped += 1
+                continue
+            text, finish = row.generation.text, row.generation.finish_reason
+            answer = Answer(text, finish, retrieved_of(row), row.judge or ())
+            scorable.setdefault(row.task.id, []).append((row, item, answer))
+        stretch = []
+        for task_id, answers in scorable.items():
+            task = tasks[task_id]
+            assert task is not None
+            pairs = [(item, answer) for _, item, answer in answers]
+            evaluations = pool().threads.submit(score_answers, task[0], pairs)
+            stretch += [(row, item, evaluations, index) for index, (row, item, _) in enumerate(answers)]
+        yield stretch
+
+
+def _item_of(
+    suite: Suite, row: RunRow, tasks: dict[str, tuple[Evaluator, dict[str, Item]] | None]
+) -> Item | None:
+    """The item of a row, ``None`` where the profile has it no longer; tasks are opened as they come."""
     if row.task.id not in tasks:
         tasks[row.task.id] = None
         if row.task.id in suite.tasks:
@@ -94,14 +153,15 @@ def _rescored(
             by_id = {item.item_id: item for item in items}
             tasks[row.task.id] = (task_evaluator(suite, row.task.id), by_id)
     task = tasks[row.task.id]
-    item = task[1].get(row.task.item_id) if task is not None else None
-    if row.generation is None or row.kind != "main" or task is None or item is None:
-        outcome.skipped += 1
-        return None
+    return task[1].get(row.task.item_id) if task is not None else None
+
+
+def _rescored(
+    row: RunRow, item: Item, evaluate: Callable[[], Evaluation], outcome: Rescored
+) -> RunRow | None:
+    """A row with its answer's evaluation, ``None`` where nothing has changed or it could not be scored."""
     try:
-        verdicts = row.judge or ()
-        answer = Answer(row.generation.text, row.generation.finish_reason, retrieved_of(row), verdicts)
-        evaluation = score_answer(task[0], item, answer)
+        evaluation = evaluate()
     # Not a fault of the answer: every other one would fail alike, and the remedy is an install.
     except MissingExtraError:
         raise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from pcsuite.data.items import closed_answers, majority_class
 from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.batches import BatchStore
 from pcsuite.engines.limits import RetryPolicy
-from pcsuite.errors import ConfigError, EngineError, LogError
+from pcsuite.errors import BudgetExceededError, ConfigError, EngineError, LogError
 from pcsuite.evaluation.judged import judge_fingerprint
+from pcsuite.logging.ledger import counting, read_spent
 from pcsuite.logging.log import LoggedScores, RunLog, RunPaths
 from pcsuite.logging.looks import Look
 from pcsuite.logging.manifest import (
@@ -305,7 +306,10 @@ async def _run(
         section = None if plan.scope.block else plan.suite.profile.preregistration
         scores = LoggedScores(section.metric) if section is not None and section.stops_early else None
         # A further block adds to the log that is there: setting it aside would take the run it belongs to away.
-        with RunLog.of(run, overwrite=run.overwrite and not plan.scope.block, scores=scores) as log:
+        with (
+            RunLog.of(run, overwrite=run.overwrite and not plan.scope.block, scores=scores) as log,
+            counting(log.paths.log, opened.budget, plan.suite.profile.limits),
+        ):
             registered = None
             _check_scorers(plan, log)
             if not plan.scope.block:
@@ -359,20 +363,46 @@ async def run_into(
     with nullcontext(progress) if progress is not None else Progress(total, quiet=quiet) as progress:
         sink = RowSink(log, progress, plan.suite.profile.limits.stop_on_error_rate)
         waiting = {model_id: count for model_id, count in pending.items() if count}
-        if until is not None:
-            await until.run(executor, sink)
-        for together in phases(plan, waiting) if until is None else ():
-            if sink.stop is None:
-                await executor.run(
-                    {name: waiting[name] for name in together},
-                    lambda name: (unit for unit in plan.units(name) if unit.run_id not in log.index),
-                    sink,
-                )
+        with _halting_after_hours(plan.suite.profile.limits.run_hours, log.paths.log, sink, total):
+            if until is not None and sink.stop is None:
+                await until.run(executor, sink)
+            for together in phases(plan, waiting) if until is None else ():
+                if sink.stop is None:
+                    await executor.run(
+                        {name: waiting[name] for name in together},
+                        lambda name: (unit for unit in plan.units(name) if unit.run_id not in log.index),
+                        sink,
+                    )
     if sink.stop is not None:
         raise sink.stop
     seconds = time.monotonic() - started
     looks = until.last_looks() if until is not None else ()
     return RunSummary(log.paths, progress.tally, plan.calls - total, plan.not_applicable, seconds, looks)
+
+
+@contextmanager
+def _halting_after_hours(hours: float | None, log: Path, sink: RowSink, pending: int) -> Iterator[None]:
+    """Ask the sink for the end of the run when all its starts together have taken so many ``hours``.
+
+    Rows that are under way are finished. Where nothing is ``pending``, no time is needed.
+    """
+    if hours is None or not pending:
+        yield
+        return
+    earlier = read_spent(log).seconds
+    reason = BudgetExceededError(
+        f"the run's time is used up: {hours:g} hours (limits.run_hours),"
+        f" {earlier / 3600:.2f} of them before this stretch",
+        hint="finished rows are kept; raise the limit and run again to go on",
+    )
+    left = hours * 3600 - earlier
+    if left <= 0:
+        sink.halt(reason)
+    alarm = asyncio.get_running_loop().call_later(max(0.0, left), sink.halt, reason)
+    try:
+        yield
+    finally:
+        alarm.cancel()
 
 
 def check_batches(plan: Plan, executor: ExecutorChoice) -> None:

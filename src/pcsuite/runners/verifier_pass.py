@@ -42,6 +42,7 @@ from pcsuite.errors import (
 )
 from pcsuite.evaluation.base import Parsed, clean_text
 from pcsuite.evaluation.parsing import parse_object
+from pcsuite.logging.ledger import counting
 from pcsuite.logging.log import RunLog, RunPaths, newest_rows
 from pcsuite.logging.row import DecodingRef, PromptRecord, RunRow, outcome_of
 from pcsuite.logging.segments import Beside, log_exists
@@ -225,7 +226,10 @@ async def _run(suite: Suite, *, quiet: bool, policy: RetryPolicy | None, use_cac
         models = [name for name in suite.profile.selection.models if any(r.model.id == name for r in pending)]
         async with open_models(suite, models, policy=policy, use_cache=use_cache) as session:
             session.remember_refusals(Beside.REFUSED.of(paths.log))
-            with Progress(len(pending), quiet=quiet) as progress:
+            with (
+                counting(paths.log, session.budget, suite.profile.limits),
+                Progress(len(pending), quiet=quiet) as progress,
+            ):
                 sink = RowSink(log, progress, suite.profile.limits.stop_on_error_rate)
                 for client in session.clients.values():
                     rows = (row for row in pending if row.model.id == client.model_id)

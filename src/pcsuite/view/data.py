@@ -29,6 +29,7 @@ from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
+from pcsuite.logging.row import line_is_sound
 from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.prompts.verbatim import readable
 from pcsuite.view.filters import AXES, OUTCOMES, Filter, state_of
@@ -453,10 +454,17 @@ class OpenRun:
             for segment in log_segments(self.log):
                 with segment.open() as stream:
                     for line in stream:
-                        if line[11:75] in ids:  # a line begins {"run_id":"…
+                        # A line begins {"run_id":"…; one that was altered is none of the rows that pages show.
+                        if line[11:75] in ids and line_is_sound(line.removesuffix(b"\n")) is not False:
                             with suppress(ValueError):
                                 rows[line[11:75].decode("ascii")] = dict(json.loads(line))
         return rows
+
+    @property
+    def altered_rows(self) -> int:
+        """Rows of the log that are left out because they are not as they were written."""
+        with self._lock:
+            return self._opened.loaded.altered_count
 
     @property
     def has_sample(self) -> bool:

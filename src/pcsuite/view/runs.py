@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pcsuite._util.append import split_lines
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
 from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.manifest import ModelNote, RunManifest
+from pcsuite.logging.row import line_is_sound
 from pcsuite.logging.segments import Beside, log_segments
 
 RUNNING_SECONDS = 15
@@ -141,6 +143,8 @@ def _logs(folder: Path) -> Iterator[tuple[Path, RunNote, int, float]]:
                     if entry.name.endswith(ending):
                         stat = entry.stat()
                         notes[entry.name.removesuffix(ending)] = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+                    elif entry.name.endswith(Beside.SPENT.value):
+                        continue
                     elif match is not None and (match["part"] or not match["gz"]):
                         stat = entry.stat()
                         files = sizes.setdefault(match["run"], {})
@@ -234,7 +238,7 @@ class _SummedRow(ScoredRow):
 
 
 def sum_log(entry: RunEntry) -> RunTotals:
-    """Read a log through for what came out of it; lines that cannot be read are passed over.
+    """Read a log through for what came out of it; lines that cannot be read or were altered are passed over.
 
     Raises ``LogError`` where its files are not those of a log.
     """
@@ -242,10 +246,12 @@ def sum_log(entry: RunEntry) -> RunTotals:
     newest: dict[str, tuple[str, bool, float | None, int, int]] = {}
     for segment in log_segments(entry.log):
         with segment.open() as stream:
-            for line in stream:
+            for line in split_lines(stream):
                 try:
                     row = decode(line)
                 except msgspec.MsgspecError:
+                    continue
+                if line_is_sound(line) is False:
                     continue
                 if row.kind != "main":
                     continue

@@ -149,8 +149,8 @@ def export_marks(viewer: Viewer, request: Request) -> Response:
     marks = Marks(viewer.run(request.path_params["run"]).log)
     if request.path_params["kind"] == "csv":
         return PlainTextResponse(marks.as_csv(), media_type="text/csv")
-    text = marks.path.read_text(encoding="utf-8") if marks.path.is_file() else ""
-    return PlainTextResponse(text, media_type="application/jsonl")
+    content = marks.path.read_bytes() if marks.path.is_file() else b""
+    return Response(content, media_type="application/jsonl")
 
 
 def live_state(viewer: Viewer, request: Request) -> Response:

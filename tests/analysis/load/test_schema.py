@@ -156,10 +156,10 @@ def test_what_earlier_rows_do_not_say_is_concluded_as_a_reader_of_rows_does(tmp_
         line = json.loads(encode_row(make_row(item=f"item-{number}")))
         line["generation"]["finish_reason"] = finish
         line["parsed"] |= {"answer": answer, "parse_errors": notes}
-        del line["outcome"], line["parsed"]["reading"], line["task"]["cluster"]
+        del line["outcome"], line["parsed"]["reading"], line["task"]["cluster"], line["checksum"]
         lines.append(json.dumps(line))
     failed = json.loads(encode_row(make_row(item="item-9", errors=("no answer",))))
-    del failed["outcome"]
+    del failed["outcome"], failed["checksum"]
     lines.append(json.dumps(failed))
     log = tmp_path / "old.jsonl"
     log.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -6,13 +6,18 @@ its last converted bytes differ) is converted anew.
 
 A log that is read for the first time becomes one part, straight from its files. What is added later, or lies
 before an unfinished line, is copied aside first, so that a run that goes on writing does no harm.
+
+Every row's checksum is verified while the database reads the same bytes, and again where a file of the log was touched
+since; rows that are not as they were written are left out of the parts and counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -31,15 +36,16 @@ from pcsuite.analysis.load.schema import (
     well_formed_sql,
 )
 from pcsuite.errors import AnalysisError, LogError
-from pcsuite.logging.row import decode_row
+from pcsuite.logging.row import decode_row, line_is_sound
 from pcsuite.logging.segments import COMPRESSED, Segment, log_exists, log_segments
 
-FORMAT = 5
+FORMAT = 6
 """Raised when the columns of a part change: older parts are then made anew."""
 PART_BYTES = 512 << 20
 """Bytes of log that are copied aside at a time, so that temporary space stays bounded."""
 PARQUET = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1, ROW_GROUP_SIZE 20480)"
 _COPY_BYTES = 8 << 20
+_CHECK_BYTES = 1 << 18
 _MAX_NAMED = 20
 _PROBE_BYTES = 1 << 16
 """Bytes of the log's beginning and of the last converted range whose hash vouches for the rest of it."""
@@ -89,6 +95,12 @@ class _LogBytes:
                     yield block
                     remaining -= len(block)
 
+    def stamps(self, end: int) -> dict[str, str]:
+        """What the files with bytes before ``end`` look like, by number of the segment: size, time and trailer."""
+        return {
+            str(segment.number): file_stamp(segment.path) for segment, start, _ in self.spans if start < end
+        }
+
     def trailer(self, offset: int) -> str:
         """Checksum and length in the compressed file with the byte before ``offset``; empty for a plain file."""
         for segment, start, end in self.spans:
@@ -109,6 +121,8 @@ class Part(msgspec.Struct):
     end: int
     rows: int
     malformed: int = 0
+    altered: int = 0
+    """Lines of its range that are left out: their checksum differs."""
     metrics: dict[str, str] = msgspec.field(default_factory=dict)
     """Metrics of its rows, each a ``number`` or ``text``."""
     typed: bool = False
@@ -130,6 +144,11 @@ class LogState(msgspec.Struct):
     malformed_count: int = 0
     malformed: list[int] = msgspec.field(default_factory=list)
     """The first line numbers that could not be read."""
+    altered_count: int = 0
+    altered: list[int] = msgspec.field(default_factory=list)
+    """The first line numbers of rows that are not as they were written."""
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+    """By number of the segment: what its file looked like when its rows were last verified."""
     parts: list[Part] = msgspec.field(default_factory=list)
 
     @property
@@ -168,7 +187,7 @@ class LogParts:
         if not log_exists(self.log):
             raise LogError(f"{self.log}: no such log", hint="pcsuite run --config PROFILE writes it")
         source = _LogBytes(self.log)
-        if not self._continues(source):
+        if not self._continues(source) or not self._stays_sound(source):
             for file in self.folder.glob("part-*"):
                 file.unlink()
             self.state = LogState(str(self.log))
@@ -185,8 +204,8 @@ class LogParts:
             # In a compressed file the last bytes are far to get at, and its trailer vouches for all of them.
             self.state.trailer = source.trailer(end)
             self.state.tail = "" if self.state.trailer else source.digest(max(0, end - _PROBE_BYTES), end)
-            with replacing(self._manifest) as partial:
-                partial.write_bytes(msgspec.json.encode(self.state))
+            self.state.files = source.stamps(end)
+            self._write_state()
         self.torn_bytes = max(0, source.size - self.state.consumed)
         return self.state
 
@@ -206,6 +225,32 @@ class LogParts:
             return source.trailer(end) == state.trailer
         return source.digest(max(0, end - _PROBE_BYTES), end) == state.tail
 
+    def _write_state(self) -> None:
+        with replacing(self._manifest) as partial:
+            partial.write_bytes(msgspec.json.encode(self.state))
+
+    def _stays_sound(self, source: _LogBytes) -> bool:
+        """Whether what was converted is in the log as it was: files that were touched since are verified again."""
+        state, now = self.state, source.stamps(self.state.consumed)
+        if now == state.files:
+            return True
+        # A file that has grown or was compressed has the same rows still, one that was edited has not. Where rows were
+        # left out nobody knows of which file, so all are looked at.
+        spans = [
+            _FileSpan(span.segment, span.start, min(span.end, state.consumed))
+            for span in source.spans
+            if span.start < state.consumed
+            and (
+                state.altered_count
+                or state.files.get(str(span.segment.number)) != now[str(span.segment.number)]
+            )
+        ]
+        if sum(1 for span in spans for _ in _altered_lines(span)) != state.altered_count:
+            return False
+        state.files = now
+        self._write_state()
+        return True
+
     def _convert_whole_files(self, connection: Any, source: _LogBytes, start: int) -> bool:
         """Convert all files from ``start`` on as one part; ``False`` where they cannot be taken whole."""
         import duckdb
@@ -215,7 +260,13 @@ class LogParts:
             return False
         files = [str(span.segment.path) for span in spans if span.end > span.start]
         try:
-            part = self._write_part(connection, files, start, source.size, _guess_metrics(spans))
+            # Beside the database, which lets other threads run while it works.
+            with ThreadPoolExecutor(1, "log-checksums") as pool:
+                altered = pool.submit(lambda: any(True for span in spans for _ in _altered_lines(span)))
+                part = self._write_part(connection, files, start, source.size, _guess_metrics(spans))
+            if altered.result():
+                (self.folder / part.file).unlink()
+                return False
         except duckdb.Error:
             if source.is_current():
                 raise
@@ -249,7 +300,9 @@ class LogParts:
                     complete, lines = copied, lines + 1  # whole, only its newline is missing
                 target.truncate(complete)
             if complete:
+                altered = _drop_altered(piece)
                 part = self._write_part(connection, [str(piece)], start, start + complete)
+                part.altered = altered
                 self._take(part, source, lines)
         except OSError as error:
             raise AnalysisError(f"{self.folder}: cannot be written ({error.strerror})") from error
@@ -282,16 +335,18 @@ class LogParts:
                 f" FROM {stored}"
             ).fetchone()
             metrics = found_metrics(connection, stored)
-        return Part(name, start, end, rows, malformed, metrics, guess == metrics, file_stamp(target))
+        stamp = file_stamp(target)
+        return Part(name, start, end, rows, malformed, 0, metrics, guess == metrics, stamp)
 
     def _take(self, part: Part, source: _LogBytes, lines: int) -> None:
-        """Count a part as converted, and find the numbers of its first unreadable lines."""
+        """Count a part as converted, and find the numbers of its first unreadable and altered lines."""
         state = self.state
         state.parts.append(part)
         state.consumed = part.end
         state.lines += lines
         state.malformed_count += part.malformed
-        if not part.malformed:
+        state.altered_count += part.altered
+        if not part.malformed and not part.altered:
             return
         offset = number = 0
         for span in source.spans:
@@ -299,16 +354,63 @@ class LogParts:
                 for line in stream:
                     number += 1
                     offset += len(line)
-                    if offset > part.end or len(state.malformed) >= _MAX_NAMED:
+                    if offset > part.end:
                         return
-                    if offset > part.start and line.strip() and not _is_row(line):
-                        state.malformed.append(number)
+                    if offset <= part.start or not line.strip():
+                        continue
+                    if not _is_row(line):
+                        named = state.malformed
+                    elif line_is_sound(line.removesuffix(b"\n")) is False:
+                        named = state.altered
+                    else:
+                        continue
+                    if len(named) < _MAX_NAMED:
+                        named.append(number)
 
 
 def file_stamp(path: Path) -> str:
     """Size and modification time of a file, which change with its content."""
     status = path.stat()
     return f"{status.st_size}:{status.st_mtime_ns}"
+
+
+def _altered_lines(span: _FileSpan) -> Iterator[bytes]:
+    """Whole rows of a file that are not as they were written; torn and foreign lines are none."""
+    remaining, rest = span.end - span.start, b""
+    with span.segment.open() as stream:
+        while remaining > 0 and (block := stream.read(min(_CHECK_BYTES, remaining))):
+            remaining -= len(block)
+            lines = rest + block
+            start, viewed = 0, memoryview(lines)
+            while (end := lines.find(b"\n", start)) >= 0:
+                # As line_is_sound does it, without a copy of each line: nearly all of them end here.
+                if (
+                    lines[end - 23 : end - 10] != b',"checksum":"'
+                    or b"%08x" % zlib.crc32(viewed[start : end - 23]) != lines[end - 10 : end - 2]
+                ):
+                    line = lines[start:end]
+                    if line_is_sound(line) is False and _is_row(line):
+                        yield line
+                start = end + 1
+            rest = lines[start:]
+    if line_is_sound(rest) is False and _is_row(rest):
+        yield rest
+
+
+def _drop_altered(piece: Path) -> int:
+    """Leave out of a file of lines those that are not as they were written; returns how many they are."""
+    whole = _FileSpan(Segment(piece, 0), 0, piece.stat().st_size)
+    if not any(True for _ in _altered_lines(whole)):
+        return 0
+    dropped, sound = 0, piece.with_name(piece.name + ".sound")
+    with piece.open("rb") as source, sound.open("wb") as target:
+        for line in source:
+            if line_is_sound(line.removesuffix(b"\n")) is False and _is_row(line):
+                dropped += 1
+            else:
+                target.write(line)
+    sound.replace(piece)
+    return dropped
 
 
 class _Metrics(msgspec.Struct):

@@ -33,6 +33,7 @@ from pcsuite.analysis.load.schema import (
 from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.errors import AnalysisError, require
+from pcsuite.logging.log import warn_of_altered
 
 DOTTED_VIEW = "runs_dotted.sql"
 HELD_BYTES = 4 << 20
@@ -52,6 +53,10 @@ class LoadReport:
     malformed_count: int = 0
     malformed: dict[str, list[int]] = field(default_factory=dict)
     """First unreadable line numbers by log."""
+    altered_count: int = 0
+    """Rows that are not as they were written: their checksum differs. They are left out."""
+    altered: dict[str, list[int]] = field(default_factory=dict)
+    """First line numbers of such rows by log."""
     torn: list[str] = field(default_factory=list)
     """Logs whose last line is unfinished."""
     superseded: int = 0
@@ -176,6 +181,10 @@ class RunTables:
             report.malformed_count += state.malformed_count
             if state.malformed:
                 report.malformed[part.log.name] = state.malformed
+            report.altered_count += state.altered_count
+            if state.altered:
+                report.altered[part.log.name] = state.altered
+            warn_of_altered(part.log, state.altered_count, state.altered, "left out")
             if part.torn_bytes:
                 report.torn.append(part.log.name)
         if self.loaded.rows == 0:

@@ -37,6 +37,7 @@ from pcsuite.analysis.table import (
 )
 from pcsuite.analysis.tables.entropy import AnswerCounts
 from pcsuite.analysis.tables.judges import JudgeStatus
+from pcsuite.evaluation.base import OUT_OF_MEMORY, OUT_OF_TIME
 from pcsuite.logging.manifest import TaskNote
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES, bootstrap_micro_f1
 from pcsuite.stats.clustered import cluster_interval
@@ -157,6 +158,8 @@ class RunHealth:
     """Answers in which the model declined in the provider's own field for it."""
     filtered: int
     too_long: int
+    stopped_scorers: int
+    """Answers whose scorer was ended because it took too long or too much; they score 0."""
     seed_not_honoured: int
     tokens_estimated: int
     outside_band: int
@@ -187,6 +190,7 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
             outcome: f"count(*) FILTER (n_errors = 0 AND outcome = '{outcome}')"
             for outcome in ("refused", "filtered", "too_long")
         },
+        "stopped_scorers": f"count(*) FILTER ({_stopped_sql(tables)})",
         "seed_not_honoured": "count(*) FILTER (seed_honoured = false)",
         "tokens_estimated": "count(*) FILTER (NOT tokens_exact)",
         "outside_band": "count(*) FILTER (band <> 'inside')",
@@ -220,6 +224,12 @@ def run_health(tables: RunTables, scores: ItemScores) -> RunHealth:
             if every - conditions
         ],
     )
+
+
+def _stopped_sql(tables: RunTables) -> str:
+    """Holds for rows whose scorer was ended."""
+    columns = [column for name in (OUT_OF_TIME, OUT_OF_MEMORY) if (column := tables.metric_column(name))]
+    return " OR ".join(f"coalesce({column}, 0) > 0" for column in columns) or "false"
 
 
 def _cell_estimate(scores: ItemScores, cell: CellScores, metrics: Metrics, metric: str = SCORE) -> Estimate:

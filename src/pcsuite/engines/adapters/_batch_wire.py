@@ -274,7 +274,7 @@ class AnthropicBatches(BatchService):
 
     async def create(self, content: bytes, file_id: str, token: str) -> str:
         """The requests themselves make the batch."""
-        body = b'{"requests": [' + b",".join(content.splitlines()) + b"]}"
+        body = b'{"requests": [' + b",".join(result_lines(content)) + b"]}"
         return _id_of(await self.post("/messages/batches", body))
 
     async def find(self, batch: Batch, others: Collection[str]) -> str | None:
@@ -292,8 +292,9 @@ class AnthropicBatches(BatchService):
                     " will tell",
                     retryable=True,
                 )
-            lines = (await self.content(f"/messages/batches/{batch_id}/results")).splitlines()
-            if lines and self.read(lines[0]).id in batch.ids:
+            content = await self.content(f"/messages/batches/{batch_id}/results")
+            first = next(iter(result_lines(content)), None)
+            if first is not None and self.read(first).id in batch.ids:
                 return batch_id
         return None
 

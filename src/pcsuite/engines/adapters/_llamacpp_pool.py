@@ -143,8 +143,8 @@ class Worker:
             )
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - 2000))
-        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-        last = f": {lines[-1][:200]}" if lines and status != 0 else ""
+        lines = self._log.read().decode("utf-8", "replace").strip().split("\n")
+        last = f": {lines[-1][:200]}" if lines[-1] and status != 0 else ""
         return EngineError(f"the llama.cpp worker ended with status {status}{last}", retryable=True)
 
 

@@ -83,6 +83,8 @@ class Generation(TypedDict):
     constraint_backend: NotRequired[str]
     usage_reported: NotRequired[bool]
     """False where the server counted no tokens: ``usage`` is then 0 and not a measurement."""
+    usage_estimated: NotRequired[bool]
+    """True where the server said that the call took no tokens: ``usage`` is then an estimate, set by the session."""
     cache_hit: NotRequired[bool]
     """True for a stored answer: ``usage`` is what it cost when it was generated, nothing is billed now."""
     attempts: NotRequired[int]

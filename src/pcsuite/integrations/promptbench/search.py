@@ -18,7 +18,7 @@ from pcsuite.data.items import Item, sample_items, task_items
 from pcsuite.engines.adapters.base import Request
 from pcsuite.engines.session import ModelClient, open_models
 from pcsuite.errors import DataError, EngineError, UnansweredError
-from pcsuite.evaluation.base import Answer
+from pcsuite.evaluation.base import Answer, score_answer
 from pcsuite.integrations.environments import PROMPTBENCH, Report, environment_python
 from pcsuite.integrations.promptbench.attacks import (
     PREFIX,
@@ -240,5 +240,5 @@ class ModelSearch:
             reply = await self._client.ask_counted(request)
         except EngineError:  # the others have a mean; the error rate says when there are too few of them
             return None
-        evaluation = cell.task.evaluator.evaluate(item, Answer(reply["text"], reply["finish_reason"]))
+        evaluation = score_answer(cell.task.evaluator, item, Answer(reply["text"], reply["finish_reason"]))
         return float(evaluation.metrics["task_score"] or 0.0)

@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from pcsuite.engines import adapter_of
 from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.limits import Budget
 from pcsuite.registry import Registry
 from pcsuite.runners.pipeline import Work
 from pcsuite.runners.plan import Plan, Unit
@@ -27,6 +28,11 @@ class Executor(ABC):
 
     async def __aenter__(self) -> Self:
         return self
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the run's calls are counted by; ``None`` where they are made, and counted, elsewhere."""
+        return None
 
     def use(self, plan: Plan) -> None:
         """Go on to another plan of the same suite and models, which stay open.

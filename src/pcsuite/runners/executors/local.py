@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import Self
 
 from pcsuite.engines.adapters.base import Constraint
+from pcsuite.engines.limits import Budget
 from pcsuite.engines.session import Session, open_models
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
 from pcsuite.logging.log import RunPaths
@@ -54,6 +55,11 @@ class LocalExecutor(Executor):
             await self._held.aclose()
             raise
         return self
+
+    @property
+    def budget(self) -> Budget | None:
+        """That of the opened models."""
+        return self._pipeline.session.budget
 
     def use(self, plan: Plan) -> None:
         """Go on to another plan with the same session."""

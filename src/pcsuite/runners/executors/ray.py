@@ -27,6 +27,7 @@ from pcsuite.engines.adapters.base import Constraint
 from pcsuite.engines.response_cache import FILE_NAME
 from pcsuite.engines.session import check_model
 from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError, require
+from pcsuite.logging.log import RunPaths
 from pcsuite.runners.executors import Executor, phases
 from pcsuite.runners.executors.ray_pool import WorkerPlacement, WorkerPool
 from pcsuite.runners.executors.ray_worker import ChunkSource, RunLimits, UnitKeys
@@ -313,6 +314,7 @@ class RayExecutor(Executor):
                 profile.limits.max_tokens_overall,
                 profile.limits.max_cost_usd,
                 cache,
+                (RunPaths.of(profile.run.output_dir, profile.run.name).log.resolve(), profile.limits),
             )
         )
         self._ray = ray

@@ -10,12 +10,14 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
+from pcsuite.config.profile import LimitsSection
 from pcsuite.engines.adapters.base import Constraint, Generation, ModelAdapter
 from pcsuite.engines.leases import (
     LeasedBudget,
@@ -31,6 +33,7 @@ from pcsuite.engines.response_cache import ResponseCache
 from pcsuite.engines.session import Session, check_model, warn_without_cache
 from pcsuite.errors import BudgetExceededError, EngineError, IntegrationError, PcsuiteError, require
 from pcsuite.evaluation.metric_cache import close_shared_caches, configure_metric_cache
+from pcsuite.logging.ledger import counting
 from pcsuite.runners.pipeline import METRIC_CACHE, FinishedRow, Pipeline, Work, in_lanes
 from pcsuite.runners.plan import Plan, Unit
 
@@ -170,10 +173,18 @@ class RunLimits:
     """Runs as an actor on the driver's node, where the response cache lies."""
 
     def __init__(
-        self, max_inflight: int, max_tokens: int | None, max_cost_usd: float | None, cache: Path | None
+        self,
+        max_inflight: int,
+        max_tokens: int | None,
+        max_cost_usd: float | None,
+        cache: Path | None,
+        ledger: tuple[Path, LimitsSection] | None = None,
     ) -> None:
+        """``ledger`` is the run's log and the limits of its profile, where what is spent is written down."""
         self._permits = SharedPermits(max_inflight)
         self._budget = SharedBudget(Budget(max_tokens, max_cost_usd))
+        self._ledger = ledger
+        self._held = ExitStack()
         self._cache_path = cache
         self._cache: ResponseCache | None = None
 
@@ -191,6 +202,10 @@ class RunLimits:
 
         Raises :class:`BudgetExceededError` where the budget is used up.
         """
+        if self._ledger is not None:
+            # With the first loan and no sooner: until the driver has opened the log, an earlier one may be set aside.
+            (log, limits), self._ledger = self._ledger, None
+            self._held.enter_context(counting(log, self._budget.budget, limits))
         return await self._budget.borrow(worker, repayment, need)
 
     async def repay(self, worker: str, repayment: Repayment) -> None:
@@ -214,7 +229,8 @@ class RunLimits:
         self._opened().put(key, generation)
 
     async def close(self) -> None:
-        """Write what the cache holds back."""
+        """Write what the cache holds back, and what was spent."""
+        self._held.close()
         if self._cache is not None:
             try:
                 self._cache.close()

@@ -1,0 +1,221 @@
+"""``<run>.spent.jsonl`` beside a log: what a run has spent, start by start, so that its limits hold over all of them.
+
+Every start of a command that asks models for the log appends lines of its own. A line says what the start had spent
+and what was under way, and is written before the calls that it covers: whatever ends the process, what it may have
+used is in the file. A start that ends in order writes what it spent to the token, and that nothing is under way; of
+one that was killed the last line counts as it stands. Lines carry a checksum (CRC-32) of what comes before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from pcsuite._util.append import AppendFile, read_lines
+from pcsuite._util.text import utc_now
+from pcsuite.config.profile import LimitsSection
+from pcsuite.engines.limits import Budget
+from pcsuite.logging.segments import Beside
+
+_LOGGER = logging.getLogger("pcsuite")
+_SLACK = 0.01
+"""Share of what is spent by which a line is ahead of it: a long run writes a line a hundred times in all, not a call.
+"""
+_TIME_EVERY_S = 1.0
+
+
+class SpentLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What one start had spent when the line was written."""
+
+    start: int
+    """Number of the start, from 1."""
+    at_utc: str
+    tokens: int = 0
+    cost_usd: float = 0.0
+    under_way_tokens: int = 0
+    """What calls may take that were under way, and a little more; 0 at an orderly end."""
+    under_way_cost_usd: float = 0.0
+    calls: int = 0
+    failed: int = 0
+    """Those of the calls that failed; what they may have used counts."""
+    estimated: int = 0
+    """Those whose server reported no usage: their tokens are estimated."""
+    seconds: float = 0.0
+    """How long the start had lasted."""
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    """The limits that held."""
+    ended: bool = False
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What all starts of a run have spent."""
+
+    starts: list[SpentLine] = []
+    """The last line of each."""
+    damaged: int = 0
+    """Lines that are not as they were written."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens, those included that were under way where a start was killed."""
+        return sum(line.tokens + line.under_way_tokens for line in self.starts)
+
+    @property
+    def cost_usd(self) -> float:
+        """US dollars, likewise."""
+        return sum(line.cost_usd + line.under_way_cost_usd for line in self.starts)
+
+    @property
+    def seconds(self) -> float:
+        """How long all starts lasted together."""
+        return sum(line.seconds for line in self.starts)
+
+    def words(self) -> str:
+        """``12,000 tokens, $0.2600, 340 calls (2 failed, 4 of estimated size) in 3 starts, 1 of them killed``."""
+        calls, failed = (sum(getattr(line, name) for line in self.starts) for name in ("calls", "failed"))
+        estimated = sum(line.estimated for line in self.starts)
+        notes = [f"{failed} failed"] * bool(failed) + [f"{estimated} of estimated size"] * bool(estimated)
+        about = f" ({', '.join(notes)})" if notes else ""
+        killed = sum(not line.ended for line in self.starts)
+        starts = f"{len(self.starts)} start{'' if len(self.starts) == 1 else 's'}"
+        starts += f", {killed} of them not ended in order" if killed else ""
+        cost = f", ${self.cost_usd:.4f}" if self.cost_usd else ""
+        return f"{self.tokens:,} tokens{cost}, {calls} calls{about} in {starts}"
+
+
+def read_spent(log: Path) -> Spent:
+    """What the starts of a log's run have spent; nothing where it has no ledger.
+
+    Lines that are torn or altered are passed over and counted: each line repeats what those before it said.
+    """
+    newest: dict[int, SpentLine] = {}
+    damaged = 0
+    for line in read_lines(Beside.SPENT.of(log)):
+        body, _, rest = line.rpartition(b',"checksum":"')
+        try:
+            if rest != b'%08x"}' % zlib.crc32(body):
+                raise ValueError("checksum")
+            entry = msgspec.json.decode(body + b"}", type=SpentLine)
+        except (ValueError, msgspec.MsgspecError):
+            damaged += 1
+            continue
+        newest[entry.start] = entry
+    return Spent(list(newest.values()), damaged)
+
+
+class Ledger:
+    """The ledger of a run, open for one start; it is told by the start's budget, before calls are made."""
+
+    def __init__(self, log: Path, budget: Budget) -> None:
+        self.earlier = read_spent(log)
+        self._path = Beside.SPENT.of(log)
+        self._budget = budget
+        self._number = max((line.start for line in self.earlier.starts), default=0) + 1
+        self._began = time.monotonic()
+        self._written_at = self._began
+        self._claimed = (0.0, 0.0)
+        self._file = AppendFile(self._path)
+
+    def claim(self, tokens: int, cost_usd: float) -> None:
+        """See that the file covers what was spent and is under way now, in tokens and US dollars.
+
+        Raises :class:`LogError` where it cannot be written: nothing is spent that nobody knows of.
+        """
+        now = time.monotonic()
+        covered = tokens <= self._claimed[0] and cost_usd <= self._claimed[1] + 1e-12
+        if covered and now - self._written_at < _TIME_EVERY_S:
+            return
+        slack = 1.0 + _SLACK
+        ahead = (int(tokens * slack), cost_usd * slack)
+        # Never ahead of a limit: a start that is killed must not have used up what it did not.
+        limits = (self._budget.max_tokens, self._budget.max_cost_usd)
+        before = (self._budget.earlier_tokens, self._budget.earlier_cost_usd)
+        self._claimed = tuple(  # type: ignore[assignment]
+            max(exact, claimed if limit is None else min(claimed, limit - other))
+            for exact, claimed, limit, other in zip((tokens, cost_usd), ahead, limits, before, strict=True)
+        )
+        self._written_at = now
+        self._write(ended=False)
+
+    def close(self) -> None:
+        """Write what was spent to the token; what is still under way counts as spent."""
+        spent = self._budget.spent_here
+        self._claimed = (spent.tokens + spent.reserved_tokens, spent.cost_usd + spent.reserved_cost_usd)
+        self._write(ended=True)
+        self._file.sync()
+        self._file.close()
+
+    def _write(self, *, ended: bool) -> None:
+        spent = self._budget.spent_here
+        line = SpentLine(
+            start=self._number,
+            at_utc=utc_now(),
+            tokens=spent.tokens,
+            cost_usd=round(spent.cost_usd, 12),
+            under_way_tokens=max(0, int(self._claimed[0]) - spent.tokens),
+            under_way_cost_usd=round(max(0.0, self._claimed[1] - spent.cost_usd), 12),
+            calls=spent.calls,
+            failed=spent.failed,
+            estimated=spent.estimated,
+            seconds=round(time.monotonic() - self._began, 3),
+            max_tokens=self._budget.max_tokens,
+            max_cost_usd=self._budget.max_cost_usd,
+            ended=ended,
+        )
+        body = msgspec.json.encode(line)[:-1]
+        self._file.write(b'%b,"checksum":"%08x"}\n' % (body, zlib.crc32(body)))
+
+
+@contextmanager
+def counting(log: Path, budget: Budget | None, limits: LimitsSection) -> Iterator[Ledger | None]:
+    """Let a budget go on from what earlier starts of a log's run have spent, and write what this one spends.
+
+    The limits are those of the profile (``limits``) as they are now; where one was changed since the last start, or
+    lines of the ledger are damaged, a line says so in figures. Without a budget (calls are made elsewhere) nothing is
+    written.
+    """
+    if budget is None:
+        yield None
+        return
+    ledger = Ledger(log, budget)
+    earlier = ledger.earlier
+    budget.earlier_tokens, budget.earlier_cost_usd = earlier.tokens, earlier.cost_usd
+    if earlier.damaged:
+        _LOGGER.warning(
+            "%s: %d lines are not as written and count for nothing", Beside.SPENT.of(log), earlier.damaged
+        )
+    if earlier.starts:
+        _say_changed(earlier, limits)
+    budget.claim = ledger.claim
+    try:
+        yield ledger
+    finally:
+        budget.claim = None
+        ledger.close()
+
+
+def _say_changed(earlier: Spent, limits: LimitsSection) -> None:
+    """Say in figures which limit is another than at the last start."""
+    last = earlier.starts[-1]
+    tokens, cost = limits.max_tokens_overall, limits.max_cost_usd
+    if tokens != last.max_tokens and (last.max_tokens is not None or tokens is not None):
+        _LOGGER.warning(
+            "limits.max_tokens_overall was %s and is %s: earlier starts have spent %s tokens of it",
+            _figure(last.max_tokens), _figure(tokens), f"{earlier.tokens:,}",
+        )  # fmt: skip
+    if cost != last.max_cost_usd and (last.max_cost_usd is not None or cost is not None):
+        _LOGGER.warning(
+            "limits.max_cost_usd was %s and is %s: earlier starts have spent $%.4f of it",
+            _figure(last.max_cost_usd), _figure(cost), earlier.cost_usd,
+        )  # fmt: skip
+
+
+def _figure(limit: float | None) -> str:
+    return "not set" if limit is None else f"{limit:,}"

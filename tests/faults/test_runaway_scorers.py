@@ -1,0 +1,212 @@
+"""What users bring to scoring and what would never end: the run goes on, the answer has an outcome, and it is counted."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pcsuite._util.workers import close_pool, pool
+from pcsuite.cli import main
+from pcsuite.config.load import ScorerFile
+from pcsuite.data.items import Item
+from pcsuite.errors import ConfigError, Exit
+from pcsuite.evaluation import isolation
+from pcsuite.evaluation.assertions import AssertionEvaluator, AssertionOptions
+from pcsuite.evaluation.base import Answer, score_answer
+from pcsuite.evaluation.isolation import Scoring, score_answers
+from pcsuite.evaluation.number import NumberEvaluator, NumberOptions
+from pcsuite.evaluation.own_scorer import OwnScorer, OwnScorerOptions
+from pcsuite.evaluation.schema_check import schema_error
+from pcsuite.logging.log import newest_rows
+from support.own_task import tickets, write_own_profile
+
+pytestmark = pytest.mark.subprocess
+ISSUE = r"^([a-z0-9]+[._]?)+@example\.org$"
+NEAR = "averylongnamewithoutanyend" * 40 + "@example.com"
+UNREADABLE = r"^(([a-z0-9])+[._]?)+\2@example\.org$"
+"""The same with a backreference, which no linear engine reads."""
+SCORER = """
+import os, time
+
+def score(answer, item):
+    if item.id in HANGING and item["queue"] in answer.casefold():
+        while True:
+            pass
+    if item.id in GREEDY:
+        return len(bytearray(1 << 33)) > 0
+    if item.id in DEADLY:
+        os._exit(7)
+    if item.id in FAILING:
+        raise ValueError("no")
+    print("scored", item.id)
+    return item["queue"] in answer.casefold()
+"""
+
+
+def scorer(path, *, hanging=(), greedy=(), deadly=(), failing=()):
+    sets = {"HANGING": hanging, "GREEDY": greedy, "DEADLY": deadly, "FAILING": failing}
+    path.write_text("".join(f"{name} = {set(ids)!r}\n" for name, ids in sets.items()) + SCORER)
+    return path
+
+
+def item(name="t000"):
+    return Item(name, "a ticket", {"queue": "billing", "answer": "billing"})
+
+
+@pytest.mark.parametrize("pattern", [ISSUE, UNREADABLE])
+def test_a_pattern_on_a_near_match_is_an_outcome_and_a_loop_goes_on(pattern, monkeypatch):
+    monkeypatch.setattr(isolation, "PATTERN_LIMITS", isolation.Limits(0.5, 1 << 32))
+    evaluator = AssertionEvaluator(AssertionOptions(**{"assert": [{"not": {"regex": pattern}}]}))
+
+    async def six():
+        scoring, started = Scoring(), time.monotonic()
+        ticking = asyncio.create_task(asyncio.sleep(0.2))
+        rows = asyncio.gather(*(scoring.score(evaluator, item(), Answer(NEAR)) for _ in range(6)))
+        await ticking
+        waited = time.monotonic() - started
+        return await rows, waited
+
+    rows, waited = asyncio.run(six())
+    assert waited < 2  # the loop was free
+    stopped = [row.metrics.get("scorer_out_of_time") for row in rows]
+    if pattern == ISSUE:
+        assert (stopped, rows[0].metrics["task_score"]) == ([None] * 6, 1.0)
+    else:
+        assert (stopped, rows[0].metrics["task_score"]) == ([True] * 6, 0.0)  # though "not" would hold
+        assert rows[0].parsed.parse_errors == ["scorer ran out of time: more than 0.5 s"]
+
+
+def test_patterns_of_schemas_and_extractors_end_too():
+    schema = {
+        "properties": {"mail": {"type": "string", "pattern": ISSUE}},
+        "patternProperties": {"^(x+)+$": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    started = time.monotonic()
+    assert "does not match" in schema_error({"mail": NEAR}, schema)
+    assert schema_error({"x" * 9: 1}, schema) is None
+    assert "is not of type 'integer'" in schema_error({"xx": "a"}, schema)
+    assert "x!' was unexpected" in schema_error({"x" * 60 + "!": 1}, schema)
+    evaluator = NumberEvaluator(NumberOptions(answer_extractor=r"^(?:[a-z]+\s?)+= (\d+)$"))
+    number = Item("n", "?", {"answer": "4"})
+    assert evaluator.evaluate(number, Answer("two and two = 4")).metrics["task_score"] == 1.0
+    assert evaluator.evaluate(number, Answer("word " * 80 + "= four")).metrics["task_score"] == 0.0
+    assert time.monotonic() - started < 5
+
+
+def test_a_function_that_hangs_or_takes_everything_is_an_outcome(tmp_path, capfd):
+    path = scorer(tmp_path / "s.py", hanging=["h"], greedy=["g"], deadly=["d"], failing=["f"])
+    read = ScorerFile(path, "score", path.read_text())
+    evaluator = OwnScorer(read, OwnScorerOptions(time_limit_s=0.5, memory_limit_mb=1024))
+    names = ["a", "h", "b", "g", "c", "d", "e", "f"]
+    outcomes = {}
+    for name, evaluate in zip(
+        names, score_answers(evaluator, [(item(n), Answer("billing")) for n in names]), strict=True
+    ):
+        try:
+            evaluation = evaluate()
+            outcomes[name] = (evaluation.metrics["task_score"], *evaluation.parsed.parse_errors)
+        except ConfigError as error:
+            outcomes[name] = error.message
+    assert outcomes == {
+        **dict.fromkeys("abce", (1.0,)),
+        "h": (0.0, "scorer ran out of time: more than 0.5 s"),
+        "g": (0.0, "scorer ran out of memory: more than 1024 MB"),
+        "d": "the scorer ended its process (status 7)",
+        "f": f"{path}:score (line 17) fails on item 'f': ValueError: no",
+    }
+    one_by_one = [score_answer(evaluator, item(name), Answer("billing")).metrics for name in ("a", "h")]
+    assert [metrics["task_score"] for metrics in one_by_one] == [1.0, 0.0]
+    assert one_by_one[1]["scorer_out_of_time"] is True
+    assert "scored a" not in capfd.readouterr().out  # what it prints is no answer of ours
+
+
+def test_a_run_with_one_hanging_answer_ends_and_says_so(tmp_path, capsys):
+    profile = write_own_profile(tmp_path, count=6)
+    hanging = ["t001", "t002", "t003"]
+    scorer(tmp_path / "my_scorer.py", hanging=hanging)
+    tasks = (tmp_path / "tasks.yaml").read_text()
+    (tmp_path / "tasks.yaml").write_text(tasks + "    evaluator_options: {time_limit_s: 0.3}\n")
+    started = time.monotonic()
+    assert main(["run", "--quiet", "--config", str(profile)]) == Exit.DONE
+    assert time.monotonic() - started < 30
+    rows = newest_rows(tmp_path / "outputs" / "runs" / "own.jsonl")
+    assert len(rows) == 12
+    stopped = {row.run_id for row in rows if "scorer_out_of_time" in row.metrics}
+    queues = dict(
+        zip((f"t{number:03d}" for number in range(6)), (queue for _, queue in tickets(6)), strict=True)
+    )
+    assert stopped == {
+        row.run_id
+        for row in rows
+        if row.task.item_id in hanging and queues[row.task.item_id] in row.generation.text
+    }
+    count = len(stopped)
+    assert count > 0
+    assert f"{count} score 0 because their scorer ran out of time or memory" in capsys.readouterr().out
+    assert all(not row.errors and row.outcome == "answered" for row in rows)
+    assert main(["rescore", "--config", str(profile)]) == Exit.DONE
+    assert newest_rows(tmp_path / "outputs" / "runs" / "own.jsonl") == rows
+    pytest.importorskip("duckdb")
+    assert main(["report", "--no-plots", "--config", str(profile)]) == Exit.DONE
+    page = (tmp_path / "outputs" / "reports" / "own" / "index.html").read_text(encoding="utf-8")
+    assert f"{count} answers score 0 because their scorer ran out of time or memory" in page
+
+
+def test_the_first_interrupt_answers_while_a_scorer_hangs(tmp_path):
+    profile = write_own_profile(tmp_path, count=6)
+    (tmp_path / "my_scorer.py").write_text(
+        "calls = 0\n"
+        "def score(answer, item):\n"
+        "    global calls\n"
+        "    right = item['queue'] in answer.casefold()\n"
+        "    calls += right\n"
+        "    while right and calls > 1:  # the first is the one that a plan looks at\n"
+        "        pass\n"
+        "    return right\n"
+    )
+    tasks = (tmp_path / "tasks.yaml").read_text()
+    (tmp_path / "tasks.yaml").write_text(tasks + "    evaluator_options: {time_limit_s: 120}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pcsuite", "run", "--quiet", "--config", str(profile)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    log = tmp_path / "outputs" / "runs" / "own.jsonl"
+    for _ in range(300):
+        if log.exists():
+            break
+        time.sleep(0.1)
+    time.sleep(1.0)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert time.monotonic() - started < 3
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+
+
+def test_a_scorer_that_cannot_travel_is_said_and_works(caplog):
+    class Local:
+        def parse(self, text):
+            return text
+
+        def score(self, parsed, truth, extra):
+            return parsed == truth["answer"]
+
+    evaluator = OwnScorer.plugged("local", Local(), None, None)
+    assert "cannot be ended where it hangs" in caplog.text
+    assert evaluator.evaluate(item(), Answer("billing")).metrics["task_score"] == 1.0
+
+
+def test_workers_are_shared_and_reused(tmp_path):
+    close_pool()
+    before = pool().starts
+    path = scorer(tmp_path / "s.py")
+    evaluator = OwnScorer(ScorerFile(path, "score", path.read_text()))
+    assert [evaluator.evaluate(item(), Answer("billing")).metrics["task_score"] for _ in range(5)] == [
+        1.0
+    ] * 5
+    assert pool().starts - before == 1
