@@ -184,7 +184,6 @@ FINISH_OUTCOMES: Mapping[str, CallOutcome] = {
     "out_of_time": "out_of_time",
     "refusal": "refused",
     "too_long": "too_long",
-    "out_of_time": "out_of_time",
     **dict.fromkeys(
         ("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii", "image_safety"),
         "filtered",

@@ -19,7 +19,7 @@ from pcsuite.engines.adapters.base import (
     chat_messages,
     token_usage,
 )
-from pcsuite.errors import CallOutcome, ConstraintUnavailableError, EngineError
+from pcsuite.errors import ConstraintUnavailableError, EngineError
 
 if TYPE_CHECKING:
     from pcsuite.engines.adapters.openai_api import OpenAIOptions
