@@ -203,6 +203,7 @@ def test_an_answer_that_lacks_something_is_retryable(answer):
     assert caught.value.retryable
 
 
+@pytest.mark.slow
 def test_the_vendors_client_sends_the_same_and_reads_our_answers_alike(monkeypatch):
     openai = pytest.importorskip("openai")
     answer = response(text("Paris"))
