@@ -135,3 +135,16 @@ JSON = st.recursive(
 def test_no_body_breaks_the_reading(body, status):
     assert isinstance(status_error(status, json.dumps(body), None, "KEY"), EngineError)
     assert isinstance(error_within(body), EngineError)
+
+
+@pytest.mark.parametrize(
+    "piece", ["flagged as ", "input token count ", "<title>", "context window ", "[", '{"error":']
+)
+def test_a_hostile_message_is_read_as_far_as_it_can_matter(piece):
+    huge = piece * (600_000 // len(piece))
+    for text in (
+        huge,
+        json.dumps({"error": {"message": huge}}),
+        json.dumps({"error": {"metadata": {"raw": huge}}}),
+    ):
+        assert len(str(status_error(400, text, None, "KEY"))) < 500

@@ -52,6 +52,7 @@ _BROKEN_OFF = frozenset({"error", "insufficient_system_resource", "network_error
 _NO_TEXT = frozenset({"thinking", "reasoning", "redacted_thinking", "reference", "tool_use", "tool_call"})
 """Kinds of content parts that are no part of the answer's text."""
 _MOST_TOKENS = 10**9
+_TICKS_PER_USD = 10**10
 _MOST_LOGPROB = 1e-3
 """A little above 0 is rounding, more is no logarithm of a probability."""
 
@@ -271,16 +272,19 @@ def chat_usage(answer: Mapping[str, Any]) -> Usage | None:
 
 
 def reported_cost(counts: Any) -> float | None:
-    """What a server says that a call cost in USD (OpenRouter's ``usage.cost``); ``None`` where it says nothing.
+    """What a server says that a call cost in USD; ``None`` where it says nothing.
 
-    With a key of the user's own at the provider behind it, ``cost`` is the gateway's fee alone, and the provider's bill
-    comes on top.
+    OpenRouter's ``usage.cost``, xAI's ``usage.cost_in_usd_ticks`` (10¹⁰ to the dollar). With a key of the user's
+    own at the provider behind OpenRouter, ``cost`` is its fee alone, and the provider's bill comes on top.
 
     >>> reported_cost({"cost": 0.25, "is_byok": True, "cost_details": {"upstream_inference_cost": 1.0}})
     1.25
     """
-    if not isinstance(counts, dict) or (cost := _amount(counts.get("cost"))) is None:
+    if not isinstance(counts, dict):
         return None
+    ticks, cost = _amount(counts.get("cost_in_usd_ticks")), _amount(counts.get("cost"))
+    if cost is None:
+        return None if ticks is None else ticks / _TICKS_PER_USD
     details = counts.get("cost_details")
     upstream = _amount(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
     return cost + (upstream or 0.0) if counts.get("is_byok") is True else cost

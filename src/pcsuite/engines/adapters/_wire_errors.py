@@ -72,7 +72,9 @@ _REFUSED_MESSAGE = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z_]*")
-_TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(r"<title>([^<]{0,1000})</title>", re.IGNORECASE)
+_LONGEST = 4_000
+"""Characters of a message that are read; far fewer are shown."""
 _DEEPEST = 4
 """Errors within errors that are read: a gateway's, its provider's, and what that quotes."""
 
@@ -82,7 +84,7 @@ class ServerError:
     """What an error's body says."""
 
     message: str
-    """In full, as it came: what is shown of it is freed of secrets and shortened first."""
+    """As it came: what is shown of it is freed of secrets and shortened first."""
     words: frozenset[str] = frozenset()
     """The codes, kinds and reasons in it, without case."""
     parameter: str = ""
@@ -128,9 +130,9 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         return read_error(body[0], depth)
     if isinstance(body, str) and body.lstrip().startswith("<"):  # a proxy's page
         title = _TITLE.search(body)
-        return ServerError(title[1] if title else "")
+        return ServerError(title[1][:_LONGEST] if title else "")
     if not isinstance(body, dict) or depth > _DEEPEST:
-        return ServerError("" if body is None else str(body))
+        return ServerError("" if body is None else str(body)[:_LONGEST])
     inner = body.get("error")
     if isinstance(inner, dict) and inner:
         read = read_error(inner, depth + 1)
@@ -158,7 +160,7 @@ def read_error(body: Any, depth: int = 0) -> ServerError:
         return read_error(body["errors"][0], depth + 1)
     for nested in (body.get("innererror"), *_dicts(body.get("details"))):
         words |= set(_words(nested)) if isinstance(nested, dict) else set()
-    text = str(body if message is None else message)
+    text = str(body if message is None else message)[:_LONGEST]
     upstream = body.get("metadata")
     if isinstance(upstream, dict):
         text, code, words = _with_upstream(upstream, text, code, words, depth)
