@@ -168,6 +168,10 @@ def test_every_end_is_read(answer, words, finish):
     assert generation.get("usage_reported", True) is (answer["usage"] is not None)
 
 
+def test_what_a_gateway_says_that_a_call_cost_is_its_cost():
+    assert read(response(text("Paris"), usage={**USAGE, "cost": 0.25}))["cost_usd"] == 0.25
+
+
 def test_log_probabilities_are_those_of_the_text():
     tokens = [
         {"token": "Par", "logprob": -0.1, "bytes": [], "top_logprobs": []},
