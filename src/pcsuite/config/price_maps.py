@@ -41,7 +41,9 @@ def read_price_map(path: Path, as_of: date | None = None) -> dict[str, ProviderP
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: no price map: it is no object of models", hint=_WHERE)
     named = {name: preset.price_map for name, preset in provider_presets().items()}
-    patterns = {name: name if pattern is None else pattern for name, pattern in named.items() if pattern != ""}
+    patterns = {
+        name: name if pattern is None else pattern for name, pattern in named.items() if pattern != ""
+    }
     models: dict[str, dict[str, PriceTriple]] = {}
     for name, entry in entries.items():
         theirs = str(entry.get("litellm_provider")) if isinstance(entry, dict) else ""
