@@ -197,6 +197,7 @@ def remote_profile(tmp_path, monkeypatch):
     return write_profile(tmp_path, models, conditions=("C0", "C1"), regimes=("D0",), items=3)
 
 
+@pytest.mark.slow
 def test_run_plan_and_report_ask_the_models_at_another_address_and_send_it_no_key(
     remote_profile, tmp_path, capsys
 ):

@@ -106,6 +106,7 @@ def named(model="my-deployment", **options):
     return build_adapter(name, NamedModels({}, {"*": options})[name])
 
 
+@pytest.mark.slow
 def test_the_classic_form_has_deployment_version_and_key_where_the_vendors_client_has_them(server):
     openai = pytest.importorskip("openai")
     ours = named()
@@ -121,6 +122,7 @@ def test_the_classic_form_has_deployment_version_and_key_where_the_vendors_clien
     assert "Authorization" not in headers
 
 
+@pytest.mark.subprocess
 def test_a_token_of_entra_is_a_bearers_as_the_vendors_client_sends_it(server, tmp_path):
     openai = pytest.importorskip("openai")
     printed = {"accessToken": TOKEN, "expires_on": 4_000_000_000, "tokenType": "Bearer"}
@@ -135,6 +137,7 @@ def test_a_token_of_entra_is_a_bearers_as_the_vendors_client_sends_it(server, tm
     assert "api-key" not in server.seen[0][2]
 
 
+@pytest.mark.subprocess
 def test_a_key_that_a_command_prints_and_a_token_in_a_variable_say_which_header(
     server, monkeypatch, tmp_path
 ):

@@ -135,6 +135,7 @@ def test_a_signed_request_is_let_in_whatever_the_models_id_holds(server, model):
     assert SECRETS["AKIDEXAMPLE"] not in str(headers)
 
 
+@pytest.mark.slow
 def test_a_request_is_the_one_that_botocores_own_client_sends(server):
     adapter = named(NOVA)
     schema = Constraint("json_schema", json.dumps(SCHEMA))
@@ -180,6 +181,7 @@ def test_an_expired_session_is_told_with_the_remedy(server, monkeypatch):
     assert named(NOVA).generate("Hi", GREEDY, 0)["text"] == "Paris"
 
 
+@pytest.mark.subprocess
 def test_credentials_of_a_process_are_renewed_before_they_end(server, monkeypatch, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
@@ -253,6 +255,7 @@ def test_claude_can_be_asked_by_anthropics_messages(server):
     assert "x-api-key" not in {name.casefold() for name in headers}
 
 
+@pytest.mark.slow
 def test_claude_is_asked_as_the_vendors_client_asks(server, monkeypatch):
     anthropic = pytest.importorskip("anthropic")
     server.bearer = "bedrock-key-0123456789"

@@ -216,6 +216,7 @@ def test_threads_that_waited_for_a_command_that_failed_do_not_run_it_again():
     assert len(started) == 2, "a later call tries again"
 
 
+@pytest.mark.subprocess
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
@@ -234,6 +235,7 @@ def test_a_command_that_fails_is_told_with_what_it_says_and_nothing_it_printed(c
     assert (caught.value.refuses_all, caught.value.retryable) == (True, False)
 
 
+@pytest.mark.subprocess
 def test_a_command_that_does_not_end_is_stopped(monkeypatch):
     monkeypatch.setattr(_credentials, "COMMAND_S", 0.1)
     started = time.monotonic()
@@ -276,6 +278,7 @@ def printing(folder: Path) -> list[str]:
     return ["sh", str(script)]
 
 
+@pytest.mark.subprocess
 def test_calls_go_on_over_tokens_that_end(tmp_path):
     with TokenServer(tmp_path / "token", calls=5) as server:
         options = OpenAIOptions(base_url=server.base_url, api_key_command=tuple(printing(tmp_path)))
@@ -293,6 +296,7 @@ def test_calls_go_on_over_tokens_that_end(tmp_path):
     assert (tmp_path / "runs").read_text().split() == ["ran"] * 3
 
 
+@pytest.mark.subprocess
 def test_a_token_that_stays_refused_is_one_clear_error_without_it(tmp_path):
     (tmp_path / "token").write_text("wrong-token-0123456789")
     with LoopbackServer(["echo_key", "echo_key"]) as server:
@@ -319,6 +323,8 @@ def test_a_key_in_the_command_is_refused_and_a_text_is_split_as_a_shell_would():
             OpenAIOptions(base_url="http://x/v1", api_key_command=command)
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
 def test_a_run_by_a_command_leaves_the_token_nowhere(tmp_path, capsys):
     with TokenServer(tmp_path / "token", calls=4) as server:
         server.answer = lambda body: f"the token is {server.used}"
@@ -346,6 +352,7 @@ def test_a_run_by_a_command_leaves_the_token_nowhere(tmp_path, capsys):
     assert server.refusals, "tokens ended during the run"
 
 
+@pytest.mark.subprocess
 def test_a_run_whose_command_fails_stops_with_its_reason(tmp_path, capsys):
     with LoopbackServer() as server:
         command = ["sh", "-c", "echo please sign in >&2; exit 1"]

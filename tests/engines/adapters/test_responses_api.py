@@ -168,6 +168,10 @@ def test_every_end_is_read(answer, words, finish):
     assert generation.get("usage_reported", True) is (answer["usage"] is not None)
 
 
+def test_what_a_gateway_says_that_a_call_cost_is_its_cost():
+    assert read(response(text("Paris"), usage={**USAGE, "cost": 0.25}))["cost_usd"] == 0.25
+
+
 def test_log_probabilities_are_those_of_the_text():
     tokens = [
         {"token": "Par", "logprob": -0.1, "bytes": [], "top_logprobs": []},
@@ -203,6 +207,7 @@ def test_an_answer_that_lacks_something_is_retryable(answer):
     assert caught.value.retryable
 
 
+@pytest.mark.slow
 def test_the_vendors_client_sends_the_same_and_reads_our_answers_alike(monkeypatch):
     openai = pytest.importorskip("openai")
     answer = response(text("Paris"))

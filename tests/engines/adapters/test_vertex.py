@@ -140,6 +140,7 @@ def test_each_kind_of_model_is_asked_by_its_own_wire_with_a_google_token(server,
     assert adapter.identity()["location"] == "us-east5"
 
 
+@pytest.mark.slow
 def test_claude_is_asked_as_the_vendors_client_asks(server):
     anthropic = pytest.importorskip("anthropic")
     ours = named(CLAUDE, location="us-east5", omit=["temperature", "top_p"])
@@ -164,6 +165,7 @@ def test_claude_is_asked_as_the_vendors_client_asks(server):
     assert headers["Authorization"] == their_headers["Authorization"]
 
 
+@pytest.mark.slow
 def test_gemini_is_asked_as_the_vendors_client_asks(server):
     genai = pytest.importorskip("google.genai")
     credentials = pytest.importorskip("google.oauth2.credentials")
@@ -230,6 +232,7 @@ def test_without_credentials_or_project_the_line_says_what_to_do(server, monkeyp
         named(GEMINI, api_key_command="echo token")
 
 
+@pytest.mark.subprocess
 def test_a_command_gives_the_token_without_google_auth(server, tmp_path):
     (tmp_path / "token").write_text("ya29.by-command-0123456789")
     server.given.append("ya29.by-command-0123456789")

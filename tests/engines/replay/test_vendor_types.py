@@ -103,6 +103,7 @@ def _speaks(provider: str, wire: str) -> bool:
     return wire == "responses" if provider == "openai" else wire.startswith(f"{provider}-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", sorted(PRESETS))
 def test_every_kind_of_request_fits_the_vendors_types(provider, monkeypatch):
     preset = PRESETS[provider]

@@ -146,6 +146,7 @@ def as_chat_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     counts = answer.get("usage")
     if isinstance(counts, dict):
         chat["usage"] = {
+            **counts,  # what a call cost, where a gateway says so
             "prompt_tokens": counts.get("input_tokens"),
             "completion_tokens": counts.get("output_tokens"),
             "total_tokens": counts.get("total_tokens"),
