@@ -261,7 +261,12 @@ def test_an_arm_stops_only_where_it_would_whatever_its_missing_answers_were(tmp_
                     if cell is arm.baseline or number % 2:
                         scores.values[unit.run_id] = score
         until._look(arm, 40)
-        assert (arm.last.verdict, arm.last.stopped, arm.last.missing, arm.last.items) == ("undecided", False, 20, 20)
+        assert (arm.last.verdict, arm.last.stopped, arm.last.missing, arm.last.items) == (
+            "undecided",
+            False,
+            20,
+            20,
+        )
         dropping = suite.profile.model_copy(update={"missing": "drop"})
         until._plan = replace(plan, suite=replace(suite, profile=dropping))
         arm.last = None
