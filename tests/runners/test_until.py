@@ -45,6 +45,9 @@ def test_a_decided_arm_stops_and_the_others_go_on(tmp_path):
     found = {look.condition: look for look in summary.looks}
     assert found["C3"].verdict == "better"
     assert found["C3"].stopped
+    # One look is all there was, or the mean is without the bias of the others.
+    assert found["C3"].low <= found["C3"].unbiased <= found["C3"].high
+    assert all(entry.unbiased is None for entry in found.values() if not entry.stopped)
     assert found["C2"].verdict == "undecided"
     seen = items_by_condition(summary.paths.log)
     assert len(seen["C3"]) == found["C3"].visited < 40
@@ -196,8 +199,8 @@ def test_looks_at_pooled_counts_say_that_they_judge_item_means(tmp_path, capsys)
         (row,) = (row for row in csv.DictReader(stream) if row["metric"] == "score")
     (look,) = read_looks(tmp_path / "outputs" / "runs" / "t.jsonl")[-1:]
     assert row["measure"] == "mean over items"
-    assert float(row["delta"]) == pytest.approx(look.mean)
-    assert float(row["delta_low"]) <= look.mean <= float(row["delta_high"])
+    assert float(row["delta"]) == pytest.approx(look.effect)
+    assert float(row["delta_low"]) <= look.effect <= float(row["delta_high"])
 
 
 def test_a_margin_without_a_rule_is_refused(tmp_path, capsys):
