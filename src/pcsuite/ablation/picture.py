@@ -366,7 +366,7 @@ def notices(result: AblationResult) -> list[str]:
         lines.append(f"Nothing could be tested: {floor.removeprefix('not tested: ')}{remedy}")
     if result.stopped:
         lines.append(
-            f"The calls ended early ({result.stopped}): {result.items} of {result.study.count} items were answered"
+            f"{'Too many failures' if result.too_many_failed else 'The budget'} ended the calls ({result.stopped}): {result.items} of {result.study.count} items were answered"
             " in every arm, and only what was asked is judged."
         )
     return lines
