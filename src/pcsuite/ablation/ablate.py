@@ -18,7 +18,7 @@ from pcsuite._util.loops import run_blocking
 from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
-from pcsuite.ablation.study import BATCH, Study, prepare
+from pcsuite.ablation.study import Study, prepare
 from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
@@ -349,7 +349,7 @@ class _AblationRun:
         arms = self.measured.arms
         if request.until:
             asked = {name: of_items(arm, slice(self.visited)) for name, arm in arms.items()}
-            verdicts = judge_looks(self.looks, free, asked, request.margin, batch=BATCH, rng=rng)
+            verdicts = judge_looks(self.looks, free, asked, request.margin)
         else:
             verdicts = judge_blocks(
                 arms,

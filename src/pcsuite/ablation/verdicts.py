@@ -34,12 +34,10 @@ from pcsuite.contrasts import (
     judge_look,
     measure,
     negated,
-    unbiased_at_stop,
 )
 from pcsuite.errors import require
 from pcsuite.logging.looks import Look
 from pcsuite.stats.clustered import cluster_mean
-from pcsuite.stats.early_stop import StoppingRule
 from pcsuite.stats.estimate import Estimate, undefined
 from pcsuite.stats.prediction_powered import PredictionPowered
 
@@ -214,16 +212,12 @@ def judge_looks(
     blocks: Sequence[str],
     arms: Mapping[str, ArmScores],
     margin: float,
-    *,
-    batch: int,
-    rng: np.random.Generator,
 ) -> list[BlockVerdict]:
     """A verdict for every block of an ablation that ran until decided, from the last look at it.
 
-    ``arms`` are those that were asked, on the items that were asked until then, in the order in which they were.
-    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. Looks
-    come after every ``batch`` of items; the effect of a block that was decided early is free of the bias that stopping
-    by what one sees has (:mod:`pcsuite.stats.early_stop`).
+    ``arms`` are the full prompt and the shams that were asked, on the items that were asked until then.
+    Limits are those of confidence sequences, which hold at all looks of all blocks at once; so is what they say. The
+    effect of a block that was decided early is free of the bias of stopping (:mod:`pcsuite.stats.early_stop`).
     """
     floor, judged = at_floor(arms[FULL].values, margin), []
     bounded = {name: replace(scores, bounds=(0, 1)) for name, scores in arms.items()}
@@ -235,13 +229,7 @@ def judge_looks(
             judged.append(BlockVerdict(block, "undecided", nothing, 1.0, None, False, None, RAN_OUT))
             continue
         # The look is at the prompt without the block less the full one; an effect is the block's.
-        rule = StoppingRule(batch, look.level, margin, no_worse=True)
-        seen = {name: _first(bounded[name], look.visited) for name in (f"-{block}", FULL) if name in bounded}
-        value = None
-        if len(seen) == 2:
-            value = unbiased_at_stop(seen, Contrast.of(f"-{block}", FULL), rule, rng=rng)
-        value = look.mean if value is None else min(max(value, look.low), look.high)
-        gain = Estimate(value, look.low, look.high, look.level, look.items, "confidence sequence")
+        gain = Estimate(look.effect, look.low, look.high, look.level, look.items, "confidence sequence")
         sham = None
         if f"~{block}" in arms:
             sham = judge_look(bounded, _against_full(f"~{block}"), Family("none", margin=margin))
@@ -266,12 +254,6 @@ def judge_looks(
             )
         )
     return judged
-
-
-def _first(arm: ArmScores, count: int) -> ArmScores:
-    """An arm on the first items alone."""
-    columns = ((name, getattr(arm, name)) for name in ("values", "items", "failed", "clusters"))
-    return replace(arm, **{name: column[:count] for name, column in columns if column is not None})
 
 
 def at_floor(full: Scores, margin: float) -> str:

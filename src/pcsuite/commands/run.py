@@ -259,7 +259,7 @@ def print_summary(
             f"  {arm} is {look.verdict}"
             f"{f' (margin {look.margin:g})' if look.verdict == 'no worse' else ''}"
             f" after {look.items} items{f' in {look.clusters} clusters' if 0 < look.clusters < look.items else ''},"
-            f" {signed(look.mean, 3)}{limits_text(look.low, look.high, 3)} ({end}"
+            f" {signed(look.effect, 3)}{limits_text(look.low, look.high, 3)} ({end}"
             f"{f', {look.missing} items lack an answer' if look.missing else ''})"
         )
     if summary.looks and manifest is not None:

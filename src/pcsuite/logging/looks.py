@@ -57,6 +57,13 @@ class Look(msgspec.Struct, frozen=True):
     """Items visited of which an answer is missing on either side."""
     clusters: int = 0
     """Clusters of the items; 0 in looks of earlier versions, whose items stand for themselves."""
+    unbiased: float | None = None
+    """The mean without the bias of stopping by what one sees, of the look that stopped the arm; else ``None``."""
+
+    @property
+    def effect(self) -> float:
+        """The mean difference to report: without the bias of stopping where the arm was stopped."""
+        return self.mean if self.unbiased is None else self.unbiased
 
     @property
     def arm(self) -> ArmKey:

@@ -18,9 +18,10 @@ from datetime import datetime, timezone
 
 import numpy as np
 
+from pcsuite._util.hashing import named_rng
 from pcsuite.config.load import Suite
 from pcsuite.config.profile import PreregistrationSection
-from pcsuite.contrasts import ArmScores, Contrast, Direction, Family, judge_look
+from pcsuite.contrasts import ArmScores, Contrast, Direction, Family, judge_look, unbiased_at_stop
 from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError
 from pcsuite.logging.log import RunLog
@@ -29,6 +30,7 @@ from pcsuite.runners.executors import Executor, phases
 from pcsuite.runners.plan import Cell, Plan, Unit
 from pcsuite.runners.progress import RowSink
 from pcsuite.runners.registration import cells_by_group, planned_contrasts
+from pcsuite.stats.early_stop import StoppingRule
 from pcsuite.stats.estimate import Estimate
 
 
@@ -212,6 +214,20 @@ class UntilDecided:
             ends = [judge_look(self._filled(arm, low=low), contrast, family) for low in (True, False)]
             if any(end is None or not _same_claim(verdict, end.verdict) for end in ends):
                 verdict = "undecided"
+        stopped = verdict in ("better", "worse", "equivalent") or (
+            verdict == "no worse" and section.stopping.rule == "no_worse"
+        )
+        unbiased = None
+        if stopped:
+            rule = StoppingRule(
+                section.stopping.batch,
+                judged.estimate.level,
+                section.margin,
+                no_worse=section.stopping.rule == "no_worse",
+            )
+            mean = unbiased_at_stop(arms, contrast, rule, rng=named_rng("stop", *arm.key))
+            # An order that could hardly have been can lead outside of what the limits rule out.
+            unbiased = None if mean is None else min(max(mean, judged.estimate.low), judged.estimate.high)
         look = Look(
             *arm.key,
             metric=section.metric,
@@ -224,8 +240,8 @@ class UntilDecided:
             p_value=judged.p_value,
             margin=section.margin,
             verdict=verdict,
-            stopped=verdict in ("better", "worse", "equivalent")
-            or (verdict == "no worse" and section.stopping.rule == "no_worse"),
+            stopped=stopped,
+            unbiased=unbiased,
             missing=len(arm.missing),
             clusters=len({arm.clusters[item] for item in arm.scores}),
             at_utc=datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -83,6 +83,11 @@ LOOKS = TableSpec(
         Column("at_utc", "when it was taken", shown=False),
         Column("missing", "items visited of which an answer is missing on either side", form="number"),
         Column("clusters", "clusters of the items, on which the bets are laid", form="number"),
+        Column(
+            "unbiased",
+            "mean difference without the bias of stopping, of the look that stopped the arm",
+            form="difference",
+        ),
     ),
     note=(
         "Confidence sequences by betting (Waudby-Smith & Ramdas 2024): limits hold however often one looks, so that"
@@ -140,7 +145,11 @@ class Registered:
         look = self.last.get(self._arm(record))
         if look is None or _in_tables(look.metric) != record["metric"]:
             return {}
-        means = {} if record["measure"] == ITEM_MEANS else {"measure": ITEM_MEANS, "delta": look.mean}
+        means: dict[str, Any] = {}
+        if record["measure"] != ITEM_MEANS:
+            means = {"measure": ITEM_MEANS, "delta": look.effect}
+        elif look.unbiased is not None:
+            means = {"delta": look.unbiased}  # the plain mean is too large where the run stopped by it
         return {
             **means,
             "delta_low": look.low,
