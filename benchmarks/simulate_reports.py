@@ -4,7 +4,7 @@ Cells of ``coverage_simulation.py``. Every study is judged by the functions that
 levels, the best condition, attribution, pooled effects, the mixed model, hypotheses, and effects corrected by labels.
 
     OMP_NUM_THREADS=1 python benchmarks/coverage_simulation.py --only "reports of related items" --write
-    OMP_NUM_THREADS=1 python benchmarks/simulate_reports.py      # the table of docs/explanation/selection.md, 500 studies
+    OMP_NUM_THREADS=1 python benchmarks/simulate_reports.py      # writes the table of docs/explanation/selection.md
 """
 
 from __future__ import annotations
