@@ -40,13 +40,25 @@ class StrictService(ThreadedServer):
         usage = {"input_tokens": 9, "output_tokens": 9}
         content = [{"type": "text", "text": text}]
         return web.json_response(
-            {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn", "usage": usage}
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": content,
+                "stop_reason": "end_turn",
+                "usage": usage,
+            }
         )
 
 
 def test_what_a_service_does_not_keep_is_left_out_named_and_checked_afterwards(tmp_path):
     with StrictService() as service:
-        model = {"provider": "anthropic", "family": "claude", "size": "unknown", "base_url": service.base_url, "omit": ["top_p"]}
+        model = {
+            "provider": "anthropic",
+            "family": "claude",
+            "size": "unknown",
+            "base_url": service.base_url,
+            "omit": ["top_p"],
+        }
         path = write_profile(tmp_path, {"claude": model}, conditions=("C6", "C6P"), regimes=("D0",), items=2)
         suite = load_suite(path)
         summary = run_suite(suite, quiet=True)

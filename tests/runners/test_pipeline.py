@@ -31,7 +31,9 @@ PART = Constraint("json_schema", json.dumps({**SCHEMA, "properties": {"n": {"typ
         (Constraint("regex", "[a-z]{5}"), "abc", "stop", True, True),
     ],
 )
-def test_a_cut_answer_is_broken_only_where_it_could_not_have_become_valid(constraint, text, finish, failed, broken):
+def test_a_cut_answer_is_broken_only_where_it_could_not_have_become_valid(
+    constraint, text, finish, failed, broken
+):
     pytest.importorskip("llguidance", reason="the extra 'outlines' is not installed")
     assert constraint_broken(constraint, Outcome(text, finish), failed) is broken
 
