@@ -443,22 +443,24 @@ class _Positive(_Reading):
         return self.product(*factors)
 
     def _close_keys(self, case: Case) -> Case:
-        seen = case.evaluated
-        if seen.all_keys:
+        evaluated = case.evaluated
+        if evaluated.all_keys:
             return Case()
         rest = self.demand(self.keywords["unevaluatedProperties"])
         part = Fields(
-            dict.fromkeys(sorted(seen.names), ANYTHING), dict.fromkeys(sorted(seen.patterns), ANYTHING), rest
+            dict.fromkeys(sorted(evaluated.names), ANYTHING),
+            dict.fromkeys(sorted(evaluated.patterns), ANYTHING),
+            rest,
         )
         return replace(except_for("object", Objects((part,))), evaluated=Evaluated(all_keys=True))
 
     def _close_items(self, case: Case) -> Case:
-        seen = case.evaluated
-        if seen.all_items:
+        evaluated = case.evaluated
+        if evaluated.all_items:
             return Case()
         rest = self.demand(self.keywords["unevaluatedItems"])
-        record: Record = Arrays((ANYTHING,) * seen.items, rest)
-        if seen.some_items and rest != ANYTHING:
+        record: Record = Arrays((ANYTHING,) * evaluated.items, rest)
+        if evaluated.some_items and rest != ANYTHING:
             record = Unsayable("unevaluatedItems", "which items 'contains' looked at is not known beforehand")
         return replace(except_for("array", record), evaluated=Evaluated(all_items=True))
 
