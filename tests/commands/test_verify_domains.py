@@ -161,6 +161,7 @@ def test_a_draft_is_printed_or_written_once(folder, capsys):
         (["--init-mapping"], "--init-mapping: nothing to draft from"),
         (["--init-mapping", "gone.json"], "gone.json: no such file"),
         (["truth.csv", "extracted.jsonl", "--truth", "truth.csv"], "--truth belongs to --init-mapping"),
+        (["extracted.jsonl", "truth.csv"], "the truth comes first, the extraction second"),
         (["truth.csv"], "a truth and an extraction are needed"),
         ([], "a truth and an extraction are needed"),
     ],

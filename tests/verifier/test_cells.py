@@ -58,8 +58,3 @@ def test_labels_and_units():
     assert split_unit("Area (ft2)") == ("Area", "ft2")
     assert split_unit("Heat Pump (Heating):") == ("Heat Pump", "Heating")
     assert _unit_key("Btuh/ft2-?F") == _unit_key("Btuh/ft2-°F") == _unit_key("Btuh/ft2-F")
-
-
-def test_an_extraction_given_as_the_truth_is_told():
-    with pytest.raises(DataError, match="it looks like JSON: the truth comes first, the extraction second"):
-        parse_rows(b'{"number": "0042", "total": 119.5}', "extracted.json")

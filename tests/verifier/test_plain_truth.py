@@ -127,6 +127,7 @@ def test_rows_without_a_column_that_tells_records_apart():
 def test_a_truth_that_was_cut_within_a_number_gets_a_note():
     note = "the file ends within a line, after a digit; it may have been cut off"
     assert read("field,value\nnumber,A\nTotal,119.5", MAPPING).warnings == (f"row 3: {note}",)
+    assert read("field,value\nnumber,A\nTotal,119.", MAPPING).warnings == (f"row 3: {note}",)
     assert read("field,value\nnumber,A\nTotal,119.5\n", MAPPING).warnings == ()
     assert read("field,value\nTotal,5\ntags,blue", MAPPING).warnings == ()
 

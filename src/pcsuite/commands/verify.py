@@ -201,6 +201,9 @@ def execute_verify(args: argparse.Namespace) -> int:
             raise DataError(f"--{name} belongs to --init-mapping", hint="the truth is the first argument")
     if args.ground_truth is None or args.extracted is None:
         raise DataError("a truth and an extraction are needed", hint="pcsuite verify GROUND_TRUTH EXTRACTED")
+    if args.ground_truth.suffix in (".json", ".jsonl") and args.extracted.suffix in (".csv", ".tsv", ".xlsx"):
+        swapped = "the truth comes first, the extraction second"
+        raise DataError(f"{args.extracted}: an extraction is JSON or JSON Lines", hint=swapped)
     _check_gate(args.fail_under)
     version = _instructions_version(args.instructions)
     mapping = _chosen_mapping(args)
@@ -380,7 +383,9 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     version = _instructions_version(args.instructions)
     if args.copy_samples:
         copy_samples(args.evals_dir, args.samples)
-    args.mapping = args.mapping or folder_mapping(args.evals_dir)
+    if args.mapping is None and (carried := folder_mapping(args.evals_dir)) is not None:
+        args.mapping = carried
+        _print_notes([f"scored under {carried}"])
     mapping = _chosen_mapping(args)
     evals = find_evals(args.evals_dir, args.only, args.exclude)
     scored = score_evals(evals, mapping, args.extracted)

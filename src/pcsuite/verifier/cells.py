@@ -106,8 +106,6 @@ def parse_rows(data: bytes, source: str) -> list[CsvRow]:
     except csv.Error as error:
         cut = str(error) == "unexpected end of data"
         hint = "a quote is never closed, or the file was cut off" if cut else None
-        if content.lstrip().startswith(("{", "[")):
-            hint = "it looks like JSON: the truth comes first, the extraction second"
         raise DataError(f"{source}: row {reader.line_num}: not CSV: {error}", hint=hint) from error
     if not any(row.cells for row in rows):
         raise DataError(f"{source}: row 1: the file is empty")

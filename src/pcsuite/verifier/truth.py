@@ -7,6 +7,7 @@ by ``plain_truth``, ``json_truth`` and ``workbook``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -137,7 +138,7 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
     plain = _plain_records(filled, reader, mapping)
     if plain is not None:
         last = filled[-1]
-        if ends_within and last.cells and last.cells[-1][-1:].isdigit():
+        if ends_within and re.search(r"\d[.,]?$", last.cells[-1]):
             cut = "the file ends within a line, after a digit; it may have been cut off"
             warnings.append(f"row {last.number}: {cut}")
         return _of_plain(plain, mapping, source, warnings)
