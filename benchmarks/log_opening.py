@@ -115,12 +115,16 @@ def main() -> None:
                 for name, tree in trees.items():
                     seconds, cpu, rows = timed(tree, how, log)
                     assert rows == args.rows, (how, name, rows)
-                    best[name] = min(best.get(name, (seconds, cpu)), (seconds, cpu))
+                    known = best.get(name, (seconds, cpu))
+                    best[name] = (min(known[0], seconds), min(known[1], cpu))
             words = ", ".join(
                 f"{name} {seconds:.2f} s ({cpu:.2f} CPU)" for name, (seconds, cpu) in best.items()
             )
-            ratio = f": ratio {best['this'][0] / best['other'][0]:.2f}" if "other" in best else ""
-            print(f"{how:9} {words}{ratio}")
+            ratio = ""
+            if "other" in best:
+                wall, cpu = (best["this"][part] / best["other"][part] for part in (0, 1))
+                ratio = f": ratio {wall:.2f} ({cpu:.2f} CPU)"
+            print(f"{how:9} {words}{ratio}", flush=True)
 
 
 if __name__ == "__main__":
