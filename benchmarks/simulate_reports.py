@@ -4,6 +4,7 @@ Cells of ``coverage_simulation.py``. Every study is judged by the functions that
 levels, the best condition, attribution, pooled effects, the mixed model, hypotheses, and effects corrected by labels.
 
     OMP_NUM_THREADS=1 python benchmarks/coverage_simulation.py --only "reports of related items" --write
+    OMP_NUM_THREADS=1 python benchmarks/simulate_reports.py      # writes the table of docs/explanation/selection.md
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from simulate_verdicts import CONDITIONS, World
@@ -161,6 +163,11 @@ def few_tasks() -> Iterator[Cell]:
 
 def picked(rng: Rng, n: int, truth: np.ndarray, which: str) -> bool | None:
     """Whether the limits of the effects against the control cover: all of them, the largest, or those that hold."""
+    return picked_all(rng, n, truth)[which]
+
+
+def picked_all(rng: Rng, n: int, truth: np.ndarray) -> dict[str, bool | None]:
+    """The same by every way of picking, jointly and with the limits of one contrast alone; ``None`` for none picked."""
     values = {"C0": (rng.random(n) < 0.5) * 1.0}
     values |= {
         f"C{index}": (rng.random(n) < 0.5 + effect) * 1.0 for index, effect in enumerate(truth, start=1)
@@ -169,26 +176,63 @@ def picked(rng: Rng, n: int, truth: np.ndarray, which: str) -> bool | None:
         scores_of(values, None), operators={("t", name): (name,) if name != "C0" else () for name in values}
     )
     records = [record for record in effects(scores, METRICS).records() if record["kind"] == "control"]
-    low, high = ("delta_low", "delta_high") if which.endswith("alone") else ("joint_low", "joint_high")
-    covered = [record[low] <= effect <= record[high] for record, effect in zip(records, truth, strict=True)]
-    if which == "all":
-        return all(covered)
-    if which.startswith("largest"):
-        return covered[int(np.argmax([abs(record["delta"]) for record in records]))]
-    held = [inside for inside, record in zip(covered, records, strict=True) if record["p_bh"] < 0.05]
-    return all(held) if held else None
+    largest = int(np.argmax([abs(record["delta"]) for record in records]))
+    outcome: dict[str, bool | None] = {}
+    for suffix, limits in (("", "joint"), (" alone", "delta")):
+        covered = [
+            record[f"{limits}_low"] <= effect <= record[f"{limits}_high"]
+            for record, effect in zip(records, truth, strict=True)
+        ]
+        held = [inside for inside, record in zip(covered, records, strict=True) if record["p_bh"] < 0.05]
+        outcome |= {
+            f"all{suffix}": all(covered),
+            f"largest{suffix}": covered[largest],
+            f"held{suffix}": all(held) if held else None,
+        }
+    return outcome
+
+
+PICKED_WORLDS = (
+    ("24 items, no effect", 24, np.zeros(7)),
+    ("24 items, 0.3 to −0.1", 24, np.array([0.3, 0.15, 0.1, 0.05, 0.0, 0.0, -0.1])),
+    ("60 items, 0.05 each", 60, np.full(7, 0.05)),
+    ("200 items, 0.3 to −0.1", 200, np.array([0.3, 0.15, 0.1, 0.05, 0.0, 0.0, -0.1])),
+)
+PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "selection.md"
+MARKS = ("<!-- picked effects -->", "<!-- end of picked effects -->")
+
+
+def main(studies: int = 500) -> None:
+    """Write the table of picked effects into the page, and print it."""
+    heads = (
+        "world",
+        "all seven",
+        "largest",
+        "where it holds",
+        "largest, alone",
+        "where it holds, alone",
+        "holds in",
+    )
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for number, (label, n, truth) in enumerate(PICKED_WORLDS):
+        rng = np.random.default_rng([n, number])
+        drawn = [picked_all(rng, n, truth) for _ in range(studies)]
+        cells = []
+        for which in ("all", "largest", "held", "largest alone", "held alone"):
+            told = [outcome[which] for outcome in drawn if outcome[which] is not None]
+            cells.append(f"{np.mean(told):.2f}" if len(told) >= 20 else "–")
+        share = np.mean([outcome["held"] is not None for outcome in drawn])
+        lines.append(f"| {label} | " + " | ".join(cells) + f" | {share:.0%} of studies |")
+        print(lines[-1], flush=True)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    body = "\n".join([MARKS[0], "", *lines, "", MARKS[1]])
+    PAGE.write_text(before + body + rest.partition(MARKS[1])[2], encoding="utf-8")
 
 
 @family("effects in the headline")
 def headline_effects() -> Iterator[Cell]:
     """Seven conditions against a control: limits of the effects that a headline would name."""
-    small, mixed = np.full(7, 0.05), np.array([0.3, 0.15, 0.1, 0.05, 0.0, 0.0, -0.1])
-    for label, n, truth in (
-        ("24 items, no effect", 24, np.zeros(7)),
-        ("24 items, 0.3 to −0.1", 24, mixed),
-        ("60 items, small effects", 60, small),
-        ("200 items, 0.3 to −0.1", 200, mixed),
-    ):
+    for label, n, truth in PICKED_WORLDS:
         for which, words, bound in (
             ("all", "all seven covered", 0.95),
             ("largest", "the largest covered", 0.95),
@@ -249,3 +293,7 @@ def labels_of_related_items() -> Iterator[Cell]:
         yield Cell(label, "labelled items called unlike the rest", alarm, at_most=0.05)
         unlike = partial(alarm, easier=0.4)
         yield Cell(label, "the same, passed 0.4 more often", unlike, note="power")
+
+
+if __name__ == "__main__":
+    main()

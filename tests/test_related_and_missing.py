@@ -215,12 +215,34 @@ def test_rejected_calls_are_counted_by_arm_and_undo_what_they_could(folder, caps
     assert "One lost call would move a bound by 0.015" in out  # 65 items have every answer
 
 
+def test_a_report_calls_no_difference_real_that_lost_calls_could_undo(folder, capsys):
+    """Without the rules 20 of 65 answered tickets are wrong, and the 35 lost ones could all have been right with them."""
+    write_table(folder, [(number,) for number in range(100)])
+
+    def reply(prompt):
+        number = number_in(prompt)
+        if "RULES" in prompt:
+            return "neither" if number in LOST else queue_of(number)
+        return REJECTED if number in LOST else "neither" if number >= 80 else queue_of(number)
+
+    with RejectingServer(reply) as server:
+        assert ablate(server, "--config", lenient(folder), "--design", "leave-one-out") == 4
+    log = "outputs/ablations/prompt/runs/prompt.jsonl"
+    capsys.readouterr()
+    verdicts = {}
+    for policy in ("bound", "drop"):
+        assert main(["report", log, "--missing", policy, "--no-plots", "--json", "--baseline", "full"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        verdicts[policy] = next(row["verdict"] for row in found["results"] if row["condition"] == "-rules")
+    assert verdicts == {"bound": "no reliable change", "drop": "worse"}
+
+
 def test_a_run_that_too_many_failures_end_is_judged_by_what_it_has(folder, capsys):
     write_table(folder, [(number,) for number in range(100)])
     with RejectingServer(without_rules(REJECTED, frozenset(range(100)))) as server:
         assert ablate(server) == 3
     out = " ".join(capsys.readouterr().out.split())
-    assert "The calls ended early" in out
+    assert "Too many failures ended the calls" in out
     assert verdict_of(document(), "rules")["verdict"] == "undecided"
 
 

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from pcsuite.contrasts import ArmScores, Contrast, Family, hold_under_missing, judge, measure
+from pcsuite.contrasts import (
+    ArmScores,
+    Contrast,
+    Family,
+    hold_test_under_missing,
+    hold_under_missing,
+    judge,
+    measure,
+)
 from pcsuite.contrasts.missing import fill_missing
 
 
@@ -105,3 +113,25 @@ def test_items_that_only_one_arm_names_are_no_missing_answers():
     old = ArmScores(np.zeros(20), np.arange(20), np.r_[np.zeros(12), np.ones(8)], bounds=(0.0, 1.0))
     entry = held({"new": new, "old": old}, Family())
     assert (entry.result.verdict, entry.at_worst) == ("better", None)
+
+
+def test_a_p_value_that_holds_whatever_is_missing():
+    new, old = np.zeros(40), np.zeros(40)
+    new[:10] = 1.0
+    rng = np.random.default_rng(0)
+    contrast = Contrast.of("new", "old")
+
+    def p_value(first, second):
+        arms = {"new": arm(first), "old": arm(second)}
+        (measured,) = measure(arms, [contrast], rng=rng)
+        return hold_test_under_missing(measured, arms, rng=rng).test.p_value
+
+    assert p_value(new, old) == 2 * 0.5**10  # nothing is missing
+    lost = new.copy()
+    lost[30:33] = np.nan  # at their worst no loss, for the old one had them wrong
+    assert p_value(lost, old) == 2 * 0.5**10
+    had = old.copy()
+    had[30:33] = 1.0  # three losses beside ten gains: (1 + 13 + 78 + 286) · 2 / 2^13
+    assert p_value(lost, had) == pytest.approx(2 * (1 + 13 + 78 + 286) / 2**13)
+    lost[20:40], had[20:40] = np.nan, 1.0
+    assert p_value(lost, had) == 1.0, "twenty could turn its sign"

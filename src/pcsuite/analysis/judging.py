@@ -228,7 +228,7 @@ def sample_words(sample: LabelledSample, *, always: bool = False) -> str:
     """What a comparison of labelled items with the rest says in a sentence; empty where they are alike, unless asked.
 
     >>> sample = compare_labelled([1, 1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0], [True] * 6 + [False] * 6)
-    >>> sample_words(sample)[:64]
+    >>> sample_words(sample)[:65]
     'labelled items are unlike the rest: the judge passes 0.83 of them'
     """
     rates = (

@@ -468,6 +468,7 @@ def report(
     baseline: str | None = None,
     runs_csv: bool = False,
     cluster: Sequence[str] | str = (),
+    missing: MissingAnswers | None = None,
     posterior: bool = False,
 ) -> ReportFiles:
     """Write tables, figures and the page of one run or several together; returns the files.
@@ -506,6 +507,7 @@ def report(
         items=items,
         runs_csv=runs_csv,
         clusters=clusters,
+        missing=missing,
         posterior=posterior,
     )
 

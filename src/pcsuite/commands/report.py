@@ -42,6 +42,7 @@ def configure_report(parser: argparse.ArgumentParser) -> None:
              action="append", choices=("html", "md", "latex"), dest="formats"),
         options.RELATED.but("columns of the items that say which are related (default: as the log says); the items are"
                             " those of --config, else of the profile that the run was made from"),
+        options.MISSING.but(),
         options.POSTERIOR.but("add to every effect the probability that it is better and, of the score, within the"
                               " profile's analysis.loss_margin"),
         options.JSON,
@@ -79,6 +80,7 @@ def execute_report(args: argparse.Namespace) -> int:
         baseline=args.baseline,
         runs_csv=args.runs_csv,
         cluster=args.cluster or (),
+        missing=args.missing,
         posterior=args.posterior,
     )
 

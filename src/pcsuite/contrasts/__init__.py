@@ -13,7 +13,7 @@ log, no file and no wording.
 
 from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
 from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
-from pcsuite.contrasts.missing import HeldResult, hold_under_missing
+from pcsuite.contrasts.missing import HeldResult, hold_test_under_missing, hold_under_missing
 from pcsuite.contrasts.scores import (
     ArmScores,
     Contrast,
@@ -67,6 +67,7 @@ __all__ = [
     "cluster_codes",
     "clusters_of",
     "corrected_within",
+    "hold_test_under_missing",
     "hold_under_missing",
     "is_at_floor",
     "is_reliable",

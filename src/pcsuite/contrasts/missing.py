@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pcsuite.contrasts.measuring import Measurement, measure
+from pcsuite.contrasts.measuring import Claim, Measurement, measure
 from pcsuite.contrasts.scores import ArmScores, Contrast, common_rows
 from pcsuite.contrasts.verdicts import ContrastResult, Family, NoWorse, Verdict, judge
-from pcsuite.stats.estimate import FloatArray, Rng
+from pcsuite.stats.estimate import FloatArray, Rng, TestResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,33 @@ def hold_under_missing(
         HeldResult(_held(seen, low, high), seen, low, high) if lacks else HeldResult(seen, seen)
         for seen, low, high, lacks in zip(results, worst, best, lacking, strict=True)
     ]
+
+
+def hold_test_under_missing(measured: Measurement, arms: Mapping[str, ArmScores], *, rng: Rng) -> Measurement:
+    """The same with a p-value that holds whatever the missing answers would have been.
+
+    It is the larger of that of the answered items and that with every missing answer against the difference seen, 1
+    where they could turn its sign; estimate and limits stay those of the answered items. As it is where nothing is
+    tested, missing or bounded.
+    """
+    if not measured.contrast.tested or not _is_bounded(measured, arms):
+        return measured
+    value = measured.estimate.value
+    against = _filled(measured, arms, rng, lowest=value > 0)
+    turned = value == 0 or (against.estimate.value > 0) != (value > 0)
+
+    def held(seen: TestResult, other: TestResult) -> TestResult:
+        p_value = 1.0 if turned else float(np.fmax(seen.p_value, other.p_value))
+        unknown = np.isnan(seen.p_value)
+        return (
+            seen if unknown else replace(seen, p_value=p_value, method=f"{seen.method}, whatever is missing")
+        )
+
+    symmetric = measured.symmetric
+    if symmetric is not None:
+        other = against.symmetric or Claim(against.estimate, against.test)
+        symmetric = replace(symmetric, test=held(symmetric.test, other.test))
+    return replace(measured, test=held(measured.test, against.test), symmetric=symmetric)
 
 
 def _is_bounded(measured: Measurement, arms: Mapping[str, ArmScores]) -> bool:

@@ -26,6 +26,7 @@ from pcsuite.analysis.tables.robustness import interventions_table, robustness_t
 from pcsuite.analysis.twins import ladder
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
+from pcsuite.config.profile import MissingAnswers
 from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.segments import Beside, log_segments
@@ -203,6 +204,7 @@ def build_report(
     items: Items | None = None,
     runs_csv: bool = False,
     clusters: Mapping[str, Mapping[str, str]] | None = None,
+    missing: MissingAnswers | None = None,
     posterior: bool = False,
 ) -> ReportFiles:
     """Write tables, plots and the report for some logs under ``output_dir``.
@@ -213,7 +215,8 @@ def build_report(
     is a condition to compare with in place of the control. ``items`` (by task and id) let the rows to read say what was
     expected. ``runs_csv`` writes ``runs.csv`` whatever its size, where
     otherwise more rows than a spreadsheet opens are in ``runs.parquet`` alone. ``clusters`` are labels by task and item
-    that say which items are related, in place of those in the logs. ``posterior`` adds probabilities to the effects.
+    that say which items are related, in place of those in the logs; ``missing`` says what is made of missing
+    answers. ``posterior`` adds probabilities to the effects.
     Where neither the logs nor what is
     asked for nor the files have changed since the last report, they are left as they are. Each run has
     folders of its own (:mod:`pcsuite.reporting.folders`); what was reported on last is also linked at the old places.
@@ -227,7 +230,7 @@ def build_report(
         task: {name: item.truth for name, item in by_id.items()} for task, by_id in (items or {}).items()
     }
     settings: list[Any] = [title, plots, sorted(formats), truths, references, embeddings]
-    settings += [declared, baseline, runs_csv, expected, clusters, posterior]
+    settings += [declared, baseline, runs_csv, expected, clusters, missing, posterior]
     cache = _ReportCache(
         folders.tables / ".parts" / "report.json",
         logs,
@@ -238,7 +241,7 @@ def build_report(
         return _published(cached, folders)
     with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
         record_owner(folders, logs)
-        tables.clusters = clusters
+        tables.clusters, tables.missing = clusters, missing
         analysis = analyse(
             tables,
             truths,

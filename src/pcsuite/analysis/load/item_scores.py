@@ -18,7 +18,7 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_name
 from pcsuite.analysis.load.sizes import ModelInfo, size_classes
 from pcsuite.config.load import Suite
-from pcsuite.config.profile import AnalysisSection
+from pcsuite.config.profile import AnalysisSection, MissingAnswers
 from pcsuite.contrasts import ArmScores
 from pcsuite.data.items import LABEL_KEYS, Item, task_items
 from pcsuite.errors import DataError
@@ -222,6 +222,8 @@ class ItemScores:
     """What operators do (``OperatorSpec.work``), as far as the run's manifest says it."""
     control: str | None = None
     """The condition that others are compared with, where a reader names one (``report --baseline``)."""
+    missing: MissingAnswers = "bound"
+    """What is made of answers that are missing."""
     clusters: Mapping[str, IntArray] = field(default_factory=dict)
     """Cluster of each item by its code, of tasks with related items; one code stands for one label in all tasks.
 
@@ -440,6 +442,7 @@ def item_scores(tables: RunTables, squares: Sequence[str] = ()) -> ItemScores:
         item_names={task: list(ids) for task, ids in names},
         operator_types=manifest.operator_types,
         operator_work=manifest.operator_work,
+        missing=tables.missing or ("drop" if manifest.missing == "drop" else "bound"),
         clusters=_clusters(
             tables, {task: note.labels for task, note in manifest.tasks.items() if note.labels}
         ),

@@ -31,6 +31,7 @@ from pcsuite.analysis.load.schema import (
     well_formed_sql,
 )
 from pcsuite.analysis.table import FORMULA_STARTS
+from pcsuite.config.profile import MissingAnswers
 from pcsuite.errors import AnalysisError, require
 
 DOTTED_VIEW = "runs_dotted.sql"
@@ -80,6 +81,8 @@ class RunTables:
         """Changes with what was loaded."""
         self.clusters: Mapping[str, Mapping[str, str]] | None = None
         """Labels of clusters by task and item id, in place of those in the logs."""
+        self.missing: MissingAnswers | None = None
+        """What is made of missing answers, in place of what the manifests say."""
         self._memory = memory or f"{_memory_share() >> 20}MB"
         self._cell_rows = cell_rows
         self._connection: Any = None

@@ -40,6 +40,7 @@ from pcsuite.contrasts import (
     Measurement,
     Missing,
     corrected_within,
+    hold_test_under_missing,
     is_reliable,
     measure,
 )
@@ -48,6 +49,8 @@ from pcsuite.stats.estimate import Estimate, TestResult
 from pcsuite.stats.prediction_powered import PredictionPowered
 
 UNEQUAL_FAILURES = "unequal failures"
+UNDONE = "missing answers could undo it"
+"""What is said of a difference that the answered items show, and that does not hold whatever the others would be."""
 EFFECTS = TableSpec(
     "effects",
     "Every effect",
@@ -331,13 +334,15 @@ def _compare(
         if within and bounds is None:
             bounds = (0.0, 1.0)
     seed = (*keys[0], keys[1]) if is_pair else (*names.values(), contrast.name)
-    (change,) = measure(
-        {key.condition: scores.arm(key, metric, bounds) for key in keys},
-        [Contrast(contrast.name, dict(contrast.weights), tested=not is_cost)],
-        rng=named_rng("effects", *seed, metric),
-    )
+    rng = named_rng("effects", *seed, metric)
+    arms = {key.condition: scores.arm(key, metric, bounds) for key in keys}
+    designed = Contrast(contrast.name, dict(contrast.weights), tested=not is_cost)
+    (change,) = measure(arms, [designed], rng=rng)
     if change.n < 2:
         return None
+    on_answered = change.test.p_value
+    if scores.missing == "bound":
+        change = hold_test_under_missing(change, arms, rng=rng)
     treated, control = _sides(scores, contrast, weights, change)
     linearised = scores.is_pooled(keys[0].task, metric)
     record: dict[str, Any] = {
@@ -357,6 +362,8 @@ def _compare(
         record["n_clusters"] = change.n_clusters
     if change.reason:
         record["caution"] = change.reason
+    elif is_reliable(on_answered) and not is_reliable(change.test.p_value):
+        record["caution"] = UNDONE
     if not is_pair or is_cost:
         return record, change
     sizes = {"cohens_d": cohens_d_z(first, second)}
