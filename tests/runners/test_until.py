@@ -45,6 +45,9 @@ def test_a_decided_arm_stops_and_the_others_go_on(tmp_path):
     found = {look.condition: look for look in summary.looks}
     assert found["C3"].verdict == "better"
     assert found["C3"].stopped
+    # One look is all there was, or the mean is without the bias of the others.
+    assert found["C3"].low <= found["C3"].unbiased <= found["C3"].high
+    assert all(entry.unbiased is None for entry in found.values() if not entry.stopped)
     assert found["C2"].verdict == "undecided"
     seen = items_by_condition(summary.paths.log)
     assert len(seen["C3"]) == found["C3"].visited < 40
@@ -196,8 +199,8 @@ def test_looks_at_pooled_counts_say_that_they_judge_item_means(tmp_path, capsys)
         (row,) = (row for row in csv.DictReader(stream) if row["metric"] == "score")
     (look,) = read_looks(tmp_path / "outputs" / "runs" / "t.jsonl")[-1:]
     assert row["measure"] == "mean over items"
-    assert float(row["delta"]) == pytest.approx(look.mean)
-    assert float(row["delta_low"]) <= look.mean <= float(row["delta_high"])
+    assert float(row["delta"]) == pytest.approx(look.effect)
+    assert float(row["delta_low"]) <= look.effect <= float(row["delta_high"])
 
 
 def test_a_margin_without_a_rule_is_refused(tmp_path, capsys):
@@ -258,7 +261,12 @@ def test_an_arm_stops_only_where_it_would_whatever_its_missing_answers_were(tmp_
                     if cell is arm.baseline or number % 2:
                         scores.values[unit.run_id] = score
         until._look(arm, 40)
-        assert (arm.last.verdict, arm.last.stopped, arm.last.missing, arm.last.items) == ("undecided", False, 20, 20)
+        assert (arm.last.verdict, arm.last.stopped, arm.last.missing, arm.last.items) == (
+            "undecided",
+            False,
+            20,
+            20,
+        )
         dropping = suite.profile.model_copy(update={"missing": "drop"})
         until._plan = replace(plan, suite=replace(suite, profile=dropping))
         arm.last = None

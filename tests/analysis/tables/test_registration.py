@@ -75,6 +75,12 @@ def test_an_arm_with_looks_goes_by_them():
     assert told.by_looks(effect("C3", "C0", "json_valid")) == {}
 
 
+def test_the_effect_of_a_stopped_arm_is_the_one_without_the_bias_of_stopping():
+    told = registered([look("C3", "C0", unbiased=0.15)])
+    assert told.by_looks(effect("C3", "C0"))["delta"] == 0.15
+    assert told.by_looks(effect("C3", "C0", measure="micro-F1"))["delta"] == 0.15
+
+
 def test_every_planned_contrast_has_an_outcome():
     rows = [effect("C3", "C0"), effect("C4", "C0")]
     table, looks = registration_tables(registered(), rows)
