@@ -242,7 +242,7 @@ def test_a_run_that_too_many_failures_end_is_judged_by_what_it_has(folder, capsy
     with RejectingServer(without_rules(REJECTED, frozenset(range(100)))) as server:
         assert ablate(server) == 3
     out = " ".join(capsys.readouterr().out.split())
-    assert "The calls ended early" in out
+    assert "Too many failures ended the calls" in out
     assert verdict_of(document(), "rules")["verdict"] == "undecided"
 
 

@@ -245,3 +245,14 @@ def test_what_came_of_the_plan_is_the_same_everywhere(tmp_path, capsys):
         assert shown[3:6] == ["C3", "C2", "20"]
         assert shown[6].startswith(f"{figures['delta']:+.2f} [".replace("-0.00", "0.00"))
         assert shown[8].removesuffix(r"\\").strip() == row["outcome"]
+
+
+def test_clusters_are_registered_where_looks_go_by_them(tmp_path):
+    """Another order of items makes other looks; a run that asks all of them may be clustered by whoever reads it."""
+
+    def hashes(section):
+        plans = (build_plan(load_suite(profile(tmp_path, section, cluster=by))) for by in ([], ["label"]))
+        return {registered_plan(plan).hash for plan in plans}
+
+    assert len(hashes({"stopping": {"rule": "decided"}})) == 2
+    assert len(hashes({"margin": 0.1})) == 1

@@ -115,6 +115,8 @@ class AblationResult:
     """What is wrong with the full prompt's answers: unreadable, cut off, nearly constant."""
     stopped: str = ""
     """Why the run ended before all calls were made."""
+    too_many_failed: bool = False
+    """Whether that was because too many calls failed; else the budget was used up."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
     asked: int = 0
@@ -416,6 +418,7 @@ class _AblationRun:
             saved_usd=saved_usd,
             alarms=_alarms(self.measured.rows(FULL)),
             stopped=self.stopped,
+            too_many_failed=isinstance(self.stopping, ErrorRateError),
             judge=self._judge_note(),
             asked=self.asked,
             failed=self.failed,

@@ -365,8 +365,9 @@ def notices(result: AblationResult) -> list[str]:
         remedy = "." if few else f". Read a few answers first (pcsuite report {result.log})."
         lines.append(f"Nothing could be tested: {floor.removeprefix('not tested: ')}{remedy}")
     if result.stopped:
+        cause = "Too many failures" if result.too_many_failed else "The budget"
         lines.append(
-            f"The calls ended early ({result.stopped}): {result.items} of {result.study.count} items were answered"
+            f"{cause} ended the calls ({result.stopped}): {result.items} of {result.study.count} items were answered"
             " in every arm, and only what was asked is judged."
         )
     return lines

@@ -75,7 +75,7 @@ def registered_plan(plan: Plan) -> RegisteredPlan | None:
     """What a plan's profile registers, hashed; ``None`` where it registers nothing.
 
     The hash covers the section, the conditions it stands for where it names no contrast, and under a stopping rule
-    every contrast, since those share the error that the rule allows.
+    every contrast, since those share the error that the rule allows, and the columns that cluster the items.
     """
     section = plan.suite.profile.preregistration
     if section is None:
@@ -86,6 +86,9 @@ def registered_plan(plan: Plan) -> RegisteredPlan | None:
         content["conditions"] = list(plan.scope.conditions)
     if section.stops_early:
         content["contrasts"] = contrasts
+        # Looks are taken where clusters end: clustered otherwise, the items come in another order.
+        clusters = {task: list(columns) for task in plan.tasks if (columns := plan.suite.clusters_of(task))}
+        content |= {"clusters": clusters} if clusters else {}
     return RegisteredPlan(
         digest(content), content, contrasts, datetime.now(timezone.utc).isoformat(timespec="seconds")
     )
@@ -116,7 +119,7 @@ def register(plan: Plan, log: RunLog, deviation: str | None = None) -> Registere
     if deviation is None:
         raise ConfigError(
             f"the plan changed after {rows:,} rows: registered was {before[:12] or 'nothing'}, now it is"
-            f" {after[:12] or 'nothing'} (preregistration, --until and --margin make it up)",
+            f" {after[:12] or 'nothing'} (preregistration, --until, --margin and, with --until, --cluster make it up)",
             hint="restore it, give this run another name with --name, or keep both with --deviation 'the reason'",
         )
     kept = new or old
