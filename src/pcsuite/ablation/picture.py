@@ -586,10 +586,10 @@ def blocks_table(result: AblationResult) -> Table:
 def block_probabilities(result: AblationResult) -> dict[str, dict[str, float | None]]:
     """By block: the probability that it helps, and that it matters less than the margin; shrunk over all blocks."""
     margin = result.study.request.margin
-    own = [entry.alone or entry.effect for entry in result.verdicts]
+    effects = [entry.alone or entry.effect for entry in result.verdicts]
     # Every block is held against the one full prompt.
     related = shared_correlations([{FULL: 1.0, entry.block: -1.0} for entry in result.verdicts])
-    posteriors = shrunken_effects(own, margin=margin, correlations=related)
+    posteriors = shrunken_effects(effects, margin=margin, correlations=related)
     pairs = zip(result.verdicts, posteriors, strict=True)
     return {entry.block: probability_columns(posterior, margin) for entry, posterior in pairs}
 
