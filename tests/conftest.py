@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from pcsuite._util import secrets
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("patient"), max_examples=15)
@@ -89,3 +92,12 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Let the interpreter end in order."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def forgotten_secrets() -> Iterator[None]:
+    """Keys that a test used are forgotten after it: the next one may write the same letters as plain text."""
+    known = dict(secrets._known)
+    yield
+    secrets._known.clear()
+    secrets._known.update(known)
