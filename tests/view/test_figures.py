@@ -12,6 +12,7 @@ from pcsuite.view.data import OpenRun
 from pcsuite.view.figures import figure_tables, head_to_head_figures, view_figures
 from pcsuite.view.filters import filter_of
 from pcsuite.view.runs import list_runs
+from pcsuite.view.slices import slice_effects
 from support.synthetic_log import make_row, write_log
 
 
@@ -144,3 +145,39 @@ def test_what_reads_all_answers_is_asked_once_for_each_state_of_the_log(tmp_path
     assert opened.refresh()
     assert read_through()[1] == 1
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def copied_run(tmp_path_factory):
+    """Ten texts four times each, on two models; C4 wins three of them."""
+    folder = tmp_path_factory.mktemp("copies")
+    rows = [
+        make_row(
+            item=f"{text}.{copy}", model=model, condition=condition, seed=seed, answer=f"{seed * (text > 7)}",
+            score=float(text < right), cluster=f"text {text}", decoding="D1",
+        )
+        for text in range(10)
+        for copy in range(4)
+        for model in ("small", "large")
+        for condition, right in (("C0", 4), ("C4", 7))
+        for seed in (0, 1)
+    ]  # fmt: skip
+    write_log(folder / "runs" / "copies.jsonl", rows)
+    opened = OpenRun(list_runs(folder)[0], folder / "view" / "copies")
+    yield opened
+    opened.close()
+
+
+def test_figures_and_slices_go_by_cluster(copied_run):
+    selection = filter_of(copied_run, {})
+    tables = figure_tables(copied_run, selection)
+    (control, treated) = tables["summary_by_condition"]
+    assert (control["n_items"], control["score"], treated["score"]) == (40, 0.4, 0.7)
+    # Ten texts: about as wide as ten 0/1 answers, not as forty.
+    assert treated["score_high"] - treated["score_low"] > 0.45
+    by_model = [row for row in tables["by_size"] if row["condition"] == "C4"]
+    assert all(row["effect"] == pytest.approx(0.3) and row["effect_low"] <= 0 for row in by_model)
+    assert {row["condition"] for row in tables["entropy_by_condition"]} == {"C0", "C4"}
+    (effect,) = slice_effects(copied_run.scores(selection), "C0", ["C4"])
+    assert (effect.n, effect.n_clusters) == (40, 10)
+    assert effect.p_value >= 0.25  # three equal signs
