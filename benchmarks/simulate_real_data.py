@@ -205,10 +205,10 @@ def averaged_seeds(rng: Rng, n: int, seeds: int) -> bool:
 def real_gain(rng: Rng, n: int, effect: float) -> bool:
     """Whether a graded block of so large an effect (sd 0.25) beside five that do nothing is found."""
     blocks = (*BLOCKS, "x")
-    arms = {FULL: ArmScores(np.full(n, 0.5), bounds=(0.0, 1.0))}
+    arms = {FULL: ArmScores(np.full(n, 0.7), bounds=(0.0, 1.0))}  # room for a gain of 0.33 ± 0.25
     for block in blocks:
-        change = np.clip(rng.normal(effect if block == "x" else 0.0, 0.25, n), -0.5, 0.5)
-        arms[f"-{block}"] = ArmScores(0.5 - change, bounds=(0.0, 1.0))
+        change = np.clip(rng.normal(effect if block == "x" else 0.0, 0.25, n), -0.3, 0.7)
+        arms[f"-{block}"] = ArmScores(0.7 - change, bounds=(0.0, 1.0))
     return judged(arms, rng)[-1].verdict == "helps"
 
 
