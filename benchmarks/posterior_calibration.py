@@ -4,7 +4,8 @@
     python benchmarks/posterior_calibration.py --write         # and put the table into docs/explanation/selection.md
 
 A study ablates eight blocks on right-or-wrong answers of one set of items. True effects are drawn anew for each study:
-about 0, about a common gain, or one block in four of any size and the others next to nothing. Effects, limits and
+about 0, about a common gain, or one block in four of any size and the others next to nothing; three further worlds were
+kept apart until the prior was settled. Effects, limits and
 probabilities are made by the functions that the commands call. *Sign*: the mean probability of the side that was called
 likelier, and how often that side was right, in five bins from 0.5 to 1. *Within*: P(within ±0.05) and how many effects
 are, in five bins from 0 to 1.
@@ -38,12 +39,27 @@ def sparse(rng):
     return np.where(large, rng.normal(0, 0.2, BLOCKS), rng.normal(0, 0.01, BLOCKS))
 
 
-WORLDS = {
+def uniform(rng):
+    return rng.uniform(-0.15, 0.15, BLOCKS)
+
+
+def halves(rng):
+    return np.where(rng.random(BLOCKS) < 0.5, 0.1, 0.005)
+
+
+SEEN = {
     "about 0, spread 0.03": about(0.0, 0.03),
     "about 0, spread 0.1": about(0.0, 0.1),
     "about +0.05, spread 0.05": about(0.05, 0.05),
     "one in four 0.2, others 0.01": sparse,
 }
+"""Worlds that the prior was chosen on."""
+APART = {
+    "even between −0.15 and +0.15": uniform,
+    "half +0.1, half next to 0": halves,
+    "about −0.06, spread 0.03": about(-0.06, 0.03),
+}
+"""Worlds that nobody looked at before the prior was settled."""
 
 
 def study(rng, items, truth):
@@ -96,11 +112,12 @@ def main() -> None:
     ]
     for items in (24, 60, 200):
         drawn = {}
-        for number, (name, draw) in enumerate(WORLDS.items()):
+        for number, (name, draw) in enumerate({**SEEN, **APART}.items()):
             drawn[name] = outcomes(items, draw, args.studies, np.random.default_rng([items, number]))
-        for what in BINS:
-            together = [entry for world in drawn.values() for entry in world[what]]
-            lines.append(row(items, "all four worlds", what, together))
+        for title, worlds in (("four the prior was chosen on", SEEN), ("three kept apart", APART)):
+            for what in BINS:
+                together = [entry for name in worlds for entry in drawn[name][what]]
+                lines.append(row(items, f"**{title}**", what, together))
         lines += [row(items, name, what, world[what]) for name, world in drawn.items() for what in BINS]
     print("\n".join(lines))
     if args.write:

@@ -80,8 +80,8 @@ def test_a_condition_with_fewer_items_says_so(tmp_path):
 def test_a_gain_and_a_loss_are_one_true_sentence(tmp_path):
     log = written(tmp_path, {"C0": (10, 100), "C1": (20, 100), "C2": (0, 100)}, items=20)
     assert re.fullmatch(
-        r"C1 raised the score from 0\.50 to 1\.00 against C0 \(\+0\.50, 95 % \+0\.\d\d to \+0\.\d\d, 20 items\);"
-        r" C2 lowered the score from 0\.50 to 0\.00 against C0 \(-0\.50, 95 % -0\.\d\d to -0\.\d\d, 20 items\)\.",
+        r"C1 raised the score from 0\.50 to 1\.00 against C0 \(\+0\.50, 95 % \+0\.\d\d to \+0\.\d\d for all 2 contrasts at once, 20 items\);"
+        r" C2 lowered the score from 0\.50 to 0\.00 against C0 \(-0\.50, 95 % -0\.\d\d to -0\.\d\d for all 2 contrasts at once, 20 items\)\.",
         answer(log, tmp_path).sentence,
     )
 

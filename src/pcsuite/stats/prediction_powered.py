@@ -255,7 +255,7 @@ def compare_labelled(
 
     >>> sample = compare_labelled([1, 1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0], [True] * 6 + [False] * 6)
     >>> round(sample.labelled, 2), round(sample.others, 2), round(sample.p_value, 2)
-    (0.83, 0.17, 0.01)
+    (0.83, 0.17, 0.02)
     """
     values, chosen = as_vector(scores, "scores"), np.asarray(labelled, dtype=bool)
     sides = [values[chosen], values[~chosen]]

@@ -27,7 +27,7 @@ def blaker(successes: int, n: int, *, level: float = 0.95) -> Estimate:
 
     >>> share = blaker(8, 10)
     >>> round(share.low, 3), round(share.high, 3)
-    (0.459, 0.963)
+    (0.444, 0.963)
     """
     check_level(level)
     if n < 1 or not 0 <= successes <= n:

@@ -79,7 +79,7 @@ def mean_over_items(
 
     >>> copies, texts = np.tile([1.0, 0, 1, 1, 0, 1, 1, 0], 5), np.tile(np.arange(8), 5)
     >>> mean = mean_over_items(copies, texts, rng=np.random.default_rng(0))
-    >>> mean.value, mean.high - mean.low > 0.6  # eight texts, not forty
+    >>> mean.value, bool(mean.high - mean.low > 0.6)  # eight texts, not forty
     (0.625, True)
     """
     if clusters is None or len(values) < 2:
