@@ -76,11 +76,16 @@ def test_a_definition_that_leads_back_by_another_is_recursive():
         ("vllm/x", None, "vllm"),
         ("llama-server/x", None, "llama-server"),
         ("mistral/mistral-small", None, None),
+        ("azure/mine", "https://r.openai.azure.com", "openai"),
+        ("vertex/claude-sonnet-4-5", None, "anthropic"),
+        ("vertex/gemini-2.5-flash", None, "google"),
     ],
 )
 def test_a_service_is_known_by_its_address_its_wire_or_its_dialect(name, variable, service, monkeypatch):
     preset = provider_presets()[name.partition("/")[0]]
     monkeypatch.delenv(preset.url_env, raising=False)
+    for setting, value in (("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "us-central1")):
+        monkeypatch.setenv(setting, value)
     if variable is not None:
         monkeypatch.setenv(preset.url_env, variable)
     assert service_of(*check_model(name, model_by_name(name))) == service

@@ -82,6 +82,7 @@ class AzureResponsesOptions(AzureOptions, ResponsesOptions):
 class _Azure(HttpAdapter):
     """Addresses, headers and batches of a resource."""
 
+    service: ClassVar[str | None] = "openai"  # the same models, and the same limits of strict schemas
     options: AzureOptions
 
     def key_headers(self, key: str) -> dict[str, str]:
