@@ -30,6 +30,7 @@ from pcsuite.errors import (
     CallOutcome,
     EngineError,
     ErrorRateError,
+    LogError,
     MissingExtraError,
     OutOfMemoryError,
     OutOfTimeError,
@@ -256,7 +257,7 @@ class Pipeline:
                 evaluation = out_of_time_evaluation(stage, timer.seconds)
                 metrics, parsed = {**evaluation.metrics, **metrics}, evaluation.parsed
                 parsed.settle_reading()
-        except (BudgetExceededError, ErrorRateError, MissingExtraError, ServerDownError, Unanswered):
+        except (BudgetExceededError, ErrorRateError, LogError, MissingExtraError, ServerDownError, Unanswered):
             raise
         except EngineError as error:
             where = f"{stage}: " if stage == JUDGING else ""
