@@ -174,7 +174,7 @@ def test_the_steps_of_the_workflow_run_in_a_repository(desk, tmp_path):
     given = ["--prompt", str(desk / "triage.md"), "--data", str(desk / "tickets.csv"), "--answer", "queue"]
     assert main(["init", str(repository), *given, "--model", "simulated", "--limit", "20"]) == 0
     with (repository / ".gitignore").open("a") as ignores:
-        ignores.write("comment.md\n")
+        ignores.write("comment.md\ngate.xml\n")
     commands = tmp_path / "bin"
     commands.mkdir()
     (commands / "pcsuite").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pcsuite "$@"\n')
@@ -220,7 +220,7 @@ def test_what_is_not_run_says_why():
     """All of it, so that a block does not drop out unseen."""
     reasons = {f"{block.page}: {block.commands[0]}": block.not_run for block in ALL if block.not_run}
     assert all(len(why.split()) >= 3 for why in reasons.values()), reasons
-    assert len(reasons) <= 20, "\n".join(f"{where}: {why}" for where, why in reasons.items())
+    assert len(reasons) <= 24, "\n".join(f"{where}: {why}" for where, why in reasons.items())
 
 
 def test_documented_commands_and_flags_exist():

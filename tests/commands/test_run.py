@@ -75,7 +75,10 @@ def test_next_reports_on_the_run_that_was_made(tmp_path, monkeypatch, capsys, co
     (report,) = [line.removeprefix("report  ") for line in printed if line.startswith("report  ")]
     assert (tmp_path / report).resolve() == folder / "reports" / "trial" / "report.md"
     assert (folder / "reports" / "report.md").resolve() == folder / "reports" / "trial" / "report.md"
-    assert [log.name for log in (folder / "runs").glob("*.jsonl")] == ["trial.jsonl"]
+    assert sorted(log.name for log in (folder / "runs").glob("*.jsonl")) == [
+        "trial.jsonl",
+        "trial.spent.jsonl",
+    ]
 
 
 def test_a_new_shared_flag_reaches_every_step_of_all(tmp_path, capsys, monkeypatch):

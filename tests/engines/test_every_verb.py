@@ -325,7 +325,9 @@ def test_a_budget_is_never_passed(verb, tmp_path, server, capsys, limit, monkeyp
     assert status == Exit.STOPPED
     told = capsys.readouterr()
     assert "budget is used up" in told.err + told.out
-    assert 0 < len(server.bodies) * (250 + loopback.COMPLETION_TOKENS) <= most
+    asked = len(server.bodies) * (250 + loopback.COMPLETION_TOKENS)
+    # What the run before it spent counts too: nothing is left for a pass over its answers.
+    assert asked == 0 if verb.name == "verifier-pass" else 0 < asked <= most
 
 
 @pytest.mark.slow

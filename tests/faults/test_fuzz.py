@@ -228,7 +228,7 @@ def test_logs(tmp_path_factory, content, manifest, prompts):
     sound = [row.run_id for row in iter_rows(paths.log)]
     assert len(set(sound)) == len(list(iter_newest_rows(paths.log)))
     index = ResumeIndex.read(paths.log)
-    assert index.rows + index.malformed_count == content.count(b"\n") + (
+    assert index.rows + index.malformed_count + index.altered_count == content.count(b"\n") + (
         not content.endswith(b"\n") and content != b""
     )
     noted = read_or_refused(lambda: read_manifest(paths.log), paths.log.with_suffix(".manifest.json"))

@@ -152,6 +152,7 @@ init 'my study' --data tickets.csv --answer queue         | my study | letters, 
 list tsks                                                 | invalid choice: 'tsks' | 'tasks'
 list runs --config nothing                                | no profile 'nothing'
 completion powershell                                     | invalid choice: 'powershell'
+status nosuch                                             | nosuch: no file and no run in outputs/runs
 verify nothing.csv nothing.json                           | nothing.csv: no such file
 verify - -                                                | cannot both come from standard input
 verify tickets.csv broken.json --fail-under 90            | --fail-under 90 | 0.9 for 90 %

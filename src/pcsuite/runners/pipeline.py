@@ -257,7 +257,14 @@ class Pipeline:
                 evaluation = out_of_time_evaluation(stage, timer.seconds)
                 metrics, parsed = {**evaluation.metrics, **metrics}, evaluation.parsed
                 parsed.settle_reading()
-        except (BudgetExceededError, ErrorRateError, LogError, MissingExtraError, ServerDownError, Unanswered):
+        except (
+            BudgetExceededError,
+            ErrorRateError,
+            LogError,
+            MissingExtraError,
+            ServerDownError,
+            Unanswered,
+        ):
             raise
         except EngineError as error:
             where = f"{stage}: " if stage == JUDGING else ""

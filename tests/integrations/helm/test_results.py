@@ -4,7 +4,6 @@ import json
 import os
 
 import pytest
-from statsmodels.stats.proportion import proportion_confint
 
 from pcsuite.errors import AnalysisError
 from pcsuite.integrations.helm.results import (
@@ -34,9 +33,12 @@ def test_a_figure_equals_helms_own_and_gets_the_interval_of_a_proportion(tmp_pat
         10,
     )
     (record,) = table([run], "helm_metrics").records()
-    low, high = proportion_confint(3, 10, method="beta")  # with few 1s it is the exact one
+    low, high = 0.087264, 0.619411  # Blaker's, within the exact one's 0.0667 to 0.6525
     assert record["value"] == record["helm_value"] == pytest.approx(0.3)
-    assert (record["value_low"], record["value_high"]) == (pytest.approx(low), pytest.approx(high))
+    assert (record["value_low"], record["value_high"]) == (
+        pytest.approx(low, abs=1e-5),
+        pytest.approx(high, abs=1e-5),
+    )
     assert (record["metric"], record["main"], record["interval"]) == (
         "exact_match",
         True,

@@ -11,6 +11,7 @@ import base64
 import binascii
 import importlib
 import json
+import os
 import re
 import subprocess
 import threading
@@ -170,7 +171,10 @@ def command_token(command: Sequence[str]) -> Token:
 
     pipe = subprocess.PIPE
     try:
-        process = subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+        # The user's own command: it may need whatever the user's shell has, a vault's token for example.
+        process = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=dict(os.environ)
+        )
     except (OSError, ValueError) as error:
         raise failed(f"cannot be started: {getattr(error, 'strerror', None) or describe(error)}") from None
     try:
