@@ -117,6 +117,6 @@ def test_where_nothing_can_go_the_prompt_stays_byte_for_byte(tmp_path):
         quiet=True,
     )
     paths = {path.name: path for path in write_result(made)}
-    assert "Nothing can be dropped safely" in trim_sentence(made)
+    assert "No set of blocks is" in trim_sentence(made)
     assert paths["trimmed.md"].read_bytes() == prompt.encode()
     assert "```diff" not in markdown(made)

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from trim_worlds import campaign
 
-from pcsuite.ablation.trim import choose_drops
+from pcsuite.ablation.trim import affordable_tries, choose_drops
 from pcsuite.ablation.trim import confirm_drops as confirm
 from pcsuite.contrasts import ArmScores
 
@@ -63,19 +64,47 @@ def test_nothing_is_chosen_where_every_block_is_needed():
     assert (chosen, asked) == ((), [])
 
 
-def test_sets_are_confirmed_from_the_smallest_and_the_last_confirmed_counts():
-    scores = {1: arm(200), 2: arm(199), 4: arm(150)}
+def test_of_blocks_that_are_surely_idle_the_longest_go_first():
+    """Of a redundant pair the longer one goes; a block that is not so sure comes after all that are."""
+    without = {"short": arm(200), "long": arm(200), "doubtful": arm(184)}
+    chosen, asked = answered(
+        choose_drops(arm(200), without, margin=0.05, tokens={"short": 5, "long": 80, "doubtful": 300}),
+        lambda dropped: arm(100 if {"short", "long"} <= dropped else 199),
+    )
+    assert chosen == ("long", "doubtful")
+    assert asked[1:] == [frozenset({"long", "short"}), frozenset({"long", "doubtful"})]
+
+
+def test_the_largest_set_is_tried_first_and_smaller_ones_where_it_fails():
+    scores = {4: arm(150), 3: arm(170), 2: arm(199)}
     trim, asked = answered(confirm_drops("abcd", arm(200), margin=0.05), lambda dropped: scores[len(dropped)])
-    assert [len(entry) for entry in asked] == [1, 2, 4]
-    assert [step.confirmed for step in trim.steps] == [True, True, False]
+    assert [len(entry) for entry in asked] == [4, 3, 2]
+    assert [step.confirmed for step in trim.steps] == [False, False, True]
     assert trim.dropped == ("a", "b")
-    assert trim.steps[-1].difference.value == pytest.approx(-0.125)
+    assert trim.steps[0].difference.value == pytest.approx(-0.125)
 
 
-def test_after_a_set_that_is_not_confirmed_nothing_is_asked():
-    trim, asked = answered(confirm_drops("abcd", arm(200), margin=0.05), lambda dropped: arm(100))
-    assert len(asked) == 1
-    assert trim.dropped == ()
+def test_after_a_set_that_is_confirmed_nothing_is_asked():
+    trim, asked = answered(confirm_drops("abcd", arm(200), margin=0.05), lambda dropped: arm(200))
+    assert (len(asked), trim.dropped) == (1, tuple("abcd"))
+
+
+def test_few_items_are_not_spent_on_several_tries():
+    """30 items can show 0.1 of a set that changes nothing at 5 %, and no longer at half of that: 0.9**30 is 0.042."""
+    assert [affordable_tries(count, 0.1) for count in (20, 30, 37, 60)] == [1, 1, 2, 3]
+    trim, asked = answered(confirm_drops("abcd", arm(20, 30), margin=0.1), lambda dropped: arm(10, 30))
+    assert (len(asked), trim.dropped) == (1, ())
+    trim, _ = answered(confirm_drops("abcd", arm(20, 30), margin=0.1), lambda dropped: arm(20, 30))
+    assert trim.dropped == tuple("abcd")
+
+
+def test_copies_of_an_item_buy_no_further_try():
+    copies = ArmScores(arm(60, 90), bounds=(0.0, 1.0), clusters=np.repeat(np.arange(30), 3))
+    search = confirm("abcd", copies, margin=0.1, rng=np.random.default_rng(0))
+    next(search)
+    worse = ArmScores(arm(30, 90), bounds=(0.0, 1.0), clusters=np.repeat(np.arange(30), 3))
+    with pytest.raises(StopIteration):
+        search.send(worse)
 
 
 def test_nothing_to_confirm():
@@ -102,11 +131,20 @@ def test_failed_calls_are_bounded_in_the_confirmation_unless_they_are_to_be_drop
 
 def test_a_confirmed_set_has_limits_for_all_sets_that_could_be_tried():
     trim, _ = answered(confirm_drops(("a", "b", "c"), arm(300), margin=0.1), lambda dropped: arm(298))
-    assert [step.confirmed for step in trim.steps] == [True, True, True]
-    for step in trim.steps:
-        assert step.simultaneous.level == pytest.approx(1 - 0.05 / 3)
-        assert step.simultaneous.value == step.difference.value
-        assert step.simultaneous.low < step.difference.low
+    (step,) = trim.steps
+    assert step.confirmed
+    assert step.simultaneous.level == pytest.approx(1 - 0.05 / 3)
+    assert step.difference.level == pytest.approx(1 - 2 * 0.05 / 3)
+    assert step.simultaneous.value == step.difference.value
+    assert step.simultaneous.low < step.difference.low
+
+
+def test_worlds_with_known_effects_are_trimmed_to_most_of_what_can_go():
+    """A sample of ``benchmarks/trim_worlds.py``."""
+    counts = campaign(40)
+    assert counts["allowed"] >= 10
+    assert counts["dropped"] >= 0.8 * counts["droppable"]
+    assert counts["false"] <= 5
 
 
 def test_a_graded_trim_must_hold_whatever_the_shape():

@@ -297,7 +297,8 @@ class _AblationRun:
         if at_floor(scores[FULL], margin):
             return Trim((), (), margin)
         first = {name: scores[without(name, free).id][:choosing_items] for name in free}
-        choosing = choose_drops(scores[FULL][:choosing_items], first, margin=margin)
+        lengths = {block.name: len(block.text) for block in study.prompt.blocks}
+        choosing = choose_drops(scores[FULL][:choosing_items], first, margin=margin, tokens=lengths)
         chosen = await self._search(choosing, "trim-choice", 0, choosing_items)
         full = of_items(self.measured.arms[FULL], slice(part, None))
         rng = named_rng("confirming", study.request.run_name, study.model_id)

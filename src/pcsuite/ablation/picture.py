@@ -16,11 +16,13 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.contrasts import CLAUSE
+from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
 from pcsuite.prompts.verbatim import decode_chat
@@ -265,21 +267,18 @@ def trim_sentence(result: AblationResult) -> str:
         return f"No shorter prompt was looked for: {floor.removeprefix('not tested: ')}."
     if result.study.chosen_on >= result.study.count:
         return "No shorter prompt was looked for: the items are one cluster, so none could confirm it."
+    alone = [entry.block for entry in result.verdicts if entry.verdict == "no worse without it"]
+    single = (
+        f" That {join_words(alone)} can go alone does not say so of them together." if len(alone) > 1 else ""
+    )
     if not trim.chosen:
-        why = "every block seems to cost more than the margin"
-        return f"Nothing can be dropped safely: {why}. The prompt stays as it is."
-    if not trim.dropped:
-        step = trim.steps[0] if trim.steps else None
-        measured = f" ({interval_words(step.difference, 3)}, 90 % interval)" if step is not None else ""
-        if step is not None and step.hidden:
-            measured += f"; {counted(step.missing, 'item')} without an answer could undo what the others show"
-        if step is None:
-            measured = ", which are too few"
         return (
-            f"Nothing can be dropped safely: without {trim.chosen[0]} the prompt is not shown to stay within"
-            f" {margin:g} of the full one on the confirming items{measured}. The prompt stays as it is."
+            f"No set of blocks is proposed to go: on the {result.study.chosen_on} items that choose, none could be"
+            f" spared within half the margin ({margin / 2:g}).{single} The prompt stays as it is."
         )
-    step = next(step for step in reversed(trim.steps) if step.confirmed)
+    if not trim.dropped:
+        return f"{_not_confirmed(trim, result)}{single} The prompt stays as it is."
+    step = next(step for step in trim.steps if step.confirmed)
     saved = f"{result.saved_tokens:,.0f} prompt tokens"
     if result.saved_usd:
         saved += f" and ${result.saved_usd:,.4f}"
@@ -289,6 +288,29 @@ def trim_sentence(result: AblationResult) -> str:
         f" on {items_words(step.difference.n, step.clusters)} that had no part in choosing: not worse by more than"
         f" {margin:g}."
         f" It saves {saved} per 1,000 calls."
+    )
+
+
+def _not_confirmed(trim: Trim, result: AblationResult) -> str:
+    """Why no set of blocks that the first part chose is confirmed on the other."""
+    count = result.study.count - result.study.chosen_on
+    least = least_margin(count)
+    reach = (
+        f"{counted(count, 'item')} can confirm {'nothing' if least is None else f'no less than {least:.2f}'}"
+    )
+    if not trim.steps:
+        return f"No set of blocks is confirmed to go: the confirming items are too few ({reach})."
+    step = trim.steps[0]
+    tried = "" if len(trim.steps) == 1 else f", nor are {counted(len(trim.steps) - 1, 'smaller set')}"
+    why = (
+        f"; {counted(step.missing, 'item')} without an answer could undo what the others show"
+        if step.hidden
+        else ""
+    )
+    return (
+        f"No set of blocks is confirmed to go: without {join_words(step.dropped)} the score changes by"
+        f" {interval_words(step.difference, 3)} on {items_words(step.difference.n, step.clusters)} that had no part in"
+        f" choosing, which does not rule out a loss of {trim.margin:g}{tried}{why} ({reach})."
     )
 
 
@@ -466,6 +488,12 @@ def print_preview(preview: Preview, console: Console) -> None:
         f" {preview.forecast.finds_nulls:.0%} of studies" + (f" ({other.finds_nulls:.0%})" if other else ""),
         f"  one lost call would move a bound by {1 / study.count:.3f}",
     ]
+    if study.request.trim and study.chosen_on < study.count:
+        least = least_margin(count_clusters(study.items[study.chosen_on :]))
+        lines.append(
+            f"  a shorter prompt is chosen on {study.chosen_on} items and confirmed on {study.count - study.chosen_on},"
+            f" which can confirm {'nothing' if least is None else f'no less than {least:.2f}'}"
+        )
     if (other or preview.forecast).items < preview.forecast.least_for_no_worse:
         lines.append(
             f"  with fewer than {preview.forecast.least_for_no_worse} items even a block that changes no answer cannot"

@@ -1,8 +1,9 @@
 """The shortest prompt found that is not worse: chosen on one part of the items, confirmed on the other.
 
-Blocks are dropped together and measured together; single effects are never added up. What is confirmed is a chain of
-nested sets, the smallest first, each tested only if the one before was confirmed: so a false confirmation anywhere has
-at most 5 % (fixed-sequence testing, Maurer, Hothorn and Lehmacher 1995).
+Blocks are dropped together and measured together; single effects are never added up. The first part of the items makes
+a chain of nested sets, backing off: a block that costs too much beside the others stays, and the rest is tried on. The
+other part tests sets of that chain, the largest first, and the first that is confirmed is the answer. As many sets as
+the items can bear may be tried, and they share the 5 % (Bonferroni): so a false confirmation anywhere has at most 5 %.
 
 Both searches are generators: they yield the blocks to drop and are sent the scores of the prompt without them, whoever
 measures it. Clusters of related items stand in one of the parts, never in both; an answer that is missing in the
@@ -28,11 +29,18 @@ from pcsuite.contrasts import (
     hold_under_missing,
     judge,
     measure,
+    shown_no_worse,
 )
 from pcsuite.stats.estimate import Estimate
 
 Asked = frozenset[str]
 """Blocks to drop together."""
+
+
+MOST_TRIES = 3
+"""Sets that may be tried on the confirming items, where these are enough for it."""
+_SURE = 0.9
+"""Chance, by the first part of the items, from which a block is taken to cost less than the margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +49,8 @@ class TrimStep:
 
     dropped: tuple[str, ...]
     difference: Estimate
-    """Score of the trimmed prompt less that of the full one; its interval is two-sided at 90 %, whose lower end is
-    the one-sided 95 % limit that must lie above minus the margin."""
+    """Score of the trimmed prompt less that of the full one; the lower end of its interval is the one-sided limit that
+    must lie above minus the margin, at the level of all tries together."""
     confirmed: bool
     clusters: int = 0
     """Clusters behind the items; as many as items where no two are related."""
@@ -60,33 +68,41 @@ class Trim:
     """What can be dropped."""
 
     chosen: tuple[str, ...]
-    """Blocks that the first part of the items would drop, in the order in which they go."""
+    """Blocks that the first part of the items would drop, the surest and longest first."""
     steps: tuple[TrimStep, ...]
+    """The sets that were tried on the other part, the largest first."""
     margin: float
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Blocks of the last set that was confirmed; none where none was.
-
-        Sets are nested and tested in turn, so the last one that was confirmed is the largest.
-        """
-        return next((step.dropped for step in reversed(self.steps) if step.confirmed), ())
+        """Blocks of the set that was confirmed; none where none was."""
+        return next((step.dropped for step in self.steps if step.confirmed), ())
 
 
 def choose_drops(
-    full: Scores, without: Mapping[str, Scores], *, margin: float
+    full: Scores, without: Mapping[str, Scores], *, margin: float, tokens: Mapping[str, int] | None = None
 ) -> Generator[Asked, ArmScores, tuple[str, ...]]:
-    """Blocks to drop together, in the order in which they go, by the items of the first part alone.
+    """Blocks to drop together, the surest and longest first, by the items of the first part alone.
 
-    Blocks go in the order of what the prompt gains without them. All that seem to cost less than the margin are tried
-    together; where that is too much, one after the other is added and kept if what is left still stands.
+    Blocks that seem to cost less than the margin are tried together; where that is too much, one after the other is
+    added and kept if what is left still stands, so that one of a redundant pair goes, the longer one (``tokens``).
     """
     gains = {block: _mean(scores - full) for block, scores in without.items()}
-    order = [block for block, gain in sorted(gains.items(), key=lambda entry: -entry[1]) if gain >= -margin]
+    chances = {block: _chance_within(scores - full, margin) for block, scores in without.items()}
+    lengths = tokens or {}
+
+    def rank(block: str) -> tuple[bool, float, float, float]:
+        sure = chances[block] >= _SURE
+        return (not sure, -lengths.get(block, 0) if sure else 0.0, -chances[block], -gains[block])
+
+    order = sorted((block for block, gain in gains.items() if gain >= -margin), key=rank)
+
+    enough = _would_be_confirmed(np.zeros(len(full)), margin)
 
     def stands(scores: Scores) -> bool:
-        # Half the margin: the other part must still be able to show that the whole of it is not lost.
-        return _mean(scores - full) >= -margin / 2
+        # The other part must be able to show it: what these items would not confirm, as many others hardly will.
+        gain = scores - full
+        return _mean(gain) >= -margin / 2 and (not enough or _would_be_confirmed(gain, margin))
 
     if len(order) > 1 and stands((yield frozenset(order)).values):
         return tuple(order)
@@ -98,6 +114,23 @@ def choose_drops(
     return tuple(chosen)
 
 
+def affordable_tries(count: int, margin: float) -> int:
+    """Sets that so many confirming items (or clusters) can try: of each, one that changes nothing must be confirmable.
+
+    At least one, also where the items can confirm nothing.
+
+    >>> affordable_tries(30, 0.1), affordable_tries(60, 0.1)
+    (1, 3)
+    """
+    unchanged = np.zeros(count)
+    affordable = (
+        tries
+        for tries in range(MOST_TRIES, 1, -1)
+        if _would_be_confirmed(unchanged, margin, alpha=ALPHA / tries)
+    )
+    return next(affordable, 1)
+
+
 def confirm_drops(
     chosen: Sequence[str],
     full: ArmScores,
@@ -107,14 +140,18 @@ def confirm_drops(
     missing: MissingAnswers = "bound",
     assume: Assumption = "nothing",
 ) -> Generator[Asked, ArmScores, Trim]:
-    """Test the chosen blocks on the other part of the items: the first of them, half of them, all of them.
+    """Test the chosen blocks on the other part of the items: all of them, else the first two thirds, else one third.
 
-    Each set is measured and tested only where the one before was confirmed.
+    A set is measured only where none before was confirmed. How many may be tried is known before the first
+    (:func:`affordable_tries`), and each is tested at its share of the 5 %.
     """
     count = len(chosen)
+    sizes = sorted({math.ceil(count * part / 3) for part in (1, 2, 3)} if count else (), reverse=True)
+    independent = len(full.values) if full.clusters is None else len(set(full.clusters))
+    sizes = sizes[: affordable_tries(independent, margin)]
+    alpha = ALPHA / max(1, len(sizes))
+    family = Family("none", alpha=alpha, margin=margin, assume=assume)
     steps: list[TrimStep] = []
-    family = Family("none", margin=margin, assume=assume)
-    sizes = sorted({1, math.ceil(count / 2), count} if count else ())
     for size in sizes:
         dropped = tuple(chosen[:size])
         arms = {"trimmed": (yield frozenset(dropped)), "full": full}
@@ -133,13 +170,30 @@ def confirm_drops(
                 result.shown_no_worse,
                 result.measured.n_clusters,
                 int((lacking > 0).sum()),
-                result.measured.limits_at(1 - ALPHA / len(sizes)),
+                result.measured.limits_at(1 - alpha),
                 held.weakened and missing == "bound",
             )
         )
-        if not result.shown_no_worse:
+        if result.shown_no_worse:
             break
     return Trim(tuple(chosen), tuple(steps), margin)
+
+
+def _would_be_confirmed(gains: Scores, margin: float, alpha: float = ALPHA) -> bool:
+    test = shown_no_worse(finite(gains), margin=margin, alpha=alpha)
+    return test is not None and test.shown
+
+
+def _chance_within(gains: Scores, margin: float) -> float:
+    """Chance that a loss is below the margin, by the mean of the gains and its standard error.
+
+    One more item that moves by the margin stands beside those seen, so that gains without any spread are not certain.
+    """
+    known = finite(gains)
+    if not len(known):
+        return 0.0
+    error = math.sqrt((float(known.var()) + margin**2 / len(known)) / len(known))
+    return 0.5 * math.erfc(-(float(known.mean()) + margin) / error / math.sqrt(2))
 
 
 def _mean(values: Scores) -> float:
