@@ -6,8 +6,8 @@
 A world is a prompt of 4 to 10 blocks of 5 to 90 tokens. Four blocks in ten cost 0.15 to 0.4 of the score when they go
 (in every third world about the margin: 0.8 to 1.4 of it), the others nothing; in every third world two of these are
 redundant, so that one may go and both cost 0.3. Items differ in difficulty; a changed prompt draws an answer anew with
-a chance of 0 to 0.1, whatever it lacks. The trim is that of ``pcsuite ablate``: the same functions choose on one half of
-the items and confirm on the other.
+a chance of 0 to 0.1, whatever it lacks. The trim is that of ``pcsuite ablate``: the same functions choose on one half
+of the items and confirm on the other.
 
 *Items allow* a world where the longest set that costs nothing would be confirmed in nine of ten tests, were it the only
 one that is tried. *Dropped* is the share of that set's tokens, summed over these worlds. A *false* confirmation is that

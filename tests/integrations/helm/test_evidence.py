@@ -3,7 +3,6 @@
 import csv
 
 import pytest
-from statsmodels.stats.proportion import proportion_confint
 
 from pcsuite.analysis.table import Table
 from pcsuite.analysis.tables.summary import SUMMARY
@@ -51,7 +50,7 @@ def test_helm_stands_beside_the_run_and_outside_its_tables(tmp_path):
     beside = (tmp_path / "tables" / "helm_beside_ours.csv").read_text().splitlines()
     assert len(beside) == 3
     first = next(csv.DictReader(beside))
-    low, high = proportion_confint(2, 8, method="beta")  # few of either: the exact one
+    low, high = 0.0463892639, 0.6414487911  # 2 of 8, by Blaker
     assert (first["task"], first["model"], first["condition"]) == ("truthfulqa_mc", "tiny", "C0")
     assert [float(first[name]) for name in ("score", "score_low", "score_high")] == pytest.approx(
         [0.25, low, high]

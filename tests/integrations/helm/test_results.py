@@ -42,7 +42,7 @@ def test_a_figure_equals_helms_own_and_gets_the_interval_of_a_proportion(tmp_pat
     assert (record["metric"], record["main"], record["interval"]) == (
         "exact_match",
         True,
-        "bayesian bootstrap, end item",
+        "blaker",
     )
     assert (record["model"], record["task"], record["n_instances"]) == ("tiny", "truthfulqa_mc", 10)
     (shown,) = table([run], "helm_runs").records()
