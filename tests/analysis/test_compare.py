@@ -176,3 +176,11 @@ def test_where_labels_correct_a_score_they_say_whether_it_is_no_worse(scores_of)
     assert (record["outcome"], record["no_worse_p"], found.standing) == ("worse", None, "worse")
     same = compare_runs(a, b, metrics=SCORE_ONLY, margin=0.2, judged=(sides[0], judged_by("one", [1.0] * 60)))
     assert same.standing == "no worse"  # limits of 60 equal labels lie within 0.2
+
+
+def test_of_graded_scores_a_drop_must_hold_whatever_its_shape_unless_symmetry_is_assumed(scores_of):
+    """24 items that each lose 0.05: sign flips are sure, a rare item that gains it all back is not ruled out."""
+    before, after = (scores_of(name, rows_of([score] * 24)) for name, score in (("a", 0.6), ("b", 0.55)))
+    assert compare_runs(before, after).regressions == []
+    bold = compare_runs(before, after, assume="symmetric")
+    assert [record["metric"] for record in bold.regressions] == ["score"]

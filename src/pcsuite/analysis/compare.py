@@ -200,6 +200,7 @@ def compare_runs(
     plans: tuple[RunPlan, RunPlan] = (RunPlan(), RunPlan()),
     allow_different_items: bool = False,
     missing: Missing = "bound",
+    assume: contrasts.Assumption = "nothing",
 ) -> Comparison:
     """Compare the cells that both runs have, on the items that both were to ask.
 
@@ -209,8 +210,9 @@ def compare_runs(
     (default: the bundled ones). ``judged`` is what is known of both runs' judges: scores of judged tasks are compared
     by their gold labels where both have them, and not at all where the judges differ. ``plans`` say which items each
     run was to ask: where one lacks a score for some of them, what is claimed must hold whatever they would have been,
-    unless ``missing`` is ``drop``. Raises :class:`AnalysisError` where the runs have no cell in common, were to ask
-    different items (unless that is allowed) or share fewer than two.
+    unless ``missing`` is ``drop``. ``assume`` is what may be assumed of the shape of graded scores'
+    differences. Raises :class:`AnalysisError` where the runs have no cell in common, were to ask different items
+    (unless that is allowed) or share fewer than two.
     """
     metrics = bundled_metrics() if metrics is None else metrics
     renamed = {}
@@ -253,7 +255,7 @@ def compare_runs(
                 if metric == SCORE and any(lost):
                     unscored.append(right.key)
                 continue
-            change, arms = measuring
+            change, arms = measuring[0].under(assume), measuring[1]
             more: dict[str, Any] = {}
             if metric == SCORE:
                 arms_of_scores[len(records)] = arms
@@ -271,7 +273,7 @@ def compare_runs(
         rows = [index for index, record in enumerate(records) if record["metric"] == metric]
         # Only of the score is it asked whether it is no worse.
         no_worse_margin = margin if metric == SCORE and margin > 0 else None
-        family = contrasts.Family("bh", alpha=alpha, margin=no_worse_margin, smallest=margin)
+        family = contrasts.Family("bh", alpha=alpha, margin=no_worse_margin, smallest=margin, assume=assume)
         results = contrasts.judge([measured[index] for index in rows], family)
         if metric == SCORE:
             of_scores = _held([arms_of_scores[index] for index in rows], results, family)

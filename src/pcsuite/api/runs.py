@@ -33,6 +33,7 @@ from pcsuite.analysis.table import CELL, Column, Table, TableSpec
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.config.spellings import PROFILE_WORDS, column_names
+from pcsuite.contrasts import Assumption
 from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
@@ -537,6 +538,7 @@ def compare(
     cluster: Sequence[str] | str = (),
     profile: Profile | None = None,
     posterior: bool = False,
+    assume: Assumption = "nothing",
 ) -> Comparison:
     """Compare two runs item by item: did the second get better or worse, and how surely?
 
@@ -546,7 +548,8 @@ def compare(
     says); runs that were to ask different items are refused with an ``AnalysisError`` unless
     ``allow_different_items``. ``cluster`` are columns of the items that say which of them are related, instead of the
     clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
-    ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one.
+    ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one. What is said
+    of graded scores holds whatever the shape of their differences, unless ``assume`` is ``symmetric``.
 
         pcs.compare("before", "after", margin=0.05).standing
     """
@@ -590,6 +593,7 @@ def compare(
         plans=(plans[0], plans[1]),
         allow_different_items=allow_different_items,
         missing=missing,
+        assume=assume,
     )
     return _with_posterior(comparison) if posterior else comparison
 

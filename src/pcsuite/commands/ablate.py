@@ -38,8 +38,7 @@ ABLATE = (
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),
         flag("--limit", "at most N items", type=int, metavar="N"),
         options.MISSING.but(),
-        flag("--assume", "what verdicts on graded scores may assume: nothing (default), or symmetric, that rare large"
-             " opposite cases do not exist", choices=("nothing", "symmetric"), default="nothing"),
+        options.ASSUME,
         options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
     options.table_group("the table, read as init-task reads it; what is left out is concluded and said",

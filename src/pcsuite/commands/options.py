@@ -175,6 +175,8 @@ RELATED = several("--cluster", "columns that say which items are related (a cust
                   KEYS["cluster"], metavar="COL[,COL]")
 MISSING = flag("--missing", "answers that never came: bound claims only what holds whatever they would have been"
                " (default), drop judges what was answered", KEYS["missing"], choices=("bound", "drop"))
+ASSUME = flag("--assume", "what verdicts on graded scores may assume: nothing (default), or symmetric, that rare large"
+              " opposite cases do not exist", choices=("nothing", "symmetric"), default="nothing")  # fmt: skip
 POSTERIOR = switch("--posterior", "add the probabilities that it is better, and that it is too small to matter")
 # fmt: on
 

@@ -165,6 +165,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
                " that it is"),
         options.MISSING.but("planned items without a score: bound counts them at their worst (default), drop judges the"
                             " scored items alone"),
+        options.ASSUME,
         switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
         options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
         options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
@@ -204,6 +205,7 @@ def execute_compare(args: argparse.Namespace) -> int:
         cluster=args.cluster or (),
         profile=args.config,
         posterior=args.posterior,
+        assume=args.assume,
     )
     names = (args.first.stem if first is None else first.name, second.name)
     if args.csv:
