@@ -3,15 +3,9 @@
 import pytest
 
 from pcsuite.config.model_names import provider_presets
-from support.replay import ReplayServer, all_exchanges, compared, environment, play, replay_files
+from support.replay import all_exchanges, compared, environment, play, replay_files
 
 EXCHANGES = all_exchanges()
-
-
-@pytest.fixture(scope="module")
-def server():
-    with ReplayServer() as server:
-        yield server
 
 
 @pytest.mark.parametrize(

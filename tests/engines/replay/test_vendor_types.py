@@ -11,7 +11,7 @@ from pcsuite.engines.adapters.base import Constraint, Decoding, Request, Tool
 from pcsuite.engines.session import build_adapter
 from pcsuite.errors import ConfigError, ConstraintUnavailableError
 from pcsuite.prompts.verbatim import chat_piece
-from support.replay import ReplayServer, all_exchanges, environment, play
+from support.replay import all_exchanges, environment, play
 from support.vendor_types import line_problems, problems
 
 KEY = "test-key-0123456789abcdef"
@@ -125,12 +125,6 @@ def test_every_kind_of_request_fits_the_vendors_types(provider, monkeypatch):
                 told[f"{name}: {kind}"] = wrong
     assert not told, f"{len(told)} of {count}: {dict(list(told.items())[:6])}"
     assert count >= len(REQUESTS) - 1
-
-
-@pytest.fixture(scope="module")
-def server():
-    with ReplayServer() as server:
-        yield server
 
 
 @pytest.mark.parametrize(
