@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from pcsuite.engines.adapters.llamacpp import (
 from pcsuite.engines.canary import is_enforced
 from pcsuite.engines.constrained import generate_constrained
 from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError
+from pcsuite.prompts.verbatim import chat_piece
 
 D0 = Decoding("d0", temperature=0.0, top_p=1.0, max_tokens=16)
 D1 = Decoding("d1", temperature=0.7, top_p=0.95, max_tokens=16)
@@ -126,6 +128,64 @@ def test_replicates_share_the_reading_of_their_prompt_and_keep_the_text_of_a_row
     finally:
         adapter.close()
         unshared.close()
+
+
+BEGINNINGS = (
+    "You read letters of customers and say how they feel. " * 4 + "Answer with one word.\n\nLetter: ",
+    "Rules: be brief, be kind, never guess, name no names. " * 5 + "Then go on.\n\nText:\n",
+)
+LETTERS = ("The lamp came late and broken.", "Wonderful, thank you!", "12 boxes, all fine.", " (no text)")
+
+
+def shared_requests():
+    plain = [(beginning + letter, len(beginning)) for beginning in BEGINNINGS for letter in LETTERS]
+    head = chat_piece(0, "system", BEGINNINGS[0]) + chat_piece(1, "user", "Letter: ")
+    chats = [(head + letter, len(head)) for letter in LETTERS[:2]]
+    return [
+        Request(prompt, decoding, seed, shared_chars=shared)
+        for prompt, shared in plain + chats
+        for decoding, seed in ((D0, 0), (D1, 1))
+    ]
+
+
+@pytest.mark.model
+def test_a_shared_beginning_is_read_once_and_every_text_is_that_of_a_row_alone(embedded_weights):
+    requests = shared_requests()
+
+    def texts(order, **options):
+        adapter = LlamaCppAdapter("m", LlamaCppOptions(path=embedded_weights, workers=1, **options))
+        try:
+            waiting = {request: adapter._submit(request) for request in order}
+            replies = {request: future.result() for request, future in waiting.items()}
+            answers = {request: adapter._generation(reply, None) for request, reply in replies.items()}
+            identities.append(adapter.identity())
+        finally:
+            adapter.close()
+        cuts = {request: answer.get("prompt_cut") for request, answer in answers.items()}
+        return {request: answer["text"] for request, answer in answers.items()}, cuts
+
+    identities: list[dict[str, str]] = []
+    in_turn, cuts = texts(requests)
+    shuffled = random.Random(3).sample(requests, len(requests))
+    assert texts(shuffled) == (in_turn, cuts)
+    assert texts(shuffled[::-1], kept_beginnings=1) == (in_turn, cuts)
+    # The last word before the item is read with it: how it is split may depend on what follows.
+    assert {cuts[request] for request in requests if request.prompt.startswith(BEGINNINGS[0])} == {
+        len(BEGINNINGS[0]) - len("\n\nLetter: ")
+    }
+    assert identities[0] == identities[1] == identities[2]
+    _, whole = texts(requests[:2], kept_beginnings=0)
+    assert set(whole.values()) == {None}
+    assert identities[-1] != identities[0]
+
+
+@pytest.mark.model
+def test_no_cut_where_a_beginning_is_short_or_ends_inside_a_token(embedded):
+    short = Request("Letter: fine", D0, 0, shared_chars=8)
+    # The last word of this beginning has no space before it: all that is left is too short.
+    inside = Request("x" * 400 + " go on", D0, 0, shared_chars=390)
+    for request in (short, inside):
+        assert "prompt_cut" not in asyncio.run(embedded.agenerate(request))
 
 
 @pytest.mark.model

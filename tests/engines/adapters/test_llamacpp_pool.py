@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 
 from pcsuite.engines.adapters import _llamacpp_pool
-from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool
+from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, Reading, Worker
 
 
 class RecordingWorker:
@@ -12,9 +14,11 @@ class RecordingWorker:
     def __init__(self, settings, on_free):
         self.on_free = on_free
         self.alive = True
-        self.prompt = None
+        self.read = deque(maxlen=settings["kept_beginnings"])
         self.sent: list[str] = []
         self._future = None
+
+    hold = Worker.hold
 
     def send(self, request, future, timeout_s=None):
         assert self._future is None, "a worker answers one request at a time"
@@ -33,12 +37,18 @@ class RecordingWorker:
 @pytest.fixture
 def pool(monkeypatch):
     monkeypatch.setattr(_llamacpp_pool, "Worker", RecordingWorker)
-    settings = {"model": "model.gguf", "context_tokens": 512, "threads": 1, "prefix_reuse": True}
+    settings = {
+        "model": "model.gguf",
+        "context_tokens": 512,
+        "threads": 1,
+        "prefix_reuse": True,
+        "kept_beginnings": 1,
+    }
     return LlamaCppPool(settings, size=2, timeout_s=1.0)
 
 
 def ask(pool, *names):
-    return [pool.generate(name, True, name[0]) for name in names]
+    return [pool.generate(name, True, Reading(name[0])) for name in names]
 
 
 def test_each_worker_keeps_to_the_prompt_it_has_read(pool):
@@ -83,3 +93,34 @@ def test_calls_that_were_given_up_are_passed_over(pool):
     first.answer()
     assert first.sent == ["a1", "a3"]
     assert not kept.done()
+
+
+def ask_with_beginnings(pool, *names):
+    """The first letter is the beginning, the first two are the prompt."""
+    return [pool.generate(name, True, Reading(name[:2], name[0])) for name in names]
+
+
+def test_prompts_that_begin_alike_go_to_the_worker_that_read_the_beginning(pool):
+    ask_with_beginnings(pool, "a1", "a2", "b1", "a3", "b2", "b3")
+    first, second = pool._workers
+    # Nobody waits while there is work: the second takes a prompt of the same beginning where no other is there yet.
+    assert (first.sent, second.sent) == (["a1"], ["a2"])
+    for _ in range(3):
+        first.answer()
+        second.answer()
+    assert (first.sent, second.sent) == (["a1", "a3", "b2"], ["a2", "b1", "b3"])
+
+
+def test_a_prompt_goes_before_a_beginning(pool):
+    ask_with_beginnings(pool, "a1x", "b1x", "a2x", "a1y")
+    first, _ = pool._workers
+    first.answer()
+    first.answer()
+    assert first.sent == ["a1x", "a1y", "a2x"]
+
+
+def test_a_worker_holds_as_many_readings_as_it_keeps():
+    worker = RecordingWorker({"kept_beginnings": 2}, None)
+    for reading in (Reading("a1", "a"), Reading("b1", "b"), Reading("a2", "a"), Reading("c")):
+        worker.hold(reading)
+    assert list(worker.read) == [Reading("a2", "a"), Reading("c")]

@@ -18,7 +18,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcsuite._util.processes import child_environment
 from pcsuite.errors import EngineError
@@ -26,6 +26,14 @@ from pcsuite.errors import EngineError
 WORKER = Path(__file__).with_name("_llamacpp_worker.py")
 MAX_DEATHS_IN_A_ROW = 3
 CLOSE_WAIT_S = 5.0
+
+
+class Reading(NamedTuple):
+    """What a call has a worker read: calls that share it go to the worker that holds it."""
+
+    prompt: Hashable
+    beginning: Hashable = None
+    """What it shares with other prompts, ``None`` for nothing."""
 
 
 class Worker:
@@ -40,8 +48,8 @@ class Worker:
         self._fatal: str | None = None
         self._timed_out_s: float | None = None
         self.alive = True
-        self.prompt: Hashable = None
-        """The prompt that it read last."""
+        self.read: deque[Reading] = deque(maxlen=max(1, settings["kept_beginnings"]))
+        """What it read last and still holds, the newest last."""
         # For appending and reading: the worker reads llama.cpp's own log back from it.
         self._log = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115  lives as long as the worker
         self._process = subprocess.Popen(
@@ -60,6 +68,13 @@ class Worker:
         self._write(settings)
         self._reader = threading.Thread(target=self._read_replies, name="llamacpp-worker", daemon=True)
         self._reader.start()
+
+    def hold(self, reading: Reading) -> None:
+        """Note what it reads next: that takes the place of a reading that it goes on from, else of the oldest."""
+        for held in list(self.read):
+            if held.prompt == reading.prompt or (held.beginning and held.beginning == reading.beginning):
+                self.read.remove(held)
+        self.read.append(reading)
 
     def send(self, request: dict[str, Any], future: Future[Any], timeout_s: float | None = None) -> None:
         """Pass a request on; its future gets the answer.
@@ -153,18 +168,26 @@ def _fail(future: Future[Any], error: EngineError) -> None:
         future.set_exception(error)
 
 
+def _nearness(worker: Worker, reading: Reading) -> int:
+    """2 where the worker has read the prompt, 1 where it has read its beginning, else 0."""
+    if any(held.prompt == reading.prompt for held in worker.read):
+        return 2
+    shared = reading.beginning is not None
+    return int(shared and any(held.beginning == reading.beginning for held in worker.read))
+
+
 @dataclass(slots=True, eq=False)
 class _Job:
     request: dict[str, Any]
-    prompt: Hashable
+    reading: Reading
     future: Future[Any] = field(default_factory=Future)
 
 
 class LlamaCppPool:
     """Up to ``size`` workers, started when there is work for them.
 
-    ``settings`` is the first line that a worker reads (see ``_llamacpp_worker``). Replicates of a prompt go to the
-    worker that has read it, if they wait when it is free.
+    ``settings`` is the first line that a worker reads (see ``_llamacpp_worker``). Replicates of a prompt, and prompts
+    with the same beginning, go to the worker that has read it, if they wait when it is free.
     """
 
     def __init__(self, settings: Mapping[str, Any], size: int, timeout_s: float) -> None:
@@ -178,12 +201,13 @@ class LlamaCppPool:
         self._deaths_in_a_row = 0
         self._closed = False
 
-    def generate(self, body: dict[str, Any], chat: bool, prompt: Hashable) -> Future[Any]:
+    def generate(self, body: dict[str, Any], chat: bool, reading: Reading) -> Future[Any]:
         """Queue a generation; the future gets the worker's reply, or an ``EngineError`` where the worker ended.
 
-        ``prompt`` says which calls ask the same prompt: they go to the worker that has read it. A closed pool raises.
+        ``reading`` says which calls ask the same prompt, or one with the same beginning: they go to the worker that
+        has read it. A closed pool raises.
         """
-        job = _Job({"op": "generate", "chat": chat, "body": body}, prompt)
+        job = _Job({"op": "generate", "chat": chat, "body": body}, reading)
         with self._lock:
             self._pending.append(job)
             self._hand_out()
@@ -240,20 +264,26 @@ class LlamaCppPool:
                 self._pending.popleft()
                 continue
             if self._idle:
-                prompt = self._pending[0].prompt
-                worker = next((idle for idle in self._idle if idle.prompt == prompt), self._idle[-1])
+                first = self._pending[0].reading
+                worker = max(reversed(self._idle), key=lambda idle: _nearness(idle, first))
                 self._idle.remove(worker)
             elif len(self._workers) < self._size:
                 worker = self._spawn()
             else:
                 return
-            # The oldest job whose prompt this worker has read, else that no other has, else the oldest of all.
             waiting = [job for job in self._pending if not job.future.cancelled()]
-            elsewhere = {other.prompt for other in self._workers if other is not worker}
-            same = next((job for job in waiting if job.prompt == worker.prompt), None)
-            job = same or next((job for job in waiting if job.prompt not in elsewhere), waiting[0])
+            others = [other for other in self._workers if other is not worker]
+            # The oldest job whose prompt this worker has read, else whose beginning it has, else that no other
+            # worker is nearer to, else the oldest of all.
+            job = max(
+                waiting,
+                key=lambda job: (
+                    _nearness(worker, job.reading),
+                    -max((_nearness(other, job.reading) for other in others), default=0),
+                ),
+            )
             self._pending.remove(job)
-            worker.prompt = job.prompt
+            worker.hold(job.reading)
             worker.send(job.request, job.future, self._timeout_s)
 
     def _worker_free(self, worker: Worker) -> None:

@@ -1,7 +1,8 @@
 """One llama.cpp engine in a process of its own, driven by JSON lines. Imports nothing of the suite.
 
-stdin, first line: ``{"model", "context_tokens", "threads", "prefix_reuse"}``; then requests
-``{"id", "op": "generate", "chat": bool, "body": {…}}`` and ``{"id", "op": "tokenize", "text"}``.
+stdin, first line: ``{"model", "context_tokens", "threads", "prefix_reuse", "kept_beginnings"}``; then requests
+``{"id", "op": "generate", "chat": bool, "body": {…}}`` and ``{"id", "op": "tokenize", "text"}``. ``beginning`` in a
+body, ``[message, its characters, the prompt's characters]``, says how far the prompt is shared with others.
 stdout: ``{"ready": version}`` or ``{"fatal": message}``, then ``{"id", "result"}`` or ``{"id", "error"}``.
 
 stderr is a file opened for reading too: llama.cpp reports a grammar it cannot compile only in its log and
@@ -77,24 +78,50 @@ END_BIAS = 100.0
 """Added to the end token's logit where an end is preferred: it comes wherever the grammar lets it."""
 
 
-class _Engine:
-    """The in-process llama.cpp server with one slot: one request at a time is what makes it repeatable.
+LEAST_BEGINNING = 24
+"""Tokens that a beginning must have to be read by itself: each answer then costs one token's reading more."""
+BEGINNINGS_KNOWN = 1000
+"""Beginnings whose tokens are remembered."""
+ITEM = "\ue000"
+"""Stands for what follows the beginning while the chat template is asked where that ends (a private character)."""
 
-    A prompt is read once, from an empty slot, and then answered from its kept state as often as it is asked
-    for in a row. Every answer begins with the last prompt token read by itself, the first one too: the kernels
-    for one token and for many round differently, so an answer that began otherwise could have another text.
+
+class _Slot:
+    """A sequence of the engine: what was read into it last."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.prompt: str | None = None
+        self.beginning: list[int] | None = None
+        self.cut: int | None = None
+        """Characters of the prompt in it that were read by themselves, ``None`` where it was read whole."""
+
+
+class _Engine:
+    """The in-process llama.cpp server, one request at a time: that is what makes it repeatable.
+
+    The kernels for one token and for many round differently, so a text can depend on how its prompt was cut into
+    readings. Here that depends on the prompt alone, never on what was asked before. Its beginning is read in one go
+    from an empty slot, its last token once more by itself; then the rest in one go; then the last prompt token by
+    itself. Whatever a slot still holds of these, to the letter, need not be read again: the beginning for the prompts
+    that share it, the whole prompt for its replicates. What it shares by chance is never used, since then the cut would
+    lie elsewhere. A prompt without a beginning is read in one go from an empty slot.
     """
 
-    def __init__(self, model: str, context_tokens: int, threads: int, prefix_reuse: bool) -> None:
+    def __init__(
+        self, model: str, context_tokens: int, threads: int, prefix_reuse: bool, kept_beginnings: int
+    ) -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
         import xllamacpp
 
         self.version = str(xllamacpp.__version__)
+        slots = max(1, kept_beginnings) if prefix_reuse else 1
         key = secrets.token_hex(16)
         params = xllamacpp.CommonParams()
         params.model.path = model
-        params.n_parallel = 1
-        params.n_ctx = context_tokens
+        params.n_parallel = slots
+        params.n_ctx = context_tokens * slots
+        params.kv_unified = False  # each slot its own memory, so that a sequence lies in it as it would alone
         params.cpuparams.n_threads = threads
         params.cpuparams_batch.n_threads = threads
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -109,43 +136,116 @@ class _Engine:
         self._log = _EngineLog()
         self._verdicts: dict[str, str | None] = {}
         self._reuses = prefix_reuse
+        self._cuts = prefix_reuse and kept_beginnings > 0
         self._reused_before = False
-        self._prompt_in_slot: str | None = None
+        self._slots = [_Slot(number) for number in range(slots)]
+        """The one used last comes last."""
+        self._beginnings: dict[str, tuple[list[int], int]] = {}
         self._end: int | None = None
 
     def generate(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
-        """Answer one request; a grammar that is not in force is an error.
+        """Answer one request; a grammar that is not in force is an error. ``cut`` says how the prompt was read.
 
         ``prefer_end`` in the body: an answer that is cut is written once more, and then ends at the first place where
         the grammar allows an end. The tokens of both are counted.
         """
         prefers_end = body.pop("prefer_end", False)
+        beginning = body.pop("beginning", None)
         grammar: str | None = body.get("grammar")
         unknown = grammar is not None and grammar not in self._verdicts
         if grammar is not None and not unknown:
             self._enforce(grammar)
-        prompt = json.dumps([chat, body["messages" if chat else "prompt"]])
-        if self._reuses and prompt != self._prompt_in_slot:
-            self._prompt_in_slot = None
-            reading = {name: value for name, value in body.items() if name != "grammar"}
-            prefill = self._call({**reading, "max_tokens": 0, "cache_prompt": False}, chat)
-            if "error" in prefill:  # it does not fit
-                return prefill
-            self._prompt_in_slot = prompt
+        slot = self._slots[-1]
+        if self._reuses:
+            prompt = json.dumps([chat, beginning, body["messages" if chat else "prompt"]])
+            slot = next((each for each in self._slots if each.prompt == prompt), self._slots[0])
+            if slot.prompt != prompt:
+                slot, refusal = self._read(body, chat, beginning)
+                if refusal is not None:  # it does not fit
+                    return refusal
+                slot.prompt = prompt
+            self._slots.remove(slot)
+            self._slots.append(slot)
+        body = {**body, "id_slot": slot.number}
         if unknown:
             time.sleep(LOG_SETTLE_S)  # let the lines of the request before reach the log
         self._log.mark()
-        result = self._answer(body, chat)
+        result = self._answer(body, chat, slot)
         if grammar is not None and unknown and "error" not in result:
             self._verdicts[grammar] = self._log.grammar_error()
             self._enforce(grammar)
         if prefers_end and "error" not in result and result["choices"][0]["finish_reason"] == "length":
-            ended = self._answer({**body, "logit_bias": [[self._end_token(), END_BIAS]]}, chat)
+            ended = self._answer({**body, "logit_bias": [[self._end_token(), END_BIAS]]}, chat, slot)
             if "error" not in ended and ended["choices"][0]["finish_reason"] != "length":
                 for name in ("completion_tokens", "total_tokens"):
                     ended["usage"][name] += result["usage"]["completion_tokens"]
-                return ended
-        return result
+                result = ended
+        return result if "error" in result or slot.cut is None else {**result, "cut": slot.cut}
+
+    def _read(
+        self, body: dict[str, Any], chat: bool, beginning: list[int] | None
+    ) -> tuple[_Slot, dict[str, Any] | None]:
+        """The slot that holds the prompt's reading now, and the engine's error where it could not be read."""
+        reading = {name: value for name, value in body.items() if name != "grammar"}
+        reading["max_tokens"] = 0
+        tokens, cut = self._beginning_of(body, chat, beginning) if self._cuts and beginning else ([], 0)
+        slot = next((each for each in self._slots if tokens and each.beginning == tokens), self._slots[0])
+        slot.prompt = slot.cut = None
+        if len(tokens) >= LEAST_BEGINNING and self._read_beginning(slot, tokens):
+            answer = self._call({**reading, "id_slot": slot.number, "cache_prompt": True}, chat)
+            if "error" in answer:
+                slot.beginning = None
+                return slot, answer
+            if answer["timings"].get("cache_n") == len(tokens):
+                slot.cut = cut
+                return slot, None
+        # No beginning, or one whose last token goes on into the rest of this prompt: always read whole.
+        slot.beginning = None
+        answer = self._call({**reading, "id_slot": slot.number, "cache_prompt": False}, chat)
+        return slot, answer if "error" in answer else None
+
+    def _read_beginning(self, slot: _Slot, tokens: list[int]) -> bool:
+        """Have the slot hold the beginning and no more, its last token read by itself; whether that worked."""
+        body = {"prompt": tokens, "max_tokens": 0, "id_slot": slot.number}
+        if slot.beginning != tokens:
+            slot.beginning = None
+            if "error" in self._call({**body, "cache_prompt": False}, chat=False):
+                return False
+            slot.beginning = tokens
+        again = self._call({**body, "cache_prompt": True}, chat=False)
+        if "error" not in again and again["timings"]["prompt_n"] == 1:
+            return True
+        # A recurrent model cannot take a token back.
+        slot.beginning, self._cuts = None, False
+        return False
+
+    def _beginning_of(self, body: dict[str, Any], chat: bool, beginning: list[int]) -> tuple[list[int], int]:
+        """The tokens that the prompt begins with, and the characters of it that they are.
+
+        The last word goes with the rest: how it is split into tokens may depend on what follows.
+        """
+        index, count, characters = beginning
+        if chat:
+            messages = body["messages"]
+            last = {**messages[index], "content": messages[index]["content"][:count] + ITEM}
+            shared = [*messages[:index], last]
+            known = json.dumps(shared)
+        else:
+            known = body["prompt"][:count]
+        if known not in self._beginnings:
+            if chat:
+                text = self._ask("POST", "/apply-template", {"messages": shared})["prompt"].split(ITEM)[0]
+            else:
+                text = known
+            words = text.rstrip()
+            words = words[: max(words.rfind(" "), words.rfind("\n"), 0)].rstrip()
+            asked = {"content": words, "add_special": True, "parse_special": True}
+            tokens = self._ask("POST", "/tokenize", asked)["tokens"]
+            if len(self._beginnings) >= BEGINNINGS_KNOWN:
+                self._beginnings.clear()
+            self._beginnings[known] = tokens, len(text) - len(words)
+        tokens, left_out = self._beginnings[known]
+        return tokens, max(0, characters - left_out)
 
     def _end_token(self) -> int:
         """The token that ends an answer."""
@@ -155,12 +255,12 @@ class _Engine:
             self._end = int(self._ask("POST", "/tokenize", body)["tokens"][0])
         return self._end
 
-    def _answer(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
+    def _answer(self, body: dict[str, Any], chat: bool, slot: _Slot) -> dict[str, Any]:
         if not self._reuses:
             return self._call({**body, "cache_prompt": False}, chat)
         result = self._call({**body, "cache_prompt": True}, chat)
         if "error" in result:
-            self._prompt_in_slot = None
+            slot.prompt = slot.beginning = None
             return result
         if result["timings"]["prompt_n"] == 1:
             self._reused_before = True
@@ -168,8 +268,8 @@ class _Engine:
         if self._reused_before:
             raise RuntimeError("it read the prompt again; set prefix_reuse: false for this model")
         # Recurrent models cannot take a token back: the first answer of all shows it, and none reuses then.
-        self._reuses = False
-        return self._answer(body, chat)
+        self._reuses = self._cuts = False
+        return self._answer(body, chat, slot)
 
     def _call(self, body: dict[str, Any], chat: bool) -> dict[str, Any]:
         handler = self._server.handle_chat_completions if chat else self._server.handle_completions

@@ -2,7 +2,8 @@
 
 Each worker answers one request at a time with one thread, without flash attention: parallel slots change
 llama.cpp's text even when greedy. ``workers`` scales instead. Rows that ask the same prompt in a row (seeds,
-greedy and sampled) have it read once, in a way that leaves every text what it is for a row alone.
+greedy and sampled) have it read once, and so has the beginning that the prompts of a condition share before the item,
+in a way that leaves every text what it is for a row alone.
 
 Sampling is temperature, then top-p, and nothing else: the order other engines use (llama.cpp's own default
 applies top-p first and adds top-k and min-p).
@@ -22,7 +23,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field, model_validator
 
 from pcsuite.config.definitions import Definition
-from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool
+from pcsuite.engines.adapters._llamacpp_pool import LlamaCppPool, Reading
 from pcsuite.engines.adapters.base import (
     LOCAL_TOKEN_COUNTS_KEPT,
     Constraint,
@@ -42,8 +43,8 @@ from pcsuite.errors import ConfigError, ConstraintUnavailableError, EngineError,
 CONSTRAINT_BACKEND = "native:llama.cpp"
 RANDOM_SEED = 0xFFFFFFFF
 """llama.cpp reads this seed as "choose one": it must never be sent."""
-CALLS_PER_WORKER = 4
-"""Calls taken on for each worker, so that a free one finds the replicates of the prompt it has read."""
+CALLS_PER_WORKER = 8
+"""Calls taken on for each worker, so that a free one finds prompts that begin as the one that it has read."""
 
 
 class LlamaCppOptions(Definition):
@@ -61,6 +62,10 @@ class LlamaCppOptions(Definition):
     """Room for prompt and answer together."""
     prefix_reuse: bool = True
     """Read a prompt once for the rows that ask it one after the other; changes rounding, so text, if changed."""
+    kept_beginnings: int = Field(default=2, ge=0, le=64)
+    """Beginnings of prompts, up to the item, that each worker keeps so that prompts which share one read on from there;
+    each takes the memory of ``context_tokens``. How many they are changes no text; 0 reads every prompt whole, which
+    rounds differently."""
     chat: bool | None = None
     """Use the file's chat template; by default what the catalogue says, else yes."""
     system_prompt: str | None = None
@@ -100,10 +105,13 @@ class LlamaCppAdapter(ModelAdapter):
             self._path = self.options.path.expanduser()
             if not self._path.is_file():
                 raise EngineError(f"model '{model_id}': there is no file {self._path}")
+        self._cuts = self.options.prefix_reuse and self.options.kept_beginnings > 0
         self._version = str(require("xllamacpp._version", "local").get_versions()["version"])
         settings = {
             "model": str(self._path.resolve()),
-            **self.options.model_dump(include={"context_tokens", "threads", "prefix_reuse"}),
+            **self.options.model_dump(
+                include={"context_tokens", "threads", "prefix_reuse", "kept_beginnings"}
+            ),
         }
         self._pool = LlamaCppPool(settings, self.options.workers, self.options.timeout_s)
         self._finalizer = weakref.finalize(self, LlamaCppPool.close, self._pool)
@@ -157,6 +165,7 @@ class LlamaCppAdapter(ModelAdapter):
             "system_prompt": self.options.system_prompt or "",
             "threads": str(self.options.threads),
             "prefix_reuse": str(self.options.prefix_reuse),
+            **({"beginnings": "apart"} if self._cuts else {}),
         }
 
     def close(self) -> None:
@@ -188,7 +197,22 @@ class LlamaCppAdapter(ModelAdapter):
             body["messages"] = messages
         else:
             body["prompt"] = "\n\n".join(message["content"] for message in messages)
-        return self._pool.generate(body, self._chat, request.prompt)
+        cut = self._cut(request, messages)
+        if cut is not None:
+            body["beginning"] = cut
+        shared = request.prompt[: request.shared_chars] if cut is not None else None
+        return self._pool.generate(body, self._chat, Reading(request.prompt, shared))
+
+    def _cut(self, request: Request, messages: list[dict[str, str]]) -> tuple[int, int, int] | None:
+        """How far the shared beginning goes: the message that it ends in, the characters of that, and of the prompt."""
+        if not self._cuts or not 0 < request.shared_chars < len(request.prompt):
+            return None
+        shared = chat_messages(self.options.system_prompt, request.prompt[: request.shared_chars])
+        index, count = len(shared) - 1, len(shared[-1]["content"])
+        if index >= len(messages) or messages[index]["content"][:count] != shared[-1]["content"]:
+            return None
+        # Without a chat template the messages are one text, of which the first is the beginning.
+        return (index, count, request.shared_chars) if self._chat or index == 0 else None
 
     def _generation(self, reply: Mapping[str, Any], constraint: Constraint | None) -> Generation:
         if "error" in reply:
@@ -220,6 +244,8 @@ class LlamaCppAdapter(ModelAdapter):
             }
         except (KeyError, IndexError, TypeError) as error:
             raise EngineError(f"model '{self.model_id}': llama.cpp's answer lacks {error}") from error
+        if "cut" in answer:
+            generation["prompt_cut"] = int(answer["cut"])
         if constraint is not None:
             generation["constraint_backend"] = CONSTRAINT_BACKEND
         return generation
