@@ -4,10 +4,10 @@
     python benchmarks/beginnings.py --weights qwen2.5-coder-0.5b-instruct-q4_k_m --prompts 500
 
 The prompts are those of an ablation: a company-like prompt of some 180 words in ten paragraphs, each arm without one
-of them, before invented letters. Asked three times: every prompt whole, one after the other as a run asks them, and
-with each beginning read once (twice that: in the order of a run, and shuffled, with a worker killed on the way). Printed
-are rows a second, their ratio, and how many texts of the shuffled round are those of the ordered one. The texts of whole
-readings may differ: another cut rounds differently.
+of them, before invented letters. They are asked as a run asks them with each beginning read once; then some of them
+whole, for the ratio; then all of them shuffled, a worker being killed on the way. Printed are rows a second, their
+ratio, and how many texts of the shuffled round are those of the ordered one. Texts of prompts that were read whole may
+differ: another cut rounds differently.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -117,7 +118,7 @@ def test_processes_share_one_file(tmp_path):
         stats = cache.stats()
         assert (stats.entries, stats.puts, stats.misses) == (700, 900, 900)
         assert cache.get("key699")["text"] == "699"
-    total = sqlite3.connect(path).execute("SELECT SUM(bytes) FROM responses").fetchone()[0]
+    total = sqlite3.connect(path).execute("SELECT SUM(bytes) FROM answers").fetchone()[0]
     assert total == stats.bytes
 
 
@@ -127,7 +128,7 @@ def test_writes_are_batched(tmp_path):
         for number in range(520):
             cache.put(f"k{number}", answer())
         other = sqlite3.connect(path)
-        assert other.execute("SELECT COUNT(*) FROM responses").fetchone()[0] == 512
+        assert other.execute("SELECT COUNT(*) FROM answers").fetchone()[0] == 512
         other.close()
         assert cache.get("k519") is not None
 
@@ -141,9 +142,9 @@ def test_answers_of_a_slow_model_are_written_as_they_come(tmp_path):
     now[0] = 8.9
     cache.put("waits", answer())
     with sqlite3.connect(tmp_path / "c") as other:
-        kept = other.execute("SELECT key FROM responses ORDER BY key").fetchall()
+        kept = [digest for (digest,) in other.execute("SELECT digest FROM answers ORDER BY id")]
     other.close()
-    assert kept == [("k0",), ("k1",), ("k2",), ("k3",)]
+    assert kept == [blake2b(f"k{number}".encode(), digest_size=16).digest() for number in range(4)]
     cache.close()
 
 
@@ -152,6 +153,27 @@ def test_a_file_that_is_no_cache_is_one_clear_error(tmp_path):
     path.write_bytes(b"this is not a database, not at all" * 100)
     with pytest.raises(EngineError, match=r"responses\.sqlite: response cache failed: .*delete the file"):
         ResponseCache(path)
+
+
+def test_answers_of_the_first_layout_are_taken_over(tmp_path):
+    path = tmp_path / "c"
+    ResponseCache(path).close()
+    text = b'{"text":"kept","finish_reason":"stop","latency_ms":1.0,"usage":{"total_tokens":3}}'
+    with sqlite3.connect(path) as database:
+        database.executescript("DROP TABLE answers; UPDATE counters SET value = 1 WHERE name = 'format';")
+        database.execute(
+            "CREATE TABLE responses (key TEXT PRIMARY KEY, value BLOB NOT NULL, bytes INTEGER NOT NULL, "
+            "used REAL NOT NULL) WITHOUT ROWID"
+        )
+        rows = [(f"key{number}", text, 200 + number, float(number)) for number in range(3)]
+        database.executemany("INSERT INTO responses VALUES (?, ?, ?, ?)", rows)
+        database.execute("UPDATE counters SET value = 603 WHERE name = 'bytes'")
+    database.close()
+    for _ in range(2):
+        with ResponseCache(path) as cache:
+            assert cache.get("key1")["text"] == "kept"
+            assert cache.get("key7") is None
+            assert (cache.stats().entries, cache.stats().bytes) == (3, 603)
 
 
 def test_another_format_is_refused(tmp_path):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ from pcsuite.engines.adapters.base import Constraint, Generation, Request
 from pcsuite.errors import EngineError
 
 FILE_NAME = "responses.sqlite"
-FORMAT = 1
+FORMAT = 2
 DEFAULT_MAX_BYTES = 4 << 30
 FLUSH_EVERY = 512
 FLUSH_SECONDS = 1.0
@@ -37,12 +38,15 @@ KEEP_SHARE = 0.9
 """Share of the limit that eviction leaves, so that it does not run at every write."""
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS responses (
-    key TEXT PRIMARY KEY, value BLOB NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS responses_by_use ON responses (used);
+CREATE TABLE IF NOT EXISTS answers (
+    id INTEGER PRIMARY KEY, digest BLOB NOT NULL, value BLOB NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS answers_by_digest ON answers (digest);
+CREATE INDEX IF NOT EXISTS answers_by_use ON answers (used);
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+"""Answers lie in the order of writing, so that a batch of them fills pages at the file's end; only the index of their
+digests, 16 bytes each, is written all over."""
 _NEEDED = {"text", "finish_reason", "latency_ms", "usage"}
 _COUNTERS = ("bytes", "hits", "misses", "puts", "evicted")
 
@@ -109,6 +113,15 @@ def _key_frame(
     return json.dumps(before, sort_keys=True)[:-1], json.dumps(after, sort_keys=True)[1:]
 
 
+def _digest(key: str) -> bytes:
+    """What a key is found by in the file."""
+    return blake2b(key.encode(), digest_size=16).digest()
+
+
+_SELECT = "SELECT value FROM answers WHERE digest = ?"
+_INSERT = "INSERT OR IGNORE INTO answers (digest, value, bytes, used) VALUES (?, ?, ?, ?)"
+
+
 class _Translation:
     """SQLite's and the file system's errors as ours, naming the file; entered for every answer, so no generator."""
 
@@ -152,8 +165,8 @@ class ResponseCache:
                 self._database.execute("PRAGMA journal_mode = WAL")
                 # A power cut may take the last answers, never the file: they are a cache.
                 self._database.execute("PRAGMA synchronous = NORMAL")
-                # Keys are hashes, so a batch touches pages all over the file: 64 MiB of them stay in memory, and the
-                # write-ahead log is copied into the file every 32 MiB. SQLite's own 2 and 4 take twice the time.
+                # A batch touches pages all over the index: 64 MiB of them stay in memory, and the write-ahead log is
+                # copied into the file every 32 MiB.
                 self._database.execute("PRAGMA cache_size = -65536")
                 self._database.execute("PRAGMA wal_autocheckpoint = 8192")
                 self._database.executescript(_SCHEMA)
@@ -162,6 +175,8 @@ class ResponseCache:
                 self._database.execute(insert, ("format", FORMAT))
                 query = "SELECT value FROM counters WHERE name = 'format'"
                 file_format = self._database.execute(query).fetchone()[0]
+                if file_format == 1:
+                    file_format = self._relaid()
                 if file_format != FORMAT:
                     raise EngineError(
                         f"{path}: response cache has format {file_format}, this version reads {FORMAT}",
@@ -171,6 +186,26 @@ class ResponseCache:
                 self._database.close()
                 raise
 
+    def _relaid(self) -> int:
+        """Take over the answers of a file of format 1, where they lay in the order of their keys; its format now."""
+        self._database.create_function("digest", 1, _digest, deterministic=True)
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster.
+            if self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'responses'").fetchone():
+                self._database.execute(
+                    "INSERT OR IGNORE INTO answers (digest, value, bytes, used) "
+                    "SELECT digest(key), value, bytes, used FROM responses ORDER BY used"
+                )
+                self._database.execute("DROP TABLE responses")
+            self._database.execute("UPDATE counters SET value = ? WHERE name = 'format'", (FORMAT,))
+            self._database.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            raise
+        return FORMAT
+
     def get(self, key: str) -> Generation | None:
         """The stored answer, marked as a hit, or ``None``; either is counted.
 
@@ -179,7 +214,7 @@ class ResponseCache:
         with self._lock, self._translated:
             value = self._pending.get(key)
             if value is None:
-                row = self._database.execute("SELECT value FROM responses WHERE key = ?", (key,)).fetchone()
+                row = self._database.execute(_SELECT, (_digest(key),)).fetchone()
                 value = None if row is None else row[0]
             if value is None:
                 self._counts["misses"] += 1
@@ -201,7 +236,7 @@ class ResponseCache:
             with self._lock, self._translated:
                 self._pending.pop(key, None)
                 self._touched.pop(key, None)
-                self._database.execute("DELETE FROM responses WHERE key = ?", (key,))
+                self._database.execute("DELETE FROM answers WHERE digest = ?", (_digest(key),))
             return None
         generation["cache_hit"] = True
         return cast(Generation, generation)
@@ -244,12 +279,10 @@ class ResponseCache:
                 now, added = self._clock(), 0
                 for key, value in self._pending.items():
                     size = len(value) + ROW_OVERHEAD_BYTES
-                    written = self._database.execute(
-                        "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)", (key, value, size, now)
-                    )
+                    written = self._database.execute(_INSERT, (_digest(key), value, size, now))
                     added += size if written.rowcount == 1 else 0
-                used = [(moment, key) for key, moment in self._touched.items()]
-                self._database.executemany("UPDATE responses SET used = ? WHERE key = ?", used)
+                used = [(moment, _digest(key)) for key, moment in self._touched.items()]
+                self._database.executemany("UPDATE answers SET used = ? WHERE digest = ?", used)
                 self._count({**self._counts, "bytes": added})
                 self._evict()
                 self._database.execute("COMMIT")
@@ -268,7 +301,7 @@ class ResponseCache:
         """
         with self._lock, self._translated:
             self.flush()
-            entries = self._database.execute("SELECT COUNT(*) FROM responses").fetchone()[0]
+            entries = self._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
             counters = dict(self._database.execute("SELECT name, value FROM counters"))
         counted = {name: counters[name] for name in _COUNTERS}
         return CacheStats(path=str(self.path), entries=entries, max_bytes=self.max_bytes, **counted)
@@ -281,8 +314,8 @@ class ResponseCache:
         with self._lock, self._translated:
             self.flush()
             self._database.execute("BEGIN IMMEDIATE")
-            entries: int = self._database.execute("SELECT COUNT(*) FROM responses").fetchone()[0]
-            self._database.execute("DELETE FROM responses")
+            entries: int = self._database.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
+            self._database.execute("DELETE FROM answers")
             self._database.execute("UPDATE counters SET value = 0 WHERE name != 'format'")
             self._database.execute("COMMIT")
             self._database.execute("VACUUM")
@@ -309,14 +342,14 @@ class ResponseCache:
         total = self._database.execute("SELECT value FROM counters WHERE name = 'bytes'").fetchone()[0]
         if total <= self.max_bytes:
             return
-        victims: list[tuple[str]] = []
+        victims: list[tuple[int]] = []
         freed = 0
-        for key, size in self._database.execute("SELECT key, bytes FROM responses ORDER BY used"):
+        for number, size in self._database.execute("SELECT id, bytes FROM answers ORDER BY used"):
             if total - freed <= self.max_bytes * KEEP_SHARE:
                 break
-            victims.append((key,))
+            victims.append((number,))
             freed += size
-        self._database.executemany("DELETE FROM responses WHERE key = ?", victims)
+        self._database.executemany("DELETE FROM answers WHERE id = ?", victims)
         self._count({"bytes": -freed, "evicted": len(victims)})
 
     def _count(self, amounts: Mapping[str, int]) -> None:
