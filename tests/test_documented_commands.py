@@ -68,6 +68,7 @@ def stand_in(command: str) -> list[str]:
         if flag in words:
             words[words.index(flag) + 1] = "simulated"
     asks = name in (
+        "check",
         "run",
         "run-task",
         "plan",
@@ -137,6 +138,12 @@ def desk(tmp_path_factory):
         ("2026-11-15T13-02-14_sums.eval", "inspect_c1"),
     ):
         shutil.copyfile(FIXTURES / f"{log}.eval", folder / "logs" / name)
+    # A prompt in a repository, edited since its commit.
+    (folder / "triage.md").write_text(prompt.replace("One word", "A single word"), encoding="utf-8")
+    who = ["-c", "user.name=tester", "-c", "user.email=tester@localhost"]
+    for words in (["init", "-q", "-b", "main"], ["add", "triage.md"], [*who, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    (folder / "triage.md").write_text(prompt, encoding="utf-8")
     for name in ("mine", "before", "after", "quickstart"):
         words = ["--model", "simulated", "--conditions", "C0,C3", "--limit", "3", "--quiet", "--name", name]
         assert main(["run", *words, "--output-dir", str(folder / "outputs")]) == 0
@@ -167,8 +174,7 @@ def test_the_commands_of_a_page_run(page, desk, tmp_path, monkeypatch, capsys):
 def test_the_steps_of_the_workflow_run_in_a_repository(desk, tmp_path):
     """The workflow for GitHub in a repository of two commits, its shell steps as they stand; pip and gh are left out."""
     page = (ROOT / "docs" / "how-to" / "test-prompts.md").read_text(encoding="utf-8")
-    (text,) = (match["text"] for match in FENCE.finditer(page) if match["kind"] == "yaml")
-    workflow = yaml.safe_load(text)
+    workflow = example(page, ".github/workflows/prompts.yml")
     assert set(workflow) == {"name", True, "permissions", "jobs"}  # YAML reads the key 'on' as true
     repository = tmp_path / "checkout"
     given = ["--prompt", str(desk / "triage.md"), "--data", str(desk / "tickets.csv"), "--answer", "queue"]
@@ -214,6 +220,67 @@ def test_the_steps_of_the_workflow_run_in_a_repository(desk, tmp_path):
     assert comment.startswith("<!-- pcsuite compare -->")
     assert "after against before: 0 regressions" in comment
     assert shell("git status --porcelain") == ""
+
+
+def example(page, path):
+    """The YAML of a page whose first line is a comment with the path it belongs at."""
+    (text,) = (match["text"] for match in FENCE.finditer(page) if match["text"].startswith(f"# {path}\n"))
+    return yaml.safe_load(text)
+
+
+@pytest.mark.subprocess
+def test_the_examples_for_gitlab_and_pre_commit_run_in_a_repository(desk, tmp_path):
+    """A commit that needs the hook, and the job of a merge request; on a simulated model, without pip."""
+    page = (ROOT / "docs" / "how-to" / "test-prompts.md").read_text(encoding="utf-8")
+    repository, commands = tmp_path / "checkout", tmp_path / "bin"
+    repository.mkdir()
+    commands.mkdir()
+    shutil.copyfile(desk / "tickets.csv", repository / "tickets.csv")
+    prompt = (desk / "triage.md").read_text(encoding="utf-8")
+    (repository / "triage.md").write_text(prompt, encoding="utf-8")
+    (repository / ".gitignore").write_text("outputs/\n.cache/\ngate.xml\n")
+    # The simulated model gives the second block a large effect: without it the prompt is worse.
+    word = f"exec {shlex.quote(sys.executable)} -m pcsuite"
+    simulated = "--model simulated --effect name_the_queue=4"
+    (commands / "pcsuite").write_text(f'#!/bin/sh\n{word} "$@" {simulated}\n')
+    (commands / "pcsuite").chmod(0o755)
+    who = {
+        f"GIT_{role}_{what}": "tester@localhost"
+        for role in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    }
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | who | {"PATH": path, "PRE_COMMIT_HOME": str(tmp_path / "pre-commit")}
+
+    def shell(script, **more):
+        words = ["bash", "-eo", "pipefail", "-c", script]
+        ran = subprocess.run(words, cwd=repository, env=environment | more, capture_output=True, text=True)
+        return ran.returncode, ran.stdout + ran.stderr
+
+    hooks = example(page, ".pre-commit-config.yaml")
+    (repository / ".pre-commit-config.yaml").write_text(yaml.safe_dump(hooks), encoding="utf-8")
+    install = f"{shlex.quote(sys.executable)} -m pre_commit install"
+    status, said = shell(f"git init -q -b main && git add -A && git commit -qm base && {install}")
+    assert status == 0, said
+    (repository / "triage.md").write_text(prompt.replace("One word", "A single word"), encoding="utf-8")
+    status, said = shell("git commit -qam reworded")
+    assert status == 0, said
+    assert "triage.md is not worse than at HEAD" in said
+    shorter = prompt.replace("Name the queue: billing, login or refund.\n\n", "")
+    (repository / "triage.md").write_text(shorter, encoding="utf-8")
+    status, said = shell("git commit -qam shorter")
+    assert status == 1, said
+    assert "worse than triage.md at HEAD" in said
+    assert "broken: " in said
+    assert shell("git commit -qam shorter --no-verify")[0] == 0
+    job = example(page, ".gitlab-ci.yml")["prompts"]
+    (script,) = (line for line in job["script"] if line.startswith("pcsuite check"))
+    _, base = shell("git rev-parse HEAD~1")
+    status, said = shell(script, CI_MERGE_REQUEST_DIFF_BASE_SHA=base.strip())
+    assert status == 1, said
+    assert "<failure" in (repository / job["artifacts"]["reports"]["junit"]).read_text(encoding="utf-8")
+    _, same = shell("git rev-parse HEAD")
+    assert shell(script, CI_MERGE_REQUEST_DIFF_BASE_SHA=same.strip())[0] == 0
 
 
 def test_what_is_not_run_says_why():

@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from pcsuite.api.prompts import Ablation, ablate, prompt, verify
+    from pcsuite.api.regression import check
     from pcsuite.api.runs import Planned, Run, arun, compare, load, plan, read, report, run
     from pcsuite.errors import PcsuiteError
 
@@ -27,6 +28,7 @@ _TARGETS = {
     "Run": "pcsuite.api.runs",
     "ablate": "pcsuite.api.prompts",
     "arun": "pcsuite.api.runs",
+    "check": "pcsuite.api.regression",
     "compare": "pcsuite.api.runs",
     "load": "pcsuite.api.runs",
     "plan": "pcsuite.api.runs",
@@ -45,6 +47,7 @@ __all__ = [
     "__version__",
     "ablate",
     "arun",
+    "check",
     "compare",
     "load",
     "plan",

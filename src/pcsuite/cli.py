@@ -29,6 +29,7 @@ MEASURE, STUDY, LOOK = "measure a prompt", "run a study", "look"
 VERIFY, MODELS, UPKEEP = "verify extractions", "models", "upkeep"
 COMMANDS = (
     Command("ablate", "ablate", MEASURE, "what each part of your prompt is worth, and the shortest that is no worse"),
+    Command("check", "check", MEASURE, "did your prompt get worse than at a branch, a run or a file? A gate for CI"),
     Command("compare", "report", MEASURE, "compare two runs item by item, and fail on a regression"),
     Command("init", "init", MEASURE, "a folder of your own prompt and table that runs from anywhere"),
     Command("init-task", "data", MEASURE, "make a runnable task of your own CSV or JSONL"),

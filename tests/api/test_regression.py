@@ -35,7 +35,7 @@ def test_the_same_run_again_is_no_worse(made, baseline):
         "own: no worse than own.json (non-inferior at a margin of 0.05) (score 0."
     )
     assert "over 60 items, 0 scores moved)" in check.sentence()
-    assert "scores that are lower" not in check.details()
+    assert "broken: " not in check.details()
 
 
 def test_a_baseline_that_was_much_better_makes_it_worse_and_names_the_items(made, baseline):
@@ -43,7 +43,7 @@ def test_a_baseline_that_was_much_better_makes_it_worse_and_names_the_items(made
     assert check.standing == "worse"
     assert "worse than own.json: reliably lower, and the loss seen is over 0.05" in check.sentence()
     lost = len(check.comparison.broke)
-    assert f"scores that are lower ({lost}):" in check.details()
+    assert f"broken: {lost} items: " in check.details()
     assert f"… and {lost - 3} more" in check.details(most=3)
 
 

@@ -79,7 +79,7 @@ def test_runs_profiles_choices_and_files(folder):
     assert words("pcsuite compare b") == ["before"]
     assert words("pcsuite compare before a") == ["after"]
     assert words("pcsuite report before ") == ["after", "before"]
-    assert words("pcsuite compare before after --format m") == ["md"]
+    assert words("pcsuite compare before after --format m") == ["md", "markdown"]
     assert "quickstart" in words("pcsuite run --config qui")
     assert words("pcsuite run --config prof")[-1] == "profile.yaml"
     assert words("pcsuite run --config ./somewhere/") == [FILES]

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,10 @@ def test_the_commands_of_its_readme_run_inside_it(here, monkeypatch, capsys):
     commands = [
         line.split()[1:] for line in Path("README.md").read_text().splitlines() if line.startswith("pcsuite ")
     ]
-    assert [words[0] for words in commands] == ["run", "report", "view", "ablate", "init"]
+    assert [words[0] for words in commands] == ["run", "report", "view", "ablate", "check", "init"]
+    who = ["-c", "user.name=tester", "-c", "user.email=tester@localhost"]
+    for words in (["init", "-q"], ["add", "triage.md"], [*who, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], check=True)
     for words in commands[:-1]:
         extra = {"view": ["--bundle", "pages"], "ablate": ["--show"], "report": ["--no-plots"]}
         assert main([*words, *extra.get(words[0], [])]) == 0

@@ -121,12 +121,14 @@ def test_a_comment_for_github_names_the_items_that_broke(runs, capsys):
     assert main(["compare", *runs, "--format", "github", "--margin", "0.05"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("<!-- pcsuite compare -->\n\n### :x: bad is worse than good (margin 0.05)\n")
-    assert "12 items broke, 0 items mended" in out
+    assert "\n\n12 items broke, 0 items fixed.\n\n<details open><summary>12 items broke</summary>" in out
     assert out.count("1 → 0") == 12
     assert "<details><summary>" in out
     assert len(out) < 65_536
     assert main(["compare", *reversed(runs), "--format", "github"]) == 0
-    assert "0 items broke, 12 items mended." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "\n\n0 items broke, 12 items fixed.\n\n<details><summary>12 items fixed</summary>" in out
+    assert out.count("0 → 1") == 12
 
 
 @pytest.mark.slow
@@ -141,7 +143,11 @@ def test_an_item_that_broke_under_two_conditions_is_one_item(tmp_path, capsys):
 
     logs = write("before", [1.0] * 9 + [0.0]), write("now", [0.0] * 4 + [1.0] * 6)
     assert main(["compare", *logs, "--format", "github"]) == 0
-    assert "<summary>4 items (8 scores) broke, 1 item (2 scores) mended</summary>" in capsys.readouterr().out
+    assert "4 items (8 scores) broke, 1 item (2 scores) fixed." in capsys.readouterr().out
+    assert main(["compare", *logs, "--conditions", "C1"]) == 0
+    out = capsys.readouterr().out
+    assert "broken: 4 items: i0 1 → 0, i1 1 → 0, i2 1 → 0, i3 1 → 0\nfixed: 1 item: i9 0 → 1\n" in out
+    assert " C0 " not in out
 
 
 @pytest.mark.slow

@@ -78,6 +78,46 @@ report done --format pdf                                  | --format | invalid c
 report done --baseline C99 --no-plots                     | C99 | choose from
 report done --out tickets.csv --no-plots                  | tickets.csv | Not a directory
 compare done                                              | required: RUN_B
+compare done done --conditions ''                         | --conditions: no name is given
+compare done done --conditions C99                        | --conditions: the first run has no condition 'C99'
+compare done done --conditions C0=                        | --conditions C0=: expected A, or A=B
+compare done done --conditions C0=C99                     | --conditions: the second run has no condition 'C99'
+compare done done --conditions C0,C0                      | 'C0' is named twice
+compare done done --format pdf                            | --format | invalid choice: 'pdf'
+check                                                     | required: PROMPT
+check prompt.md                                           | the table is not given | --data TABLE
+check prompt.md tickets.csv                               | one word too many: 'tickets.csv'
+check prompt.md --data tickets.csv                        | say what the prompt is held against | --baseline FILE|RUN|GIT-REF
+check prompt.md --data tickets.csv --baseline done --save-baseline x.json | compare, or make a baseline
+check prompt.md --data tickets.csv --baseline dnoe --model simulated | --baseline dnoe: no file, no run in outputs/runs | did you mean 'done'?
+check prompt.md --data tickets.csv --baseline '' --model simulated | --baseline: it is empty
+check prompt.md --data tickets.csv --baseline . --model simulated | --baseline .: no file, no run
+check prompt.md --data tickets.csv --baseline tickets.csv --model simulated | tickets.csv: a table is no baseline
+check prompt.md --data tickets.csv --baseline broken.json --model simulated | broken.json: not valid JSON
+check prompt.md --data tickets.csv --baseline empty.md --model simulated | empty.md: the prompt is empty
+check prompt.md --data tickets.csv --baseline list.yaml --model simulated | list.yaml: message 1 needs 'role' and 'content'
+check nothing.md --data tickets.csv --baseline prompt.md --model simulated | nothing.md: no such file
+check . --data tickets.csv --baseline prompt.md --model simulated | . is a folder
+check prompt.md --data nothing.csv --baseline old.md --model simulated | --data nothing.csv: neither a file nor a task
+check prompt.md --data tickets.csv --baseline old.md --model smolm2-135m | no model 'smolm2-135m' | did you mean 'smollm2-135m'?
+check prompt.md --data tickets.csv --baseline old.md --model simulated --limit 0 | --limit 0: give a number above 0
+check prompt.md --data tickets.csv --baseline old.md --model simulated --limit 1 | --limit 1 | give 2 or more
+check prompt.md --data tickets.csv --baseline old.md --model simulated --seeds 0 | --seeds 0: give a number above 0
+check prompt.md --data tickets.csv --baseline old.md --model simulated --budget-usd nan | --budget-usd nan: give a number above 0
+check prompt.md --data tickets.csv --baseline old.md --model simulated --margin 0 | margin 0.0: a share of the score between 0 and 1
+check prompt.md --data tickets.csv --baseline old.md --model simulated --margin lots | --margin | 'lots' is not a number
+check prompt.md --data tickets.csv --baseline old.md --model simulated --undecided maybe | --undecided | invalid choice: 'maybe'
+check prompt.md --data tickets.csv --baseline old.md --model simulated --condition C3 | old.md, a prompt has one condition | leave it out
+check prompt.md --data tickets.csv --baseline done --model simulated --condition C33 | run done has no condition 'C33' | did you mean 'C3'?
+check prompt.md --data tickets.csv --baseline done --model simulated | conditions, and a prompt is held against one | --condition C0
+check prompt.md --data tickets.csv --baseline old.md --model simulated --answer que | no column 'que' (--answer) | did you mean 'queue'?
+check prompt.md --data tickets.csv --baseline old.md --model simulated --effect tone=1 | --effect: no block 'tone'
+check prompt.md --data tickets.csv --baseline old.md --model simulated --regime D9 | --regime: unknown regime 'D9'
+check prompt.md --data tickets.csv --baseline old.md --model simulated --name a/b | 'a/b' | letters, digits
+check prompt.md --data tickets.csv --baseline old.md --model simulated --name '' | --name: it is empty
+check prompt.md --data tickets.csv --baseline old.md --model simulated --junit outputs | outputs is a folder
+check prompt.md --data tickets.csv --save-baseline outputs --model simulated | outputs: a baseline is a .json file
+check prompt.md --data tickets.csv --baseline old.md --model simulated --config nothing | no profile 'nothing'
 compare done typo                                         | typo: no file and no run in outputs/runs
 compare done done --margin -1                             | --margin -1.0: a margin is not negative
 view typo                                                 | there is no run 'typo' | done
@@ -192,6 +232,7 @@ def desk(tmp_path_factory):
     contents = {
         "tickets.csv": "\n".join(["text,queue", *rows]) + "\n",
         "prompt.md": PROMPT,
+        "old.md": PROMPT.replace("one word", "a word"),
         "empty.md": "",
         "torn.csv": "a,b\n1\n",
         "twice.csv": "\n".join(
@@ -239,7 +280,7 @@ def test_a_mistake_is_one_clear_line(command, status, words, desk, monkeypatch, 
 
 def test_there_are_many_and_every_command_is_among_them():
     commands = [shlex.split(command)[0] for command, *_ in table()]
-    assert len(commands) >= 80
+    assert len(commands) >= 150
     assert {command.name for command in COMMANDS} - set(commands) == set(), "a command nobody gets wrong"
     assert len({command for command, *_ in table()}) == len(table())
 

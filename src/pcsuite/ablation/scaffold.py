@@ -117,6 +117,8 @@ def _readme(request: ScaffoldRequest, reading: str) -> str:
     if request.prompt is not None:
         words = ["pcsuite", "ablate", request.prompt.name, "--data", request.data.name, *flags]
         commands[shlex.join(words)] = "a verdict per block, and the shortest prompt that is no worse"
+        words = ["pcsuite", "check", *words[2:], "--baseline", "HEAD"]
+        commands[shlex.join(words)] = "for CI: the whole prompt alone, against what is committed"
     lines = [f"# {about}\n{command}" for command, about in commands.items()]
     intro = "In this folder, or from any other with the path of the profile:"
     parts = [f"# {request.name}", f"{reading}.", intro, "\n".join(["```", *lines, "```"])]

@@ -269,10 +269,6 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
-        value = getattr(request, flag)
-        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
-            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     study = _read(request, _FOLDER)
     free, count = study.free, study.count
     name: DesignName = "leave-one-out" if request.until else request.design
@@ -296,6 +292,10 @@ def _read(request: AblationRequest, kind: str) -> Study:
         check_run_name(request.run_name)
     except ValueError as error:
         raise ConfigError(f"--name {request.run_name}: {error}") from None
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+        value = getattr(request, flag)
+        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
     cached = {"run.cache_dir": request.cache_dir} if request.cache_dir else None
     base = load_suite(request.config, cached, check_selection=False)
     if request.regime not in base.regimes:

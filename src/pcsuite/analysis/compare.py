@@ -19,7 +19,7 @@ from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import stars
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
-from pcsuite.errors import AnalysisError
+from pcsuite.errors import AnalysisError, did_you_mean
 
 COMPARE = TableSpec(
     "compare",
@@ -129,6 +129,11 @@ class Comparison:
         return [change for change in self.changes if change.second < change.first]
 
     @property
+    def fixed(self) -> list[ItemChange]:
+        """Items that score higher in the second run, the largest gain first."""
+        return [change for change in reversed(self.changes) if change.second > change.first]
+
+    @property
     def standing(self) -> contrasts.Standing:
         """How the second run stands, by its scores: what a test or a gate decides by.
 
@@ -201,6 +206,7 @@ def compare_runs(
     allow_different_items: bool = False,
     missing: Missing = "bound",
     assume: contrasts.Assumption = "nothing",
+    conditions: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare the cells that both runs have, on the items that both were to ask.
 
@@ -211,18 +217,28 @@ def compare_runs(
     by their gold labels where both have them, and not at all where the judges differ. ``plans`` say which items each
     run was to ask: where one lacks a score for some of them, what is claimed must hold whatever they would have been,
     unless ``missing`` is ``drop``. ``assume`` is what may be assumed of the shape of graded scores'
-    differences. Raises :class:`AnalysisError` where the runs have no cell in common, were to ask different items
-    (unless that is allowed) or share fewer than two.
+    differences. ``conditions`` are those of the first run that are compared, each with the name of its counterpart in
+    the second; by default all, each with its namesake. Raises :class:`AnalysisError` where the runs have no cell in
+    common, were to ask different items (unless that is allowed) or share fewer than two.
     """
     metrics = bundled_metrics() if metrics is None else metrics
+    if conditions:
+        first, second = _of_conditions(first, second, conditions)
     renamed = {}
     for index, name in enumerate(CellKey._fields):
         before, after = ({key[index] for key in run.cells} for run in (first, second))
         # Items belong to their task: two tasks of different names are not about the same things.
         if name != "task" and len(before) == len(after) == 1 and before != after:
             renamed[name] = (before.pop(), after.pop())
+    counterparts = dict(conditions or {})
     first_keys, second_keys = (
-        {key._replace(**dict.fromkeys(renamed, "")): key for key in run.cells} for run in (first, second)
+        {
+            key._replace(condition=names.get(key.condition, key.condition))._replace(
+                **dict.fromkeys(renamed, "")
+            ): key
+            for key in run.cells
+        }
+        for run, names in ((first, counterparts), (second, {}))
     )
     common = [name for name in first_keys if name in second_keys]
     if not common:
@@ -306,6 +322,25 @@ def compare_runs(
         unscored,
         different,
     )
+
+
+def _of_conditions(
+    first: ItemScores, second: ItemScores, conditions: Mapping[str, str]
+) -> tuple[ItemScores, ItemScores]:
+    """Both runs with the cells of some conditions alone; ``AnalysisError`` for a condition that its run lacks."""
+    kept = []
+    for scores, names, which in (
+        (first, set(conditions), "first"),
+        (second, set(conditions.values()), "second"),
+    ):
+        there = {key.condition for key in scores.cells}
+        for name in sorted(names - there):
+            raise AnalysisError(
+                f"--conditions: the {which} run has no condition '{name}'", hint=did_you_mean(name, there)
+            )
+        cells = {key: cell for key, cell in scores.cells.items() if key.condition in names}
+        kept.append(replace(scores, cells=cells))
+    return kept[0], kept[1]
 
 
 def _nothing_compared(shared: int, lacking: Sequence[MissingScore]) -> AnalysisError:

@@ -176,7 +176,7 @@ def request_of(
     if is_text:
         if "name" not in options:
             raise ConfigError("a prompt in memory has no name", hint="name='triage'")
-        path = _written(folder / "prompt.md", str(prompt))
+        path = write_given(folder / "prompt.md", str(prompt))
     scorer_name = _scorer(scorer, folder)
     return replace(request, prompt=path, data=_table(data, folder), scorer=scorer_name)
 
@@ -184,10 +184,11 @@ def request_of(
 _SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep", "cluster"})
 
 
-def _written(path: Path, text: str) -> Path:
+def write_given(path: Path, content: str | bytes) -> Path:
+    """Write what was given in memory, to the byte, so that what ran can be found; returns the path."""
     with write_errors(ConfigError, path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     return path
 
 
@@ -220,7 +221,7 @@ def _table(data: Rows, folder: Path) -> str:
         )
         for number, row in enumerate(rows, start=1)
     ]
-    return str(_written(folder / "data.jsonl", "".join(lines)))
+    return str(write_given(folder / "data.jsonl", "".join(lines)))
 
 
 def _scorer(scorer: str | Path | Callable[..., Any] | None, folder: Path) -> str | None:
@@ -235,7 +236,7 @@ def _scorer(scorer: str | Path | Callable[..., Any] | None, folder: Path) -> str
     if not name.isidentifier() or not source.lstrip().startswith(("def ", "@")):
         raise ConfigError("the scorer is no function with a name", hint="def score(answer, item): …")
     about = "# Written by pcs.ablate from a function in memory; what it uses must be imported inside it.\n"
-    return f"{_written(folder / 'scorer.py', about + source)}:{name}"
+    return f"{write_given(folder / 'scorer.py', about + source)}:{name}"
 
 
 def verify(

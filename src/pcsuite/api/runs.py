@@ -539,6 +539,7 @@ def compare(
     profile: Profile | None = None,
     posterior: bool = False,
     assume: Assumption = "nothing",
+    conditions: Sequence[str] | str = (),
 ) -> Comparison:
     """Compare two runs item by item: did the second get better or worse, and how surely?
 
@@ -549,7 +550,8 @@ def compare(
     ``allow_different_items``. ``cluster`` are columns of the items that say which of them are related, instead of the
     clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
     ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one. What is said
-    of graded scores holds whatever the shape of their differences, unless ``assume`` is ``symmetric``.
+    of graded scores holds whatever the shape of their differences, unless ``assume`` is ``symmetric``. ``conditions``
+    are the only ones that are compared; ``"C3=C4"`` holds C4 of the second run against C3 of the first.
 
         pcs.compare("before", "after", margin=0.05).standing
     """
@@ -594,8 +596,29 @@ def compare(
         allow_different_items=allow_different_items,
         missing=missing,
         assume=assume,
+        conditions=condition_pairs(conditions),
     )
     return _with_posterior(comparison) if posterior else comparison
+
+
+def condition_pairs(conditions: Sequence[str] | str) -> dict[str, str]:
+    """Conditions to compare, as they were typed, by the first run's name; a ``ConfigError`` for a half of a pair.
+
+    >>> condition_pairs("full, C3=C4")
+    {'full': 'full', 'C3': 'C4'}
+    """
+    pairs = {}
+    for entry in conditions.split(",") if isinstance(conditions, str) else conditions:
+        first, equals, second = (part.strip() for part in entry.partition("="))
+        if equals and not (first and second):
+            raise ConfigError(
+                f"--conditions {entry.strip()}: expected A, or A=B for A of the first run and B of the second"
+            )
+        if first in pairs:
+            raise ConfigError(f"--conditions: '{first}' is named twice")
+        if first:
+            pairs[first] = second or first
+    return pairs
 
 
 def _with_posterior(comparison: Comparison) -> Comparison:

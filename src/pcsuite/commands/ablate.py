@@ -24,10 +24,26 @@ def _repeated(names: str, about: str, metavar: str) -> Flag:
     return flag(names, about, action="append", default=[], metavar=metavar)
 
 
+DATA = flag("--data", "your table (.csv, .tsv, .xlsx, .jsonl, .json), or the id of a task of the profile",
+            metavar="TABLE|TASK")  # fmt: skip
+TABLE = options.table_group("the table, read as init-task reads it; what is left out is concluded and said",
+    input="columns of the input (default: those the placeholders name)",
+    kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
+    scorer="a function of yours, or the name of a registered scorer, instead of that of the kind")  # fmt: skip
+APPEND_INPUT = switch("--append-input", "put the item after the prompt, which has no placeholder")
+MODEL = Group("the model", [
+    options.BASE_URL,
+    options.MODEL_OPTION.but("override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE"
+         " with --base-url"),
+    flag("--regime", "decoding regime (default: D0)", default="D0"),
+    flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
+    flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
+    _repeated("--effect", "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
+         "BLOCK=X"),
+])  # fmt: skip
 ABLATE = (
     Group("", [
-        flag("--data", "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile",
-             metavar="TABLE|TASK"),
+        DATA,
         options.one("model", "default: smollm2-135m, for the bundled example the model it was made for",
              metavar="ID|PROVIDER/MODEL"),
         switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
@@ -41,17 +57,14 @@ ABLATE = (
         options.ASSUME,
         options.POSTERIOR.but("add the probabilities that a block helps, and that it matters less than --margin"),
     ]),
-    options.table_group("the table, read as init-task reads it; what is left out is concluded and said",
-         input="columns of the input (default: those the placeholders name)",
-         kind="classification, number, choice, short_answer, extraction or assert (columns of assertions)",
-         scorer="a function of yours, or the name of a registered scorer, instead of that of the kind"),
+    TABLE,
     Group("the blocks", [
         flag("--split", "where to split (default: auto); marks in the file, <!-- block: name -->, go before",
              choices=SPLIT_METHODS, default="auto"),
         _repeated("--keep", "never leave this block out (name or number)", "BLOCK"),
         _repeated("--into", "split this block further, pin all others", "BLOCK"),
         _repeated("--rename", "call a block by another name", "BLOCK=NAME"),
-        switch("--append-input", "put the item after the prompt, which has no placeholder"),
+        APPEND_INPUT,
     ]),
     Group("the design", [
         flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
@@ -63,16 +76,7 @@ ABLATE = (
              "share of answers a change without effect flips, for --show (default: 0.1, or as measured)", type=float,
              metavar="X"),
     ]),
-    Group("the model", [
-        options.BASE_URL,
-        options.MODEL_OPTION.but("override a key of the model's entry, e.g. price_in=2.5, or api_key_env=VARIABLE"
-             " with --base-url"),
-        flag("--regime", "decoding regime (default: D0)", default="D0"),
-        flag("--seeds", "answers an item of a sampled regime (default: 1)", type=int, default=1, metavar="N"),
-        flag("--max-tokens", "longest answer (default: by the kind of task)", type=int, metavar="N"),
-        _repeated("--effect", "true effect of a block on the logit, with --model simulated; a*b=X is an interaction",
-             "BLOCK=X"),
-    ]),
+    MODEL,
     Group("the run", [
         options.CONFIG.but("profile whose models, tasks and regimes can be named (default: quickstart)"),
         options.NAME.but("name of the run (default: the prompt file's)"),
@@ -118,12 +122,6 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     from pcsuite.ablation import AblationRequest
     from pcsuite.ablation.request import bundled_example
 
-    effects = {}
-    for block, value in (_pair(entry, "--effect", "rules=0.8") for entry in args.effect):
-        try:
-            effects[block] = float(value)
-        except ValueError:
-            raise ConfigError(f"--effect {block}={value}: the effect is no number") from None
     prompt, defaults = args.prompt, {"data": args.data}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
@@ -138,7 +136,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         args,
         prompt=prompt,
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
-        effects=effects,
+        effects=effects_from(args),
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
@@ -146,6 +144,17 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         controls=not args.no_controls,
         trim=not args.no_trim,
     )
+
+
+def effects_from(args: argparse.Namespace) -> dict[str, float]:
+    """True effects of blocks, as ``--effect BLOCK=X`` sets them; raises ``ConfigError`` for one that is no number."""
+    effects = {}
+    for block, value in (_pair(entry, "--effect", "rules=0.8") for entry in args.effect):
+        try:
+            effects[block] = float(value)
+        except ValueError:
+            raise ConfigError(f"--effect {block}={value}: the effect is no number") from None
+    return effects
 
 
 def _pair(entry: str, flag: str, example: str) -> tuple[str, str]:

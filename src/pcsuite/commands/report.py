@@ -14,6 +14,8 @@ from pcsuite.commands.options import Group, flag, switch
 from pcsuite.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
+    from pcsuite.analysis.compare import Comparison, ItemChange
+    from pcsuite.api.runs import Run
     from pcsuite.config.load import Suite
 
 
@@ -153,12 +155,12 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
       pcsuite compare before after --margin 0.05 --posterior    # P(better), P(within the margin)
+      pcsuite compare before after --conditions C3=C4    # C4 of the second against C3 of the first
     """
     about = "name or log of the run to compare with, or a baseline (.json)"
     parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
     parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
     margin = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
-    shown = "how to print; github: a comment for a pull request, with the items that broke (default: text)"
     flags = [
         flag("--margin", margin, type=float, default=0.0),
         switch("--fail-on-regression", "exit with status 1 where RUN_B is reliably worse, or missing scores could hide"
@@ -171,9 +173,9 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
         options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
                            default=None),
         options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
-        flag("--format", shown, choices=("text", "md", "github", "json"), default="text"),
-        flag("--csv", "also write every compared cell to a CSV file", **FILE),
-        flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),
+        options.several("--conditions", "only these conditions; A=B holds B of RUN_B against A of RUN_A"),
+        FORMAT,
+        *FILES,
         options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
         options.JSON,
     ]  # fmt: skip
@@ -187,12 +189,11 @@ def execute_compare(args: argparse.Namespace) -> int:
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
     from pcsuite.analysis.baseline import is_baseline
-    from pcsuite.api.runs import Run, changed_answers, compare
+    from pcsuite.api.runs import Run, compare
     from pcsuite.logging.segments import find_log
-    from pcsuite.reporting.junit import comparison_junit
-    from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
 
     options.check_named(args.cluster, "--cluster")
+    options.check_named(args.conditions, "--conditions")
     kept = is_baseline(args.first)
     first = None if kept else Run(find_log(args.first, args.output_dir))
     second = Run(find_log(args.second, args.output_dir))
@@ -206,8 +207,41 @@ def execute_compare(args: argparse.Namespace) -> int:
         profile=args.config,
         posterior=args.posterior,
         assume=args.assume,
+        conditions=args.conditions or (),
     )
     names = (args.first.stem if first is None else first.name, second.name)
+    print_comparison(args, comparison, names, (first, second))
+    whole = {"full", "none"} <= {key.condition for key in comparison.keys}
+    if whole and not args.conditions and args.format == "text" and not args.json:
+        print("\nConditions other than full are the prompt without some of its blocks:"
+              " --conditions full compares the whole prompt alone.")  # fmt: skip
+    return Exit.BELOW_GATE if args.fail_on_regression and not comparison.passes else Exit.DONE
+
+
+FORMAT = flag("--format", "how to print; github: a comment for a pull request, with the items that broke or were fixed"
+              " (default: text)", choices=("text", "md", "markdown", "github", "json"), default="text")  # fmt: skip
+FILES = (
+    flag("--csv", "also write every compared cell to a CSV file", **FILE),
+    flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),
+)
+"""How a comparison is shown: the same for ``compare`` and ``check``."""
+
+
+def print_comparison(
+    args: argparse.Namespace,
+    comparison: Comparison,
+    names: tuple[str, str],
+    runs: tuple[Run | None, Run],
+    **more: Any,
+) -> None:
+    """Print a comparison as ``--format`` says and write the files that were asked for; ``more`` joins the JSON.
+
+    ``names`` are what the two are called; ``runs`` have the answers (``None``: a baseline, which keeps none).
+    """
+    from pcsuite.api.runs import changed_answers
+    from pcsuite.reporting.junit import comparison_junit
+    from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
+
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.junit:
@@ -215,44 +249,50 @@ def execute_compare(args: argparse.Namespace) -> int:
             args.junit.parent.mkdir(parents=True, exist_ok=True)
             args.junit.write_bytes(comparison_junit(comparison, *names))
     if args.json or args.format == "json":
-        document = {
-            "first": names[0],
-            "second": names[1],
-            "standing": comparison.standing,
-            "margin": comparison.margin,
-            "passes": comparison.passes,
-            "different_items": [
-                key._asdict()
-                | {"first": paired.counts[0], "second": paired.counts[1], "common": len(paired.names)}
-                for key, paired in comparison.different.items()
-            ],
-            "missing": {
-                "policy": comparison.policy,
-                "first": len(comparison.missing_of("first")),
-                "second": len(comparison.missing_of("second")),
-                "could_hide": [key._asdict() for key, _ in comparison.hidden],
-                "not_compared": [key._asdict() for key in comparison.unscored],
-                "items": [
-                    entry.key._asdict()
-                    | {key: getattr(entry, key) for key in ("run", "item_id", "why", "share")}
-                    for entry in comparison.missing
-                ],
-            },
-            "regressions": len(comparison.regressions),
-            "improvements": len(comparison.improvements),
-            "renamed": comparison.renamed,
-            "only_first": [key._asdict() for key in comparison.only_first],
-            "only_second": [key._asdict() for key in comparison.only_second],
-            "cells": list(comparison.table.records()),
-            "broke": [
-                change.key._asdict() | {key: getattr(change, key) for key in ("item_id", "first", "second")}
-                for change in comparison.broke
-            ],
-        }
-        options.print_json(document)
+        options.print_json(more | comparison_document(comparison, *names))
     elif args.format == "github":
-        print(comparison_github(comparison, *names, changed_answers(first, second, comparison.broke[:50])))
+        changed = [*comparison.broke[:50], *comparison.fixed[:50]]
+        print(comparison_github(comparison, *names, changed_answers(*runs, changed)))
     else:
-        write = comparison_markdown if args.format == "md" else comparison_text
+        write = comparison_text if args.format == "text" else comparison_markdown
         print(write(comparison, *names))
-    return Exit.BELOW_GATE if args.fail_on_regression and not comparison.passes else Exit.DONE
+
+
+def comparison_document(comparison: Comparison, first: str, second: str) -> dict[str, Any]:
+    """A comparison for a program (docs/reference/json.md)."""
+
+    def changed(changes: Sequence[ItemChange]) -> list[dict[str, Any]]:
+        kept = ("item_id", "first", "second")
+        return [change.key._asdict() | {key: getattr(change, key) for key in kept} for change in changes]
+
+    return {
+        "first": first,
+        "second": second,
+        "standing": comparison.standing,
+        "margin": comparison.margin,
+        "passes": comparison.passes,
+        "different_items": [
+            key._asdict()
+            | {"first": paired.counts[0], "second": paired.counts[1], "common": len(paired.names)}
+            for key, paired in comparison.different.items()
+        ],
+        "missing": {
+            "policy": comparison.policy,
+            "first": len(comparison.missing_of("first")),
+            "second": len(comparison.missing_of("second")),
+            "could_hide": [key._asdict() for key, _ in comparison.hidden],
+            "not_compared": [key._asdict() for key in comparison.unscored],
+            "items": [
+                entry.key._asdict() | {key: getattr(entry, key) for key in ("run", "item_id", "why", "share")}
+                for entry in comparison.missing
+            ],
+        },
+        "regressions": len(comparison.regressions),
+        "improvements": len(comparison.improvements),
+        "renamed": comparison.renamed,
+        "only_first": [key._asdict() for key in comparison.only_first],
+        "only_second": [key._asdict() for key in comparison.only_second],
+        "cells": list(comparison.table.records()),
+        "broke": changed(comparison.broke),
+        "fixed": changed(comparison.fixed),
+    }

@@ -283,7 +283,7 @@ def _opened(log: Path) -> tuple[list[Segment], BinaryIO | None]:
 
 
 def find_log(name: str | Path, output_dir: str | Path = "outputs") -> Path:
-    """The log a user means: a file, or the name of a run below ``output_dir``.
+    """The log a user means: a file, or the name of a run, an ablation or a prompt's run below ``output_dir``.
 
     A folder that happens to have the run's name is not taken for it. Anything else is a ``ConfigError`` that names the
     run that may be meant, or those there are.
@@ -296,6 +296,11 @@ def find_log(name: str | Path, output_dir: str | Path = "outputs") -> Path:
         return path
     if path.name and log_exists(named := runs / f"{name}.jsonl"):
         return named
+    for kind in ("ablations", "prompts"):  # each of them has a folder of its own
+        if str(path) == path.name and log_exists(
+            named := Path(output_dir) / kind / path / "runs" / f"{name}.jsonl"
+        ):
+            return named
     there, makes = run_names(output_dir), "pcsuite run --config PROFILE makes one"
     if path.is_dir():
         below = sorted(log.stem for log in path.glob("*.jsonl") if not is_ledger(log)) or there

@@ -47,10 +47,11 @@ _HEADINGS = (
 )  # fmt: skip
 
 
-def comparison_text(comparison: Comparison, first: str, second: str) -> str:
-    """A comparison for a terminal: the judgement, then the cells as an aligned table.
+def comparison_text(comparison: Comparison, first: str, second: str, *, most: int = 12) -> str:
+    """A comparison for a terminal: the judgement, the cells as an aligned table, and the items that changed.
 
-    ``first`` and ``second`` are the names of the runs.
+    ``first`` and ``second`` are the names of the runs; of items that broke and of those that were fixed the first
+    ``most`` are named.
     """
     rows = [[str(cell) for cell in row] for row in _rows(comparison)]
     lines = [
@@ -59,7 +60,8 @@ def comparison_text(comparison: Comparison, first: str, second: str) -> str:
         *missing_lines(comparison, first, second),
         "",
     ]
-    return "\n".join(lines + aligned([_HEADINGS, *rows]) + _probabilities(comparison))
+    shown = [*aligned([_HEADINGS, *rows]), *_probabilities(comparison), *changed_item_lines(comparison, most)]
+    return "\n".join(lines + shown)
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
@@ -68,9 +70,38 @@ def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     head += missing_lines(comparison, first, second)
     head = [escape_markdown(line) for line in head]
     shown = table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))
+    changed = "\n".join(f"- {escape_markdown(line)}" for line in changed_item_lines(comparison) if line)
     return "\n\n".join(
-        [f"**{head[0]}**", *head[1:], shown, *map(escape_markdown, _probabilities(comparison))]
+        [
+            f"**{head[0]}**",
+            *head[1:],
+            shown,
+            *map(escape_markdown, _probabilities(comparison)),
+            *([changed] if changed else []),
+        ]
     )
+
+
+def changed_item_lines(comparison: Comparison, most: int = 12) -> list[str]:
+    """The items that broke and those that were fixed, a line each after an empty one; nothing where no score moved.
+
+    The first ``most`` of both are named, with their scores before and now.
+    """
+    several = len({change.key for change in comparison.changes}) > 1
+    lines = []
+    for word, changes in (("broken", comparison.broke), ("fixed", comparison.fixed)):
+        if changes:
+            named = [
+                f"{change.item_id}{f' ({_cell_of(change)})' if several else ''} {change.first:g} → {change.second:g}"
+                for change in changes[:most]
+            ]
+            more = f", … and {len(changes) - most} more" if len(changes) > most else ""
+            lines.append(f"{word}: {_items_of(changes)}: {', '.join(named)}{more}")
+    return ["", *lines] if lines else []
+
+
+def _cell_of(change: ItemChange) -> str:
+    return f"{change.key.task}, {_condition(change.key._asdict())}"
 
 
 def _probabilities(comparison: Comparison) -> list[str]:
@@ -88,7 +119,7 @@ MARKER = "<!-- pcsuite compare -->"
 """First line of a comment for GitHub, by which a workflow finds the comment it wrote before."""
 _LONGEST_COMMENT = 60_000
 _LONGEST_ANSWER = 160
-_BROKE_SHOWN = 30
+_CHANGED_SHOWN = 30
 _MARKS = {"worse": ":x:", "no worse": ":white_check_mark:", "undecided": ":grey_question:"}
 _STANDINGS = {
     "worse": "{second} is worse than {first}",
@@ -103,7 +134,7 @@ def comparison_github(
     second: str,
     answers: Mapping[ItemChange, tuple[str, str]] | None = None,
 ) -> str:
-    """A comparison of two named runs as a comment on a pull request: verdict, scores, and the items that broke.
+    """A comparison of two named runs as a comment on a pull request: verdict, scores, and the items that changed.
 
     Other metrics are folded. ``answers`` are the texts before and now of changed items, where they are at hand; they
     are escaped and cut. GitHub takes 65,536 characters, and this stays below.
@@ -122,7 +153,7 @@ def comparison_github(
         *head,
         table(_HEADINGS, scores, (5, 6, 8, 9)),
         *map(escape_markdown, _probabilities(comparison)),
-        *_broken_items(comparison, answers or {}),
+        *_changed_items(comparison, answers or {}),
     ]
     if others:
         folded = table(_HEADINGS, others, (5, 6, 8, 9))
@@ -134,26 +165,40 @@ def comparison_github(
     return text if len(text) <= _LONGEST_COMMENT else text[:_LONGEST_COMMENT].rpartition("\n")[0]
 
 
-def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str, str]]) -> list[str]:
-    """The items that score lower now, and how many score higher."""
-    broke = comparison.broke
-    mended = [change for change in comparison.changes if change.second > change.first]
-    summary = f"{_items_of(broke)} broke, {_items_of(mended)} mended"
-    if not broke:
-        return [f"{summary}."]
+def _changed_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str, str]]) -> list[str]:
+    """The items that score lower now, and those that score higher, each with what was answered."""
+    broke, fixed = comparison.broke, comparison.fixed
+    return [
+        f"{_items_of(broke)} broke, {_items_of(fixed)} fixed.",
+        *_folded("broke", broke, answers, opened=True),
+        *_folded("fixed", fixed, answers, opened=False),
+    ]
+
+
+def _folded(
+    word: str,
+    changes: Sequence[ItemChange],
+    answers: Mapping[ItemChange, tuple[str, str]],
+    *,
+    opened: bool,
+) -> list[str]:
+    """A table of changed items that unfolds; nothing where there are none."""
 
     def cut(text: str) -> str:
         flat = " ".join(text.split())
         return flat if len(flat) <= _LONGEST_ANSWER else flat[: _LONGEST_ANSWER - 1] + "…"
 
+    if not changes:
+        return []
     rows = []
-    for change in broke[:_BROKE_SHOWN]:
+    for change in changes[:_CHANGED_SHOWN]:
         before, now = answers.get(change, ("", ""))
         where = f"{change.key.task} × {change.key.model} × {_condition(change.key._asdict())}"
         rows.append([change.item_id, where, f"{change.first:g} → {change.second:g}", cut(before), cut(now)])
     shown = table(("item", "where", "score", "answer before", "answer now"), rows)
-    more = f"\n\n… and {len(broke) - _BROKE_SHOWN} more" if len(broke) > _BROKE_SHOWN else ""
-    return [f"<details open><summary>{summary}</summary>\n\n{shown}{more}\n\n</details>"]
+    more = f"\n\n… and {len(changes) - _CHANGED_SHOWN} more" if len(changes) > _CHANGED_SHOWN else ""
+    state = " open" if opened else ""
+    return [f"<details{state}><summary>{_items_of(changes)} {word}</summary>\n\n{shown}{more}\n\n</details>"]
 
 
 def _items_of(changes: Sequence[ItemChange]) -> str:
