@@ -52,7 +52,8 @@ def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
     assert arm.replicates == (replicates + 1) / 2  # two items have a score
     first = of_items(arm, slice(2))
     assert (len(first.values), first.failed.tolist()) == (2, [0, 0.5])
-    assert list(measured.by_measure) == ["score", *MEASURES]
+    assert list(measured.by_measure) == ["score", "lenient_score", *MEASURES]
+    assert measured.lenient == {}  # these rows have no lenient score
     assert len(measured.rows("C0")) == replicates + 3
     assert len(measured.values) == replicates + 1  # for who looks on the way: of rows that have a score
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from pcsuite.ablation import ablate, preview
-from pcsuite.ablation.page import write_result
+from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.picture import (
     block_views,
     document,
@@ -50,6 +50,26 @@ def test_views_are_the_blocks_in_order_with_sign_and_interval(result):
 def test_the_headline_names_what_helps_and_hurts(result):
     assert "rules helps" in headline(result)
     assert "noise hurts" in headline(result)
+
+
+def test_what_changes_the_form_alone_is_told_apart_wherever_its_effect_stands(result):
+    lenient = replace(result.verdicts[0].effect, value=-0.03)
+    verdicts = [
+        replace(entry, lenient=lenient, lenient_verdict="undecided", form="the form, not the answer")
+        if entry.block == "rules"
+        else entry
+        for entry in result.verdicts
+    ]
+    formal = replace(result, verdicts=verdicts)
+    effect = next(entry.effect.value for entry in verdicts if entry.block == "rules")
+    words = f"the form, not the answer ({effect:+.2f} strictly read, -0.03 leniently)"
+    assert headline(formal).endswith(f"; rules: {words}.")
+    assert "rules helps" not in headline(formal)
+    assert f"helps: {words}" in shown(print_ablation, formal)
+    assert f"helps: {words}" in markdown(formal)
+    assert f"helps: {words}" in render_ablation(formal)
+    record = next(entry for entry in document(formal)["verdicts"] if entry["block"] == "rules")
+    assert (record["form"], record["lenient_effect"]) == ("the form, not the answer", -0.03)
 
 
 def test_the_terminal_shows_every_block_with_its_verdict(result):

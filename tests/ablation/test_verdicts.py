@@ -3,6 +3,7 @@ import pytest
 
 from pcsuite.ablation.verdicts import (
     at_floor,
+    beside_lenient,
     find_interactions,
     flip_rate,
     judge_blocks,
@@ -278,3 +279,21 @@ def test_a_block_decided_early_is_worth_what_it_is_without_the_stop():
     )  # fmt: skip
     (found,) = judge_looks({"a": look}, ["a"], arms_of(arm(150)), 0.05)
     assert (found.verdict, found.effect.value, found.effect.high) == ("helps", 0.3, 0.6)
+
+
+def test_a_block_that_helps_under_one_reading_alone_changes_the_form():
+    def verdicts(full, without):
+        return judge_blocks(
+            arms_of(full, without), list(without), margin=0.05, rng=np.random.default_rng(0), resamples=200
+        )
+
+    strict = verdicts(arm(160), {"format": arm(60), "rules": arm(60), "tone": arm(160), "hidden": arm(160)})
+    lenient = verdicts(arm(180), {"format": arm(181), "rules": arm(90), "tone": arm(180), "hidden": arm(120)})
+    told = {entry.block: entry for entry in beside_lenient(strict, lenient)}
+    forms = {name: entry.form for name, entry in told.items()}
+    said = "the form, not the answer"
+    assert forms == {"format": said, "rules": "", "tone": "", "hidden": said}
+    assert (told["format"].effect.value, told["format"].lenient.value) == (0.5, pytest.approx(-0.005))
+    assert (told["hidden"].verdict, told["hidden"].lenient_verdict) == ("no worse without it", "helps")
+    assert told["hidden"].changes_form_alone
+    assert not told["tone"].changes_form_alone

@@ -18,6 +18,7 @@ from pcsuite.data.init_task import (
     input_columns,
     likely_kind,
     read_table,
+    read_table_task,
 )
 from pcsuite.data.items import Item, Row, read_items
 from pcsuite.data.task_recipes import RECIPES, Columns
@@ -34,7 +35,7 @@ TABLES: dict[str, tuple[str, str, Columns]] = {
     "number": (
         "sums.csv",
         "q,n\n" + "".join(f'What is {n} plus {n * 1000}?,"{n * 1001:,}"\n' for n in range(1, 13)),
-        Columns(inputs=("q",), answer="n"),
+        Columns(inputs=("q",), answer="n", decimal="."),
     ),
     "choice": (
         "quiz.tsv",
@@ -475,3 +476,52 @@ def test_columns_that_cannot_be_concluded():
     with pytest.raises(DataError, match="no column is left for the input"):
         input_columns(Columns(answer="a"), ["a"], source)
     assert input_columns(Columns(answer="queue"), known, source) == ("text", "date")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "answers"),
+    [
+        ("euro.csv", "frage;wert\r\n" + "".join(f"Wie viel ist {n}?;{n},5\r\n" for n in range(12)), "0.5"),
+        ("bom.csv", "\ufefffrage;wert\n" + "".join(f"Wie viel ist {n}?;{n},5\n" for n in range(12)), "0.5"),
+        ("tabs.csv", "frage\twert\n" + "".join(f"Wie viel ist {n}?\t{n},5\n" for n in range(12)), "0.5"),
+        ("noted.csv", "sep=;\nfrage;wert\n" + "".join(f"Wie viel, {n}?;{n},5\n" for n in range(12)), "0.5"),
+        ("quoted.csv", '"frage";"wert"\n' + "".join(f'"Wie, {n}?";"{n},5"\n' for n in range(12)), "0.5"),
+    ],
+)
+def test_european_tables_are_read_as_they_were_meant(tmp_path, name, content, answers):
+    table = tmp_path / name
+    table.write_text(content, encoding="utf-8")
+    for encoding in ("utf-8", "utf-16"):
+        table.write_text(
+            content.removeprefix("\ufeff") if encoding == "utf-16" else content, encoding=encoding
+        )
+        rows = read_table(table)
+        assert list(rows[0].values) == ["frage", "wert"]
+        asked = Columns(inputs=("frage",), answer="wert")
+        assert likely_kind(rows, asked) == "number"
+        request = TaskRequest("euro", table, kind="number", inputs=("frage",), answer="wert")
+        task = read_table_task(request, rows=rows)
+        assert [item.truth["answer"] for item in task.items] == [f"{n}.5" for n in range(12)]
+        assert task.numbers == "wert: decimal comma: '0,5' is 0.5"
+    assert answers == task.items[0].truth["answer"]
+
+
+def test_a_decimal_comma_in_a_table_parted_by_commas_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text("q,n\nHow much?,0,5\n", encoding="utf-8")
+    with pytest.raises(DataError, match="expected 2 columns, found 3") as caught:
+        read_table(tmp_path / "t.csv")
+    assert "needs quotes" in str(caught.value.hint)
+
+
+def test_the_mark_can_be_said_and_nothing_else_is_one(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "q;n\n" + "".join(f"q{n};{n},125\n" for n in range(1, 10)), encoding="utf-8"
+    )
+    request = TaskRequest("mine", tmp_path / "t.csv", kind="number", inputs=("q",), answer="n")
+    with pytest.raises(DataError, match=r"line 2: column 'n': '1,125' is 1125 or 1\.125"):
+        read_table_task(request)
+    told = read_table_task(replace(request, decimal=","))
+    assert told.items[0].truth == {"answer": "1.125"}
+    assert read_table_task(replace(request, decimal=".")).items[0].truth == {"answer": "1125"}
+    with pytest.raises(DataError, match="the decimal mark is . or ,"):
+        read_table_task(replace(request, decimal=";"))

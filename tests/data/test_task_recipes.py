@@ -44,13 +44,65 @@ def test_labels_are_those_that_occur_or_those_that_are_listed():
     ("cell", "answer"), [("$1,200.50", "1200.5"), ("42.0", "42"), ("-3", "-3"), (7, "7")]
 )
 def test_numbers_are_plain_digits(cell, answer):
-    assert RECIPES["number"].read(row(a=cell), QUESTION).truth == {"answer": answer}
+    recipe = RECIPES["number"]
+    (settled,), _ = recipe.settle([row(a=cell)], QUESTION)
+    assert recipe.read(settled, QUESTION).truth == {"answer": answer}
 
 
 @pytest.mark.parametrize("cell", ["many", "nan", "1e999999"])
 def test_what_is_no_plain_number_is_refused(cell):
     with pytest.raises(DataError, match="holds no number"):
-        RECIPES["number"].read(row(a=cell), QUESTION)
+        RECIPES["number"].settle([row(a=cell)], QUESTION)
+
+
+def lines(name, *cells):
+    return [
+        Row(f"t.csv line {number}", {"q": "why?", name: cell}) for number, cell in enumerate(cells, start=2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "how"),
+    [
+        ("Sports", "sports", "case"),
+        ("Sci Tech", "Sci  Tech", "blanks"),
+        ("Caf\u00e9", "Cafe\u0301", "Unicode form"),
+        ("Spo\u200brts", "Sports", "Unicode form"),
+        ("\uff21\uff22", "AB", "Unicode form"),
+    ],
+)
+def test_labels_that_no_scorer_tells_apart_are_refused_with_both_places(first, second, how):
+    settle = RECIPES["classification"].settle
+    with pytest.raises(DataError) as caught:
+        settle(lines("a", first, "World", second), QUESTION)
+    assert caught.value.message == (
+        f"t.csv line 4: label '{second}' differs from '{first}' (t.csv line 2) by {how} alone"
+    )
+    listed = Columns(inputs=("q",), answer="a", labels=(first, "World"))
+    rows, _ = settle(lines("a", first, "World", second), listed)  # which spelling counts is said
+    assert [RECIPES["classification"].read(row, listed).truth["label"] for row in rows] == [
+        first,
+        "World",
+        first,
+    ]
+    with pytest.raises(DataError, match="--labels: "):
+        settle(lines("a", "World"), Columns(inputs=("q",), answer="a", labels=(first, second)))
+
+
+def test_a_records_columns_are_read_whole_each_by_its_own_mark():
+    columns = Columns(inputs=("q",), fields=("net", "code", "share", "note"))
+    rows = [
+        Row("t.csv line 2", {"q": "x", "net": "1.200,50", "code": "007", "share": "0.5", "note": "12"}),
+        Row("t.csv line 3", {"q": "x", "net": "3", "code": "008", "share": "", "note": "a dozen"}),
+    ]
+    recipe = RECIPES["extraction"]
+    settled, told = recipe.settle(rows, columns)
+    assert told == ["net: decimal comma: '1.200,50' is 1200.5"]
+    records = [recipe.read(row, columns).truth for row in settled]
+    assert records[0] == {"net": 1200.5, "code": "007", "share": 0.5, "note": 12}
+    assert records[1] == {"net": 3, "code": "008", "share": None, "note": "a dozen"}
+    with pytest.raises(DataError, match=r"'1,200' is 1200 or 1\.2, and no cell"):
+        recipe.settle(lines("net", "1,200", "3"), Columns(inputs=("q",), fields=("net",)))
 
 
 def test_a_number_is_reasoned_about_without_a_schema():

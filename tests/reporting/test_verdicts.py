@@ -172,3 +172,48 @@ def test_too_few_clusters_are_told_as_the_reason():
     assert headline([record], TEMPERATURE, bundled_metrics()) == f"Effects were {reason}."
     ((_, evidence, _),) = sentences([record])
     assert evidence.endswith(f"40 items in 4 clusters, adjusted p n/a: {reason}")
+
+
+FORMAL = {"form": "the form, not the answer", "lenient_delta": -0.03, "lenient_p_bh": 0.6}
+
+
+def test_the_headline_names_what_holds_under_both_readings():
+    formal = effect(condition="C3", delta=0.8, treated=0.95, control=0.15, **FORMAL)
+    sure = effect(condition="C4", delta=0.2, treated=0.51, form=None, lenient_delta=0.18, lenient_p_bh=0.01)
+    told = headline([formal, sure], TEMPERATURE, bundled_metrics())
+    assert told.startswith("C4 raised the score from 0.31 to 0.51 against C0 (+0.20")
+    assert told.endswith(
+        "; C3 raised it from 0.15 to 0.95 against C0: the form, not the answer (+0.80 strictly read, -0.03 leniently)."
+    )
+
+
+def test_the_headline_says_where_nothing_holds_under_both_readings():
+    told = headline([effect(**FORMAL)], TEMPERATURE, bundled_metrics())
+    assert told == (
+        "No condition moved the score under both readings of the answers; C6 raised it from 0.31 to 1.00 against C0"
+        " (95 % +0.52 to +0.80, 40 items): the form, not the answer (+0.69 strictly read, -0.03 leniently)."
+    )
+    # Signs that differ where neither reading holds are told beside the number, and make no headline.
+    weak = effect(p_bh=0.4, delta=0.02, **FORMAL)
+    assert "beyond chance" in headline([weak], TEMPERATURE, bundled_metrics())
+
+
+def test_a_gain_of_the_form_is_no_good_news():
+    ((text, evidence, tone),) = sentences([effect(**FORMAL)])
+    assert text.startswith(
+        "No condition raised the score under both readings of the answers; at most, C6 raised it"
+    )
+    assert evidence.endswith("the form, not the answer (+0.69 strictly read, -0.03 leniently)")
+    assert tone == "neutral"
+    best, beside = sentences([effect(**FORMAL), effect(condition="C4", delta=0.2, treated=0.51)])
+    assert (best[0], best[2]) == ("C4 raised the score from 0.31 to 0.51 against C0", "good")
+    assert beside[0] == "C6 raised the score from 0.31 to 1.00 against C0: the form, not the answer"
+
+
+def test_over_several_models_effects_of_the_form_do_not_count():
+    rows = [effect(model=name, **FORMAL) for name in ("a", "b")]
+    told = headline(rows, TEMPERATURE, bundled_metrics())
+    assert told == (
+        "No condition moved the score beyond chance on any of 2 task–model pairs"
+        " (on 2 further effects the form, not the answer)."
+    )

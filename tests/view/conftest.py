@@ -76,6 +76,14 @@ def folder(tmp_path_factory) -> Path:
         for c in ("C0", "C1")
     ]
     write_log(made / "runs" / "failures.jsonl", failures)
+    formal = [
+        make_row(
+            item=f"i{n}", condition=c, score=float(c == "C1"), answer="yes", metrics={"lenient_score": 1.0}
+        )
+        for n in range(12)
+        for c in ("C0", "C1")
+    ]
+    write_log(made / "runs" / "formal.jsonl", formal)
     one = [make_row(item=f"i{n}", score=float(n % 2), answer="yes", text="yes") for n in range(3)]
     write_log(made / "runs" / "single.jsonl", one)
     unscored = [make_row(item=f"i{n}", condition=c) for n in range(3) for c in ("C0", "C1")]

@@ -50,6 +50,16 @@ def test_effects_follow_the_filter(site):
     assert "+0.43" not in part
 
 
+@pytest.mark.parametrize("end", ["", "/operators", "/scatter?x=C0&y=C1"])
+def test_an_effect_of_the_form_is_told_beside_its_number_and_has_no_colour(site, end):
+    _, text = ask(site, f"/run/formal{end}")
+    assert "+1.00 by the strict rules" in text
+    assert "0.00 by the lenient ones" in text
+    assert ">the form, not the answer</abbr>" in text
+    assert '<span class="good">+1.00' not in text
+    assert "the form, not the answer" not in ask(site, f"/run/first{end}")[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("run", ["failures", "single", "unscored", "models", "hostile"])
 @pytest.mark.parametrize("end", ["", "/operators", "/figures", "/scatter", "/marks"])

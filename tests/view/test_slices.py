@@ -33,6 +33,27 @@ def test_effects_are_paired_and_corrected_over_the_columns():
     assert found["C1"].p_bh == pytest.approx(2 * found["C1"].p_value)
 
 
+def test_an_effect_that_one_reading_alone_shows_is_one_of_the_form():
+    items = [f"i{n}" for n in range(20)]
+    scores = {
+        "C0": dict.fromkeys(items, 0.0),
+        "C1": dict.fromkeys(items, 1.0),
+        "C2": dict.fromkeys(items, 1.0),
+    }
+    lenient = scores | {"C0": {item: float(n < 19) for n, item in enumerate(items)}}
+    lenient |= {"C1": lenient["C0"]}
+    found = {
+        effect.column: effect
+        for effect in slice_effects(SliceScores.of(scores, lenient=lenient), "C0", ["C1", "C2"])
+    }
+    assert (found["C1"].value, found["C1"].lenient_value) == (1.0, 0.0)
+    assert found["C1"].form == found["C2"].form == "the form, not the answer"
+    plain = slice_effects(SliceScores.of(scores, lenient=scores), "C0", ["C1"])[0]
+    assert (plain.form, plain.lenient) == ("", None)
+    part = SliceScores.of(scores, lenient=lenient).without({"i00"})
+    assert len(part.lenient["C0"]) == len(part.items)
+
+
 def test_nothing_shared_is_no_effect():
     assert slice_effects(SliceScores.of({"C0": {"a": 1.0}, "C1": {"b": 1.0}}), "C0", ["C1"]) == []
     assert slice_effects(SliceScores.of({}), "C0", ["C1"]) == []

@@ -45,12 +45,13 @@ def read_json(text: str | bytes) -> Any:
 def table_delimiter(header: str) -> str:
     """What parts the columns of a CSV file, by its first line: a comma, or the semicolon or tab it has more of.
 
-    Spreadsheets write semicolons where the comma is the decimal mark.
+    Spreadsheets write semicolons where the comma is the decimal mark. What stands in quotes parts nothing.
 
-    >>> table_delimiter("text;queue"), table_delimiter("text,queue"), table_delimiter("answer")
-    (';', ',', ',')
+    >>> table_delimiter("text;queue"), table_delimiter("text,queue"), table_delimiter('"net, gross";text')
+    (';', ',', ';')
     """
-    return max((",", ";", "\t"), key=header.count)
+    outside = re.sub(r'"[^"]*"', "", header)
+    return max((",", ";", "\t"), key=outside.count)
 
 
 def check_depth(text: str | bytes, value: Any) -> None:

@@ -25,6 +25,7 @@ from pcsuite.ablation.verdicts import (
     Interaction,
     Scores,
     at_floor,
+    beside_lenient,
     find_interactions,
     finite,
     judge_blocks,
@@ -348,6 +349,32 @@ class _AblationRun:
             return ""
         return judge_status([self.study.log], judges_of(plan_manifest(self.plan))).note()
 
+    def _read_leniently(self, verdicts: list[BlockVerdict]) -> list[BlockVerdict]:
+        """The verdicts with what the lenient rules say of the same answers.
+
+        As they are where a judge scores, whose word has one reading, or where an arm has no lenient scores. Of a run
+        until decided the items are those that were asked: stopping was decided by the strict scores, and what is said
+        of the lenient ones can only take a claim back.
+        """
+        free, request = self.study.free, self.study.request
+        asked = slice(self.visited) if request.until else slice(None)
+        needed = [FULL, *(without(name, free).id for name in free)]
+        if self.study.task.spec.judge is not None or not all(
+            name in self.measured.lenient for name in needed
+        ):
+            return verdicts
+        strict, lenient = (
+            {name: of_items(arm, asked) for name, arm in arms.items()}
+            for arms in (self.measured.arms, self.measured.lenient)
+        )
+        if all(np.array_equal(strict[name].values, lenient[name].values, equal_nan=True) for name in lenient):
+            return beside_lenient(verdicts, verdicts)  # every answer is read alike
+        rng = named_rng("lenient", request.run_name, self.study.model_id)
+        judged = judge_blocks(
+            lenient, free, margin=request.margin, rng=rng, missing=self._missing, assume=request.assume
+        )
+        return beside_lenient(verdicts, judged)
+
     def _judge(self, pairs: Sequence[tuple[str, str]], trim: Trim | None) -> AblationResult:
         """Everything that is said, from the rows alone."""
         study, request, free = self.study, self.study.request, self.study.free
@@ -367,6 +394,7 @@ class _AblationRun:
                 missing=self._missing,
                 assume=request.assume,
             )
+        verdicts = self._read_leniently(verdicts)
         interactions = find_interactions(arms, free, pairs, rng=rng)
         noise, noise_p, flips = judge_noise(arms, rng=rng)
         dropped = trim.dropped if trim is not None else ()

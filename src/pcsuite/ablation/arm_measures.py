@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pcsuite.ablation.verdicts import Scores
+from pcsuite.analysis.load.item_scores import LENIENT
 from pcsuite.contrasts import ArmScores
 from pcsuite.errors import CallOutcome
 from pcsuite.logging.log import LoggedScores, ScoredRow
@@ -45,9 +46,11 @@ class ArmMeasures(LoggedScores):
         self._rows: dict[str, ScoredRow] = {}
         self._units: dict[str, dict[str, int]] = {}
         """By arm: the run ids that count, each with the position of its item."""
-        self.by_measure: dict[str, dict[str, Scores]] = {name: {} for name in ("score", *MEASURES)}
+        self.by_measure: dict[str, dict[str, Scores]] = {name: {} for name in ("score", LENIENT, *MEASURES)}
         self.arms: dict[str, ArmScores] = {}
         """By arm: its item scores with the share of each item's calls without a score and the calls behind a score."""
+        self.lenient: dict[str, ArmScores] = {}
+        """The same under the lenient rules, of the arms whose rows have such scores."""
         self._average(cell.condition.id for cell in plan.cells)
 
     @property
@@ -95,15 +98,17 @@ class ArmMeasures(LoggedScores):
             with np.errstate(invalid="ignore"):
                 for measure, of_arm in self.by_measure.items():
                     of_arm[arm] = sums[measure] / counts[measure]
-            scored = counts["score"][counts["score"] > 0]
-            scored_values = self.scores[arm][counts["score"] > 0]
-            self.arms[arm] = ArmScores(
-                self.scores[arm],
-                failed=failures / np.maximum(calls, 1),
-                replicates=float(scored.mean()) if len(scored) else 1.0,
-                bounds=self._bounds if _within(scored_values, self._bounds) else None,
-                clusters=self._clusters,
-            )
+            for measure, arms_of in (("score", self.arms), (LENIENT, self.lenient)):
+                values, scored = self.by_measure[measure][arm], counts[measure] > 0
+                if measure == LENIENT and not scored.any():
+                    continue
+                arms_of[arm] = ArmScores(
+                    values,
+                    failed=failures / np.maximum(calls, 1),
+                    replicates=float(counts[measure][scored].mean()) if scored.any() else 1.0,
+                    bounds=self._bounds if _within(values[scored], self._bounds) else None,
+                    clusters=self._clusters,
+                )
 
 
 def of_items(arm: ArmScores, part: slice) -> ArmScores:
@@ -125,6 +130,7 @@ def _values(row: ScoredRow) -> Mapping[str, object]:
     usage = answer.usage if answer is not None else None
     return {
         "score": row.metrics.get("task_score"),
+        LENIENT: row.metrics.get(LENIENT),
         "answered": row.metrics.get("answered"),
         "prompt_tokens": usage.prompt_tokens if usage is not None else None,
         "completion_tokens": usage.completion_tokens if usage is not None else None,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pcsuite._util.text import counted, p_text, signed_interval
+from pcsuite._util.text import counted, p_text, signed, signed_interval
 from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
@@ -21,7 +21,7 @@ from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
 from pcsuite.analysis.table import Column, Table, TableSpec, interval
 from pcsuite.config.prices import price_of, price_words
-from pcsuite.contrasts import CLAUSE
+from pcsuite.contrasts import CLAUSE, FORM
 from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
@@ -76,6 +76,13 @@ BLOCKS = TableSpec(
         *interval("completion_tokens", "what it changes in answer tokens"),
         *interval("latency_ms", "what it changes in latency, in milliseconds"),
         *interval("cost_usd", "what it changes in cost, in USD per 1,000 calls"),
+        *interval("lenient_effect", "the effect on the score under the lenient rules"),
+        Column("lenient_verdict", "the verdict under the lenient rules; empty where there are none"),
+        Column(
+            "form",
+            f"“{FORM}” where the two effects have opposite signs (and not both are no worse without it), or the block"
+            " helps or hurts under one reading alone",
+        ),
     ),
 )
 
@@ -166,7 +173,17 @@ def verdict_words(result: AblationResult, entry: BlockVerdict) -> str:
     words = entry.verdict if entry.tentative is None else f"{entry.verdict} ({entry.tentative}, {CLAUSE})"
     if entry.verdict == "no worse without it":
         words = f"{entry.verdict} (margin {result.study.request.margin:g})"
-    return f"{words}, {entry.clause}" if entry.clause else words
+    words = f"{words}, {entry.clause}" if entry.clause else words
+    return f"{words}: {form_words(entry)}" if entry.form else words
+
+
+def form_words(entry: BlockVerdict) -> str:
+    """``the form, not the answer (+0.51 strictly read, -0.03 leniently)``; empty where both readings agree."""
+    if not entry.form or entry.lenient is None:
+        return ""
+    return (
+        f"{entry.form} ({signed(entry.effect.value)} strictly read, {signed(entry.lenient.value)} leniently)"
+    )
 
 
 def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
@@ -176,6 +193,9 @@ def _details(result: AblationResult, entry: BlockVerdict) -> Iterable[str]:
         yield f"limits for all blocks at once; for this block alone {alone}"
     if entry.against_sham is not None:
         yield f"against a sham of the same length: {interval_words(entry.against_sham, 3)}"
+    if entry.form and entry.lenient is not None:
+        lenient = f"{entry.lenient_verdict}, {interval_words(entry.lenient, 3)}"
+        yield f"under the lenient rules: {lenient}. {entry.form[:1].upper()}{entry.form[1:]}"
     if entry.note and entry.verdict != "undecided":
         yield f"{entry.verdict}: {entry.note}"
     if entry.verdict == "undecided":
@@ -227,7 +247,7 @@ def headline(result: AblationResult) -> str:
     """The answer in one sentence.
 
     Blocks are grouped by verdict, those that help first: ``rules helps; role can go, losing less than 0.02; tone
-    undecided.``
+    undecided.`` What helps or hurts under one reading of the answers alone comes last, as a change of their form.
     """
     less = f"losing less than {result.study.request.margin:g}"
     words = {
@@ -240,13 +260,18 @@ def headline(result: AblationResult) -> str:
     }
     parts = []
     for verdict, form in words.items():
-        names = [entry.block for entry in result.verdicts if entry.verdict == verdict]
+        names = [
+            entry.block
+            for entry in result.verdicts
+            if entry.verdict == verdict and not entry.changes_form_alone
+        ]
         if names:
             part = form.format(join_words(names))
             if len(names) > 1:
                 part = part.replace(" helps", " help").replace(" hurts", " hurt")
                 part = f"each of {part} alone" if verdict == "no worse without it" else part
             parts.append(f"{part}, {less}" if verdict == "no worse without it" else part)
+    parts += [f"{entry.block}: {form_words(entry)}" for entry in result.verdicts if entry.changes_form_alone]
     return "; ".join(parts) + "."
 
 
@@ -653,6 +678,8 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
         }
         for name in MEASURES:
             record |= _limits(name, result.measures[entry.block][name])
+        record |= {**_limits("lenient_effect", entry.lenient), "lenient_verdict": entry.lenient_verdict}
+        record["form"] = entry.form or None
         records.append(record | probabilities.get(entry.block, {}))
     return records
 

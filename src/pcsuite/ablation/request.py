@@ -196,6 +196,8 @@ def _table_task(
         parts.append(f"answer: {answer}{how}")
     if request.fields:
         parts.append(f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}")
+    if table.numbers:
+        parts.append(table.numbers)
     parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
     sentence = cluster_sentence(related, request.cluster, table.ignored)
     return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer, sentence), prompt

@@ -146,7 +146,7 @@ def _flags(request: ScaffoldRequest) -> list[str]:
         ("--input", ",".join(request.inputs)), ("--answer", request.answer), ("--kind", request.kind),
         ("--labels", ",".join(request.labels)), ("--choices", ",".join(request.choices)),
         ("--fields", ",".join(request.fields)), ("--id", request.id_column), ("--scorer", scorer),
-        ("--cluster", ",".join(request.cluster)),
+        ("--cluster", ",".join(request.cluster)), ("--decimal", request.decimal),
         ("--model", request.model), ("--base-url", request.base_url), ("--limit", request.limit),
         ("--budget-tokens", request.budget_tokens), ("--budget-usd", request.budget_usd),
     ):  # fmt: skip
@@ -202,7 +202,10 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str, str]:
     _copy(request, None)
     counts = ", ".join(f"{count} {split}" for split, (_, count) in written.items.items())
     truth = f"answer: {answer}" if answer else f"fields: {', '.join(request.fields)}"
-    reading = f"{request.data.name}: {counts} items, input: {', '.join(inputs)}, {truth}, scored as {kind}"
+    numbers = f", {written.numbers}" if written.numbers else ""
+    reading = (
+        f"{request.data.name}: {counts} items, input: {', '.join(inputs)}, {truth}{numbers}, scored as {kind}"
+    )
     return load_suite(written.profile_file), reading, written.related
 
 

@@ -24,12 +24,15 @@ from pcsuite.ablation.arms import AGAIN, FULL, NONE, arm_of
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import (
     ALPHA,
+    FORM,
     ArmScores,
     Assumption,
     Contrast,
     Family,
     Measurement,
+    ReadEffect,
     hold_under_missing,
+    is_form,
     judge,
     judge_look,
     measure,
@@ -44,6 +47,7 @@ from pcsuite.stats.prediction_powered import PredictionPowered
 Scores = npt.NDArray[np.float64]
 """One value an item, in the same order for every arm; ``nan`` where a call failed for good."""
 Verdict = Literal["helps", "hurts", "no worse without it", "helps only as filler", "undecided", "not tested"]
+_MOVING: tuple[Verdict, ...] = ("helps", "hurts", "helps only as filler")
 POWER = 0.8
 MOST_SUSPECTS = 4  # six pairs, each of which is an arm of its own to pay for
 MOST_ITEMS = 1_000_000
@@ -83,6 +87,22 @@ class BlockVerdict:
     tentative: Verdict | None = None
     """The verdict that sign flips would give of graded scores, where it claims what ``verdict`` does not: it holds
     :data:`~pcsuite.contrasts.CLAUSE`."""
+    lenient: Estimate | None = None
+    """The effect on the score under the lenient rules; ``None`` where the rows have no such score."""
+    lenient_verdict: Verdict | None = None
+    """What is said of the block under the lenient rules."""
+    form: str = ""
+    """:data:`~pcsuite.contrasts.FORM` where the two readings of the answers do not agree on the effect."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether it helps or hurts, under the strict rules."""
+        return self.verdict in _MOVING
+
+    @property
+    def changes_form_alone(self) -> bool:
+        """Whether it helps or hurts under one reading of the answers, and the other does not agree."""
+        return bool(self.form) and (self.moves or self.lenient_verdict in _MOVING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +192,20 @@ def judge_blocks(
             )
         )
     return judged
+
+
+def beside_lenient(strict: Sequence[BlockVerdict], lenient: Sequence[BlockVerdict]) -> list[BlockVerdict]:
+    """Verdicts under the strict rules with those under the lenient ones beside them, and where the two disagree.
+
+    A block that helps under one reading and not under the other, or whose effects have opposite signs, changes the form
+    of the answers: see :func:`pcsuite.contrasts.is_form`.
+    """
+    told = []
+    for entry, other in zip(strict, lenient, strict=True):
+        sides = [ReadEffect(side.effect.value, side.moves, side.no_worse) for side in (entry, other)]
+        form = FORM if entry.effect.defined and other.effect.defined and is_form(*sides) else ""
+        told.append(replace(entry, lenient=other.effect, lenient_verdict=other.verdict, form=form))
+    return told
 
 
 def _spread(measured: Measurement) -> float | None:

@@ -134,13 +134,15 @@ def analyse(
         answers = entropy.answer_counts_by_cell(tables, scores, manifest)
         levels = summary.summary_by_condition(tables, scores, specs, answers, manifest.tasks)
         # What needs no database runs beside what does: both are mostly numpy, which leaves the interpreter free.
+        changes = pool.submit(effects.effects, scores, specs, registered, gold, status)
         beside = [
-            pool.submit(effects.effects, scores, specs, registered, gold, status),
+            changes,
             pool.submit(attribution.attribution, scores, specs),
             pool.submit(pooled.pooled, scores, specs),
             pool.submit(best.best_conditions, scores),
             pool.submit(summary.task_metrics, scores, specs),
-            pool.submit(format_gap.format_gap, scores),
+            # One worker takes them in order, so what it waits for is done.
+            pool.submit(lambda: format_gap.format_gap(scores, changes.result())),
             pool.submit(efficiency.efficiency, scores, levels),
             pool.submit(efficiency.unsupported_table, scores),
             pool.submit(efficiency.abstention_table, scores),

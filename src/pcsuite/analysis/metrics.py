@@ -12,9 +12,6 @@ from pcsuite.config.bundled import bundled_metric_specs
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.contrasts import Direction
 
-LENIENT = "lenient_score"
-"""The score under the lenient rules: what only these read is right in substance and wrong in form."""
-
 
 class Metrics(dict[str, MetricSpec]):
     """Metric specs by name, in the order of tables. Looking up an undeclared name gives a spec made of the name.

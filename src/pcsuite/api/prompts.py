@@ -92,6 +92,7 @@ class Ablation:
         lines = [
             f"  {entry['block']:<16} {entry['verdict']:<22}"
             f" {'' if entry['effect'] is None else format(entry['effect'], '+.3f')}"
+            f"{' ' + entry['form'] if entry['form'] else ''}"
             for entry in verdict_records(self.result)
         ]
         return "\n".join([f"Ablation({self.run.name!r})", *lines, self.sentence])

@@ -202,8 +202,8 @@ def execute_init_task(args: argparse.Namespace) -> int:
     for split, (path, count) in result.items.items():
         print(f"{split:<8} {path} ({count} items)")
     print(f"profile  {result.profile_file}")
-    if result.related:
-        print(result.related)
+    for sentence in filter(None, (result.numbers, result.related)):
+        print(sentence)
     print(f"\nnext: {shlex.join(['pcsuite', 'run', '--config', str(result.profile_file)])}")
     return 0
 

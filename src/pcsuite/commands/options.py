@@ -210,6 +210,8 @@ TABLE = Group("the table; what is left out is concluded and said", [
     flag("--id", "column of item ids (default: numbered)", dest="id_column", metavar="COL"),
     RELATED.but("columns that say which items are related (a customer, a document): splits, limits and verdicts go by"
                 " cluster; items with equal inputs are one cluster always"),
+    flag("--decimal", "decimal mark of the table's numbers, . or , (default: what all cells of a column tell)",
+         choices=(".", ",")),
     flag("--scorer", "a scoring function of your own", metavar="FILE.py:FUNCTION"),
 ])  # fmt: skip
 """Of every command that takes a user's table; read with :func:`table_from`."""

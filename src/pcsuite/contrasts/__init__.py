@@ -11,6 +11,7 @@ over these: they say which arms meet which and what a verdict is called. The roo
 log, no file and no wording.
 """
 
+from pcsuite.contrasts.agreement import FORM, ReadEffect, is_form
 from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
 from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
 from pcsuite.contrasts.missing import HeldResult, hold_test_under_missing, hold_under_missing
@@ -48,6 +49,7 @@ from pcsuite.contrasts.verdicts import (
 __all__ = [
     "ALPHA",
     "CLAUSE",
+    "FORM",
     "MARGIN",
     "ArmScores",
     "Assumption",
@@ -61,6 +63,7 @@ __all__ = [
     "Kind",
     "Measurement",
     "Missing",
+    "ReadEffect",
     "Standing",
     "Verdict",
     "above_floor",
@@ -70,6 +73,7 @@ __all__ = [
     "hold_test_under_missing",
     "hold_under_missing",
     "is_at_floor",
+    "is_form",
     "is_reliable",
     "judge",
     "judge_look",

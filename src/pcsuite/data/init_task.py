@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pcsuite._util.files import unreadable_text
-from pcsuite._util.text import counted, plain_number, read_json, shorten, table_delimiter
+from pcsuite._util.text import counted, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
+from pcsuite.data.table_numbers import MARKS, all_numbers
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
@@ -52,16 +53,29 @@ def read_table(path: Path) -> list[Row]:
     return rows
 
 
+_SEPARATOR = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
+
+
 def _csv_rows(path: Path) -> Iterator[Row]:
     header: list[str] | None = None
     line = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else table_delimiter(stream.readline())
-            stream.seek(0)
+        with path.open("rb") as raw:
+            # Spreadsheets save "Unicode text" as UTF-16, with a mark at its beginning.
+            encoding = "utf-16" if raw.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        with path.open(encoding=encoding, newline="") as stream:
+            first = stream.readline()
+            # A first line "sep=;" is a spreadsheet's note to itself.
+            noted = _SEPARATOR.fullmatch(first.strip())
+            skipped = 1 if noted else 0
+            if not noted:
+                stream.seek(0)
+            delimiter = (
+                noted[1] if noted else "\t" if path.suffix.lower() == ".tsv" else table_delimiter(first)
+            )
             reader = csv.reader(stream, delimiter=delimiter, strict=True)
             for cells in reader:
-                line = reader.line_num
+                line = reader.line_num + skipped
                 row = Row(f"{path} line {line}", {})
                 if header is None:
                     header = [cell.strip() for cell in cells]
@@ -71,7 +85,11 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                             f"{path} line 1: column names must be there and differ, found {named}"
                         )
                 elif cells and len(cells) != len(header):
-                    raise row.error(f"expected {len(header)} columns, found {len(cells)}")
+                    more = delimiter == "," and len(cells) > len(header)
+                    quotes = "a cell with a comma in it (0,5) needs quotes in a file parted by commas"
+                    raise row.error(
+                        f"expected {len(header)} columns, found {len(cells)}", quotes if more else None
+                    )
                 elif cells:
                     row.values.update(zip(header, cells, strict=True))
                     yield row
@@ -174,6 +192,8 @@ class TableTask(NamedTuple):
     schema: Schema | None
     ignored: tuple[str, ...] = ()
     """Columns of the input that only number the rows, left aside where inputs are compared."""
+    numbers: str = ""
+    """How the numbers of columns were read, in a sentence; empty where they are plain."""
 
     def related(self, columns: Sequence[str], where: str) -> list[Item]:
         """The items clustered by some columns too, as a run of the task has them."""
@@ -190,6 +210,8 @@ class InitResult(NamedTuple):
     """Items file and number of items of each split."""
     related: str = ""
     """Which items are related and what follows, in a sentence; empty where none are."""
+    numbers: str = ""
+    """How the numbers of columns were read, in a sentence; empty where they are plain."""
 
 
 def init_task(request: TaskRequest) -> InitResult:
@@ -250,7 +272,7 @@ def init_task(request: TaskRequest) -> InitResult:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     sentence = cluster_sentence(related, request.cluster, table.ignored)
-    return InitResult(task_file, profile_file, schema_file, written, sentence)
+    return InitResult(task_file, profile_file, schema_file, written, sentence, table.numbers)
 
 
 def read_table_task(
@@ -266,6 +288,10 @@ def read_table_task(
         raise DataError(f"unknown kind of task '{kind}'", hint=did_you_mean(kind, RECIPES))
     recipe = RECIPES[kind]
     rows = read_table(request.data) if rows is None else rows
+    if request.decimal not in (None, *MARKS):
+        raise DataError(f"--decimal '{request.decimal}': the decimal mark is . or ,")
+    _check_columns(request, rows)
+    rows, told = recipe.settle(rows, request)
     asked = request.inputs or request.placed
     ignored = [name for name in asked if numbers_rows(name, [str(row.values.get(name, "")) for row in rows])]
     if len(ignored) == len(asked):  # the only input there is
@@ -273,7 +299,25 @@ def read_table_task(
     items = _read_items(recipe, request, rows, least, ignored)
     words = with_answer_form(recipe.describe(items, request), request.answer_as, kind)
     schema = words.schema if request.schema_file is None else _own_schema(items, request)
-    return TableTask(items, words, schema, tuple(ignored))
+    return TableTask(items, words, schema, tuple(ignored), "; ".join(told))
+
+
+def _check_columns(request: TaskRequest, rows: Sequence[Row]) -> None:
+    """See that the columns that the request names are there in the first row; later rows are checked when read."""
+    columns: dict[str, tuple[str | None, ...]] = {
+        "--input": request.inputs,
+        "--choices": request.choices,
+        "--fields": request.fields,
+        "--answer": (request.answer,),
+        "--id": (request.id_column,),
+        "--cluster": request.cluster,
+        "a placeholder": request.placed,
+    }
+    for flag, names in columns.items():
+        for name in names:
+            if name is not None and name not in rows[0].values:
+                hint = did_you_mean(name, list(rows[0].values))
+                raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
 
 
 def scorer_reference(reference: str, folder: Path) -> str:
@@ -365,12 +409,12 @@ def likely_kind(rows: Sequence[Row], columns: Columns) -> str:
         return "classification"
     cells = [row.values.get(columns.answer or "", "") for row in rows]
     values = [str(value).strip() for value in cells]
-    if all(plain_number(value) is not None for value in values):
+    if all_numbers(cells):
         return "number"
     if all(isinstance(value, dict) or str(value).startswith("{") for value in cells):
         return "extraction"
-    distinct = len({value.casefold() for value in values})
-    return "classification" if 2 <= distinct <= max(2, min(20, len(values) // 3)) else "short_answer"
+    few = len({value.casefold() for value in values}) <= max(2, min(20, len(values) // 3))
+    return "classification" if len(set(values)) > 1 and few else "short_answer"
 
 
 _LONGEST_ATTRIBUTE = 200
@@ -389,25 +433,11 @@ def _attributes(row: Row, placed: Sequence[str]) -> dict[str, str]:
 def _read_items(
     recipe: Recipe, request: TaskRequest, rows: Sequence[Row], least: int, ignored: Sequence[str]
 ) -> list[Item]:
-    """The items of the table's rows, every column and row checked.
+    """The items of the table's rows, every row checked.
 
     ``ignored`` columns are part of the input, and of no weight where inputs are compared.
     """
     compared = replace(request, inputs=tuple(name for name in request.inputs if name not in ignored))
-    columns: dict[str, tuple[str | None, ...]] = {
-        "--input": request.inputs,
-        "--choices": request.choices,
-        "--fields": request.fields,
-        "--answer": (request.answer,),
-        "--id": (request.id_column,),
-        "--cluster": request.cluster,
-        "a placeholder": request.placed,
-    }
-    for flag, names in columns.items():  # in the first row; later rows are checked when read
-        for name in names:
-            if name is not None and name not in rows[0].values:
-                hint = did_you_mean(name, list(rows[0].values))
-                raise DataError(f"{rows[0].where}: no column '{name}' ({flag})", hint=hint)
     if len(rows) < least:
         few = f"{request.data} has {counted(len(rows), 'row')}: too few to part"
         raise DataError(few, hint=f"give {least} or more")

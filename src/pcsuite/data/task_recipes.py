@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import yaml
 from pcsuite._util.text import plain_number
 from pcsuite.config.definitions import AnswerForm
 from pcsuite.data.items import Item, Row
+from pcsuite.data.table_numbers import Mark, number_words, quantity_column, read_column
 from pcsuite.data.truths import choice_text
 from pcsuite.errors import DataError, did_you_mean
 
@@ -48,6 +50,8 @@ class Columns:
     """Column of item ids; without it items are numbered."""
     placed: tuple[str, ...] = ()
     """Columns that a prompt of the user's own puts in places of its own."""
+    decimal: Mark | None = None
+    """The decimal mark of numbers; by default what all cells of a column tell."""
 
 
 class RowContent(NamedTuple):
@@ -66,12 +70,19 @@ class Wording(NamedTuple):
     """Words that replace those of ``task`` where the answer is to be ``plain`` text or ``json`` instead."""
 
 
+def _as_they_are(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], list[str]]:
+    return rows, []
+
+
 class Recipe(NamedTuple):
     """How a kind of task is made: what a row of the user's table says, and what all of them ask for."""
 
     summary: str
     read: Callable[[Row, Columns], RowContent]
     describe: Callable[[Sequence[Item], Columns], Wording]
+    settle: Callable[[Sequence[Row], Columns], tuple[Sequence[Row], list[str]]] = _as_they_are
+    """What whole columns tell before a row is read (the decimal mark of numbers): the rows in one spelling, and what
+    was concluded, a sentence each. Raises :class:`DataError` where a column tells two things."""
 
 
 FILL_IT_IN = "fill it in, or take the row out of the table"
@@ -171,12 +182,47 @@ def _answer(columns: Columns) -> str:
 def _read_label(row: Row, columns: Columns) -> RowContent:
     label = cell_text(row, _answer(columns))
     if columns.labels:
-        spelled = {known.casefold(): known for known in columns.labels}
-        if label.casefold() not in spelled:
+        spelled = {folded_label(known): known for known in columns.labels}
+        if folded_label(label) not in spelled:
             hint = did_you_mean(label, columns.labels)
             raise row.error(f"label '{label}' is not one of the labels", hint)
-        label = spelled[label.casefold()]
+        label = spelled[folded_label(label)]
     return RowContent(_input_text(row, columns), {"label": label})
+
+
+def _one_spelling(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], list[str]]:
+    """The rows, whose labels must differ by more than case, blanks or Unicode form, which no scorer tells apart."""
+    name = _answer(columns)
+    known: dict[str, tuple[str, str]] = {}
+    for label in columns.labels:
+        other, _ = known.setdefault(folded_label(label), (label, ""))
+        if other != label:
+            raise DataError(f"--labels: '{other}' and '{label}' differ by {_difference(other, label)} alone")
+    for row in [] if columns.labels else rows:
+        label = cell_text(row, name)
+        other, where = known.setdefault(folded_label(label), (label, row.where))
+        if other != label:
+            raise row.error(
+                f"label '{label}' differs from '{other}' ({where}) by {_difference(other, label)} alone",
+                "write one of them throughout, or list the labels with --labels: then other spellings are theirs",
+            )
+    return rows, []
+
+
+def folded_label(label: str) -> str:
+    """What two labels are the same by: case, blanks and Unicode form aside.
+
+    >>> folded_label("Caf\u0065\u0301  Bar") == folded_label("CAF\u00c9 bar")
+    True
+    """
+    shown = "".join(c for c in unicodedata.normalize("NFKC", label) if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFKC", " ".join(shown.split()).casefold())
+
+
+def _difference(first: str, second: str) -> str:
+    if first.casefold() == second.casefold():
+        return "case"
+    return "blanks" if "".join(first.split()) == "".join(second.split()) else "Unicode form"
 
 
 def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
@@ -193,12 +239,20 @@ def _label_words(items: Sequence[Item], columns: Columns) -> Wording:
     return _worded("classification", labels, properties, evaluator_options={"labels": labels})
 
 
-def _read_number(row: Row, columns: Columns) -> RowContent:
+def _one_mark(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], list[str]]:
+    """The rows with the numbers of the answer in plain digits."""
     name = _answer(columns)
-    answer = plain_number(cell_text(row, name))
-    if answer is None:
-        raise row.error(f"column '{name}' holds no number: '{cell_text(row, name)}'")
-    return RowContent(_input_text(row, columns), {"answer": answer})
+    numbers = read_column(rows, name, columns.decimal)
+    plain = [None if value is None else number_words(value) for value in numbers.values]
+    return _with_column(rows, name, plain), [numbers.sentence] if numbers.sentence else []
+
+
+def _with_column(rows: Sequence[Row], name: str, values: Sequence[Any]) -> list[Row]:
+    return [row._replace(values={**row.values, name: value}) for row, value in zip(rows, values, strict=True)]
+
+
+def _read_number(row: Row, columns: Columns) -> RowContent:
+    return RowContent(_input_text(row, columns), {"answer": cell_text(row, _answer(columns))})
 
 
 def _read_choice(row: Row, columns: Columns) -> RowContent:
@@ -228,6 +282,21 @@ def _choice_words(items: Sequence[Item], columns: Columns) -> Wording:
     justification = {"type": "string", "maxLength": 200}
     properties = {"choice": {"enum": [*letters, ABSTAIN_LABEL]}, "justification": justification}
     return _worded("choice", (), properties)
+
+
+def _field_marks(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], list[str]]:
+    """The rows with the fields that are quantities throughout as numbers, each by its own decimal mark."""
+    told = []
+    for name in columns.fields:
+        numbers = quantity_column(rows, name, columns.decimal)
+        if numbers is not None:
+            values = [
+                None if value is None else int(value) if value.denominator == 1 else float(value)
+                for value in numbers.values
+            ]
+            rows = _with_column(rows, name, values)
+            told += [numbers.sentence] if numbers.sentence else []
+    return rows, told
 
 
 def _read_record(row: Row, columns: Columns) -> RowContent:
@@ -292,9 +361,12 @@ def _read_assertions(row: Row, columns: Columns) -> RowContent:
 
 
 RECIPES: Mapping[str, Recipe] = {
-    "classification": Recipe("one label of a fixed set", _read_label, _label_words),
+    "classification": Recipe("one label of a fixed set", _read_label, _label_words, _one_spelling),
     "number": Recipe(
-        "a number, after some reasoning", _read_number, lambda items, columns: _worded("number", (), {})
+        "a number, after some reasoning",
+        _read_number,
+        lambda items, columns: _worded("number", (), {}),
+        _one_mark,
     ),
     "choice": Recipe("one of lettered options", _read_choice, _choice_words),
     "short_answer": Recipe(
@@ -304,7 +376,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
         lambda items, columns: _worded("short_answer", (), {"answer": {"type": "string", "maxLength": 200}}),
     ),
-    "extraction": Recipe("a record of fields", _read_record, _record_words),
+    "extraction": Recipe("a record of fields", _read_record, _record_words, _field_marks),
     "assert": Recipe(
         "anything that its assertions hold for (contains: x, number: 3 within 0.1, …)",
         _read_assertions,

@@ -208,14 +208,24 @@ def _difference_column(label: str, key: str) -> GridColumn:
         value, low, high = (record.get(name) for name in (key, f"{key}_low", f"{key}_high"))
         if value is None:
             return GridCell("n/a", "", "n")
-        return difference_cell(value, low, high, record.get("stars") or "", record.get("improved"))
+        return difference_cell(
+            value, low, high, record.get("stars") or "", record.get("improved"), record.get("form") or ""
+        )
 
     return GridColumn(label, make, numeric=True)
 
 
-def difference_cell(value: float, low: Any, high: Any, stars: str, improved: bool | None) -> GridCell:
-    """``+0.12 [0.05, 0.19] **``, blue or vermilion where it has stars and a good direction."""
+def difference_cell(
+    value: float, low: Any, high: Any, stars: str, improved: bool | None, form: str = ""
+) -> GridCell:
+    """``+0.12 [0.05, 0.19] **``, blue or vermilion where it has stars and a good direction.
+
+    ``form`` is what stands beside a difference that the strict and the lenient reading do not agree on; it has no
+    colour.
+    """
     text = f"{signed(value)}{limits_text(low, high)} {stars}".rstrip()
+    if form:
+        return GridCell(f"{text} {form}", _sortable(value), "n")
     css = "n" if not stars or improved is None else "n good" if improved else "n bad"
     return GridCell(text, _sortable(value), css)
 

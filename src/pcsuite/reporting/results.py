@@ -137,12 +137,24 @@ def _row(level: Row, effects: Mapping[str, Row], is_control: bool, analysis: Ana
         "labelled_items": change.get("labelled_items"),
         "verdict": verdict,
         "tentative": tentative,
+        "lenient_effect": change.get("lenient_delta"),
+        "form": change.get("form"),
         "reason": change.get("caution") if verdict == "not tested" else None,
         "joint_low": change.get("joint_low"),
         "joint_high": change.get("joint_high"),
         "tokens": number(level[TOKENS]),
         "majority_class": level["majority_class"],
     }
+
+
+def _verdict_words(row: Row) -> str:
+    """A verdict with what it cannot be taken without."""
+    words = str(row["verdict"])
+    if row.get("tentative"):
+        words += f" ({row['tentative']} {CLAUSE})"
+    if row.get("form"):
+        words += f": {row['form']} ({signed(row['lenient_effect'])} leniently read)"
+    return words
 
 
 def results_at_end(log: Path, output_dir: Path) -> Result | None:
@@ -193,10 +205,10 @@ def print_result(result: Result, console: Console) -> None:
                 figure_text(row["score"]),
                 "" if row["effect"] is None else signed(row["effect"]),
                 "" if row["effect_low"] is None else interval,
-                row["verdict"] + (f" ({row['tentative']} {CLAUSE})" if row.get("tentative") else ""),
+                _verdict_words(row),
                 figure_text(row["tokens"], 0),
                 *([f"{row['n_items']:,}"] if uneven else []),
-                style={"better": "green", "worse": "red"}.get(row["verdict"], ""),
+                style="" if row.get("form") else {"better": "green", "worse": "red"}.get(row["verdict"], ""),
             )
         if rows[0]["majority_class"] is not None:
             table.add_row("(majority class)", figure_text(rows[0]["majority_class"]), style="dim")

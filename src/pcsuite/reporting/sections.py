@@ -63,7 +63,7 @@ def matrix_section(analysis: Analysis) -> Section:
         "matrix",
         "Effects at a glance",
         "Change of the score against the control, with its 95 % interval. Stars and colour only where it holds"
-        " after correction.",
+        " after correction; without colour, and with a word, where strict and lenient scores do not agree.",
         grid.make_grid(columns, rows.values(), tuple(filters)),
         filters_for(list(rows.values()), filters),
         empty="There is no control condition to compare with.",
@@ -77,7 +77,12 @@ def _matrix_column(condition: str, metrics: Metrics) -> grid.GridColumn:
             return GridCell("–", "", "n muted")
         delta, improved = record["delta"], metrics.improved(SCORE, record["delta"])
         return grid.difference_cell(
-            delta, record["delta_low"], record["delta_high"], record["stars"], improved
+            delta,
+            record["delta_low"],
+            record["delta_high"],
+            record["stars"],
+            improved,
+            record.get("form") or "",
         )
 
     return grid.GridColumn(condition, make, numeric=True)

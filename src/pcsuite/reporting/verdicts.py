@@ -114,7 +114,7 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
         # Of many conditions the sentence names the best alone; the verdict below it has them all.
         others_text = f" ({verdict.evidence})" if verdict.evidence and verdict.evidence.count(";") < 3 else ""
         return f"{where}{verdict.text}{others_text}."
-    moved = [row for row in rows if is_significant(row)]
+    moved = [row for row in rows if holds_under_both(row)]
     gains = [row for row in moved if metrics.improved(SCORE, row["delta"])]
     losses = [row for row in moved if metrics.improved(SCORE, row["delta"]) is False]
     parts = []
@@ -124,6 +124,19 @@ def headline(effects: Sequence[Record], temperature: Mapping[str, float], metric
             also = f", and so did {counted(len(side) - 1, 'other')}" if len(side) > 1 else ""
             limits = _joint_limits(row, "95 %", signed)
             parts.append(f"{_change(row, label)} ({signed(row['delta'])}, {limits}{_items(row)}){also}")
+    formal = [
+        row for row in rows if row.get("form") and (is_significant(row) or is_reliable(row["lenient_p_bh"]))
+    ]
+    if formal:
+        row = max(formal, key=lambda row: abs(row["delta"] - row["lenient_delta"]))
+        if parts:
+            parts.append(f"{_change(row, 'it')}: {_form_words(row)}")
+        else:
+            limits = _joint_limits(row, "95 %", signed)
+            parts.append(
+                f"No condition moved {label} under both readings of the answers; {_change(row, 'it')}"
+                f" ({limits}{_items(row)}): {_form_words(row)}"
+            )
     if parts:
         return f"{where}{'; '.join(parts)}."
     tentative = [row for row in rows if row.get("clause")]
@@ -159,6 +172,17 @@ def is_significant(record: Record) -> bool:
     return is_reliable(record["p_bh"])
 
 
+def holds_under_both(record: Record) -> bool:
+    """Whether a difference stands after correction, whichever way the answers are read."""
+    return is_significant(record) and not record.get("form")
+
+
+def _form_words(record: Record) -> str:
+    """``the form, not the answer (+0.51 strictly read, -0.03 leniently)``."""
+    readings = f"{signed(record['delta'])} strictly read, {signed(record['lenient_delta'])} leniently"
+    return f"{record['form']} ({readings})"
+
+
 def _least_random_rows(
     effects: Sequence[Record], temperature: Mapping[str, float]
 ) -> dict[tuple[str, str, str], list[Record]]:
@@ -188,32 +212,32 @@ def _across(rows: Sequence[Record], metric: str, metrics: Metrics) -> VerdictSen
     tallies = []
     for condition in sorted({row["condition"] for row in rows}, key=natural_key):
         of_condition = [row for row in rows if row["condition"] == condition]
-        moved = [row for row in of_condition if is_significant(row)]
+        moved = [row for row in of_condition if holds_under_both(row)]
         better = sum(metrics.improved(metric, row["delta"]) is True for row in moved)
         middle = float(median(float(row["delta"]) for row in of_condition))
         gain = -middle if metrics[metric].higher_is_better is False else middle
         tallies.append(_Tally(condition, len(of_condition), better, len(moved) - better, middle, gain))
     moving = [tally for tally in tallies if tally.better or tally.worse]
     name = metrics.label(metric)
+    formal = [row for row in rows if row.get("form")]
+    form_words = f"on {counted(len(formal), 'further effect')} {formal[0]['form']}" if formal else ""
     if not moving:
         pairs = tallies[0].pairs
         words = f"No condition moved the {name} beyond chance on any of {pairs} task–model pairs"
-        return VerdictSentence(words) if metric == SCORE else None
+        return VerdictSentence(words, form_words) if metric == SCORE else None
     # By the share of pairs first: a large gain on one of ten is not what a reader should take home.
     best = max(moving, key=lambda tally: (tally.better / tally.pairs, tally.gain))
     if not best.better:
         worst = max(moving, key=lambda tally: tally.worse / tally.pairs)
         where = f"{worst.worse} of {worst.pairs} task–model pairs (after correction)"
-        return VerdictSentence(
-            f"{worst.condition} made the {name} worse on {where}", _tallies_text(moving), "bad"
-        )
+        evidence = "; ".join(filter(None, (_tallies_text(moving), form_words)))
+        return VerdictSentence(f"{worst.condition} made the {name} worse on {where}", evidence, "bad")
     where = f"{best.better} of {best.pairs} task–model pairs (after correction)"
     text = f"{best.condition} improved the {name} on {where}, by {signed(best.median)} in the median"
     others = [tally for tally in moving if tally is not best]
     harm = any(tally.worse > tally.better for tally in moving)
-    return VerdictSentence(
-        text, f"Others: {_tallies_text(others)}" if others else "", "neutral" if harm else "good"
-    )
+    evidence = "; ".join(filter(None, (f"Others: {_tallies_text(others)}" if others else "", form_words)))
+    return VerdictSentence(text, evidence, "neutral" if harm else "good")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +267,11 @@ def _group_verdicts(
     verdicts = []
     scores = _of(rows, SCORE)
     if scores:
+        # What changed the form alone is no best score as long as something changed the answers.
+        raising = [row for row in scores if holds_under_both(row) and row["delta"] > 0]
         best = max(scores, key=lambda row: row["delta"])
+        if best.get("form") and raising:
+            best = max(raising, key=lambda row: row["delta"])
         evidence = _evidence(best)
         # What selection takes off a judge's scores says nothing of corrected ones.
         if selected is not None and selected["condition"] == best["condition"] and not best.get("judge"):
@@ -253,17 +281,23 @@ def _group_verdicts(
                 f" {figure_text(selected['adjusted_high'])}"
             )
         label = f"the {metrics.label(SCORE)}"
-        if any(is_significant(row) and row["delta"] > 0 for row in scores):
+        if raising:
             # What a judge says that nobody has checked is told, and praised by nothing.
             sure: Tone = "neutral" if best.get("judge") == NOT_VALIDATED else "good"
             verdicts.append(VerdictSentence(_change(best, label), evidence, sure))
         elif best["delta"] >= 0:
-            text = f"No condition raised {label} beyond chance; at most, {_change(best, 'it')}"
+            surely = "under both readings of the answers" if best.get("form") else "beyond chance"
+            text = f"No condition raised {label} {surely}; at most, {_change(best, 'it')}"
             verdicts.append(VerdictSentence(text, evidence))
         else:  # nothing raised it at all, so that a loss that holds is no "at most"
             least = _change(best, "it") if len(scores) == 1 else f"the least loss: {_change(best, 'it')}"
-            worst: Tone = "bad" if is_significant(best) else "neutral"
+            worst: Tone = "bad" if holds_under_both(best) else "neutral"
             verdicts.append(VerdictSentence(f"Every condition lowered {label}; {least}", evidence, worst))
+        verdicts += [
+            VerdictSentence(f"{_change(row, label)}: {row['form']}", _evidence(row))
+            for row in scores
+            if row.get("form") and row is not best
+        ]
     valid = _of(rows, VALIDITY)
     if valid:
         best = max(
@@ -274,7 +308,7 @@ def _group_verdicts(
             verdicts.append(VerdictSentence(_change(best, metrics.label(VALIDITY)), _evidence(best), tone))
     for metric in _verdict_metrics(metrics):
         for row in _of(rows, metric) if metric != VALIDITY else ():
-            if is_significant(row) and metrics.improved(metric, row["delta"]) is False:
+            if holds_under_both(row) and metrics.improved(metric, row["delta"]) is False:
                 verdicts.append(
                     VerdictSentence(_change(row, f"the {metrics.label(metric)}"), _evidence(row), "bad")
                 )
@@ -329,5 +363,6 @@ def _evidence(record: Record) -> str:
     return (
         f"{signed(record['delta'])}, {interval}{_items(record)},"
         f" adjusted p {p_text(record['p_bh'])}: {standing}"
+        + (f"; {_form_words(record)}" if record.get("form") else "")
         + (f"; {record['judge']}" if record.get("judge") else "")
     )

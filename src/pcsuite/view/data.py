@@ -21,7 +21,7 @@ import numpy as np
 
 from pcsuite._util.files import replacing
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.analysis.load.item_scores import natural_key
+from pcsuite.analysis.load.item_scores import LENIENT, natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
@@ -168,9 +168,14 @@ class OpenRun:
         tables.execute("SET threads = 2")
         score = tables.metric_column("task_score") or "NULL"
         abstained = tables.metric_column("abstained") or "0"
+        # Replicates that have no lenient score count by the strict one, so that both means are over the same answers.
+        lenient = (
+            f"coalesce({tables.metric_column(LENIENT)}, {score})" if tables.metric_column(LENIENT) else score
+        )
         sql = f"""
             SELECT task_id, item_id, model_id, decoding_id, perturbation_type, condition_id, count(*) AS n,
                    CAST(avg({score}) FILTER (n_errors = 0) AS DOUBLE) AS score,
+                   CAST(avg({lenient}) FILTER (n_errors = 0) AS DOUBLE) AS lenient,
                    CAST(min({score}) AS DOUBLE) AS low, CAST(max({score}) AS DOUBLE) AS high,
                    count({score}) FILTER (n_errors = 0) AS scored,
                    count(*) FILTER (n_errors > 0) AS failed,
@@ -379,18 +384,27 @@ class OpenRun:
         rest, parameters = self._grouped(selection, marks)
         names = self.values[selection.task][selection.columns]
         column = AXES[selection.columns]
-        pivoted = ", ".join(f"max(score) FILTER ({column} = ?) AS c{index}" for index in range(len(names)))
-        pivot = self.columns(
-            f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURAL_ORDER}", [*names, *parameters]
+        pivoted = ", ".join(
+            f"max({value}) FILTER ({column} = ?) AS {value}{index}"
+            for value in ("score", "lenient")
+            for index in range(len(names))
         )
-        by_column = {name: pivot[f"c{index}"].astype(float) for index, name in enumerate(names)}
+        pivot = self.columns(
+            f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURAL_ORDER}", [*names, *names, *parameters]
+        )
+        by_column, lenient = (
+            {name: pivot[f"{value}{index}"].astype(float) for index, name in enumerate(names)}
+            for value in ("score", "lenient")
+        )
         items, labels = pivot["item_id"].tolist(), self.clusters_of(selection.task)
         clusters = related([labels.get(item) for item in items]) if labels else None
-        scores = SliceScores(items, by_column, clusters, self._replicates(selection))
+        scores = SliceScores(items, by_column, clusters, self._replicates(selection), lenient)
         with self._lock:
             self._cached_scores[key] = scores
             # An id takes about as much memory as eight scores.
-            sizes = [len(entry.items) * (len(entry.columns) + 8) for entry in self._cached_scores.values()]
+            sizes = [
+                len(entry.items) * (2 * len(entry.columns) + 8) for entry in self._cached_scores.values()
+            ]
             while len(sizes) > 1 and sum(sizes) > CACHED_SCORES:
                 del self._cached_scores[next(iter(self._cached_scores))], sizes[0]
         return scores

@@ -405,7 +405,7 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
     )
     selection = filter_of(runs[0], query)
     condition = _known_name(request, "condition", runs[0].values[selection.task]["condition"], selection.base)
-    by_run, stood_in, replicates = {}, [], {}
+    by_run, lenient, stood_in, replicates = {}, {}, [], {}
     for run in runs:
         like = filter_like(run, selection)
         stood_in += [
@@ -414,16 +414,20 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
             if value != selection.fixed[axis]
         ]
         scores = run.scores(like)
-        values = scores.columns.get(condition, ())
         replicates[run.name] = scores.replicates.get(condition, 1.0)
-        by_run[run.name] = {
-            item: score for item, score in zip(scores.items, values, strict=False) if score == score
-        }
+        by_run[run.name], lenient[run.name] = (
+            {
+                item: score
+                for item, score in zip(scores.items, columns.get(condition, ()), strict=False)
+                if score == score
+            }
+            for columns in (scores.columns, scores.lenient)
+        )
     first, last = by_run[runs[0].name], by_run[runs[-1].name]
     clusters: dict[str, str] = {}
     for run in reversed(runs):  # the first run's labels count where they differ
         clusters |= run.clusters_of(filter_like(run, selection).task)
-    scores = SliceScores.of(by_run, clusters, replicates)
+    scores = SliceScores.of(by_run, clusters, replicates, lenient)
     items = sorted(scores.items, key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
     number, pages = _page_number(request, len(items))
     shown = items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]

@@ -13,7 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.contrasts import ArmScores, Contrast, Family, Measurement, is_reliable, measure
+from pcsuite.contrasts import (
+    FORM,
+    ArmScores,
+    Contrast,
+    Family,
+    Measurement,
+    ReadEffect,
+    is_form,
+    is_reliable,
+    measure,
+)
 from pcsuite.evaluation.answer_probability import answer_span
 from pcsuite.stats.estimate import FloatArray
 
@@ -39,6 +49,22 @@ class SliceEffect:
     high: float = float("nan")
     p_symmetric_bh: float | None = None
     """The corrected p-value that the sign flips of graded scores have; ``None`` where there is no such grade."""
+    lenient: Measurement | None = None
+    """The same under the lenient rules; ``None`` where the rows have no such scores, or every one is the strict one."""
+    lenient_p_bh: float = float("nan")
+
+    @property
+    def form(self) -> str:
+        """What stands beside it where the strict and the lenient reading of the answers do not agree; else empty."""
+        if self.lenient is None:
+            return ""
+        lenient = ReadEffect(self.lenient.estimate.value, is_reliable(self.lenient_p_bh))
+        return FORM if is_form(ReadEffect(self.value, self.holds), lenient) else ""
+
+    @property
+    def lenient_value(self) -> float:
+        """The column less the base under the lenient rules."""
+        return self.value if self.lenient is None else self.lenient.estimate.value
 
     @property
     def n(self) -> int:
@@ -106,6 +132,8 @@ class SliceScores:
     """The cluster of each item, ``None`` among them for one that stands for itself; ``None`` where all do."""
     replicates: Mapping[str, float] = field(default_factory=dict)
     """Answers behind a score, by column, where they are more than one."""
+    lenient: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Scores under the lenient rules by column, of the columns that have them."""
 
     @classmethod
     def of(
@@ -113,19 +141,19 @@ class SliceScores:
         scores: Mapping[str, Mapping[str, float]],
         clusters: Mapping[str, str] | None = None,
         replicates: Mapping[str, float] | None = None,
+        lenient: Mapping[str, Mapping[str, float]] | None = None,
     ) -> SliceScores:
-        """From scores by column and item, and clusters by item."""
+        """From scores (and those under the ``lenient`` rules) by column and item, and clusters by item."""
         items = sorted(set().union(*scores.values())) if scores else []
         labels = [(clusters or {}).get(item) for item in items]
-        return cls(
-            items,
+        columns, lenient_columns = (
             {
                 name: np.array([by_item.get(item, np.nan) for item in items])
-                for name, by_item in scores.items()
-            },
-            related(labels),
-            replicates or {},
+                for name, by_item in by_column.items()
+            }
+            for by_column in (scores, lenient or {})
         )
+        return cls(items, columns, related(labels), replicates or {}, lenient_columns)
 
     def without(self, left_out: Collection[str]) -> SliceScores:
         """The scores of all other items."""
@@ -134,6 +162,7 @@ class SliceScores:
             self,
             items=[self.items[index] for index in indices],
             columns={name: column[indices] for name, column in self.columns.items()},
+            lenient={name: column[indices] for name, column in self.lenient.items()},
             clusters=None if self.clusters is None else self.clusters[indices],
         )
 
@@ -156,25 +185,39 @@ def slice_effects(scores: SliceScores, base: str, columns: Sequence[str]) -> lis
     >>> effect.value, effect.gained
     (0.5, 1)
     """
-    arms = {
-        name: ArmScores(values, replicates=scores.replicates.get(name, 1.0), clusters=scores.clusters)
-        for name, values in scores.columns.items()
-    }
+    arms, lenient = (
+        {
+            name: ArmScores(values, replicates=scores.replicates.get(name, 1.0), clusters=scores.clusters)
+            for name, values in by_column.items()
+        }
+        for by_column in (scores.columns, scores.lenient)
+    )
     effects = []
     for column in columns:
         if column == base or column not in arms or base not in arms:
             continue
-        (change,) = measure(
-            arms,
-            [Contrast.of(column, base)],
-            rng=named_rng("view", base, column),
-            resamples=QUICK_FLIPS,
-            student_from=MANY,
-        )
+        change = _measured(arms, column, base)
         if change.n:
             effects.append(SliceEffect(column, change))
+            read_alike = all(
+                name not in lenient or np.array_equal(lenient[name].values, arms[name].values, equal_nan=True)
+                for name in (column, base)
+            )
+            if not read_alike:
+                effects[-1].lenient = _measured(arms | lenient, column, base)
     adjust_together(effects)
     return effects
+
+
+def _measured(arms: Mapping[str, ArmScores], column: str, base: str) -> Measurement:
+    (change,) = measure(
+        arms,
+        [Contrast.of(column, base)],
+        rng=named_rng("view", base, column),
+        resamples=QUICK_FLIPS,
+        student_from=MANY,
+    )
+    return change
 
 
 def adjust_together(effects: Sequence[SliceEffect]) -> None:
@@ -187,8 +230,12 @@ def adjust_together(effects: Sequence[SliceEffect]) -> None:
     symmetric = [effect.measured.under("symmetric").test.p_value for effect in effects]
     bolder = family.corrected(symmetric)
     level = 1 - family.alpha / max(1, len(effects))
-    for effect, p_value, bold in zip(effects, adjusted.tolist(), bolder.tolist(), strict=True):
+    read = family.corrected([(effect.lenient or effect.measured).test.p_value for effect in effects])
+    for effect, p_value, bold, lenient_p in zip(
+        effects, adjusted.tolist(), bolder.tolist(), read.tolist(), strict=True
+    ):
         effect.p_bh = p_value
+        effect.lenient_p_bh = lenient_p
         effect.p_symmetric_bh = None if effect.measured.symmetric is None else bold
         limits = effect.measured.limits_at(level) if len(effects) > 1 else effect.measured.estimate
         effect.low, effect.high = limits.low, limits.high

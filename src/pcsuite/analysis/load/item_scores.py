@@ -28,6 +28,8 @@ from pcsuite.stats.estimate import FloatArray, IntArray
 CLEAN = "none"
 LOGGED_SCORE, SCORE = "task_score", "score"
 """The primary metric's name in the log and in metrics files, and its name in tables."""
+LENIENT = "lenient_score"
+"""The score under the lenient rules: what only these read is right in substance and wrong in form."""
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
 COUNT_OF, SQUARES_OF = "rows with ", "squares of "
@@ -324,11 +326,12 @@ class ItemScores:
         """
         cell = self.cells[key]
         pooled = self.is_pooled(key.task, metric) if pooled is None else pooled
-        values = cell.counts() if pooled else cell.values[metric]
+        prefix = "lenient_" if metric == LENIENT else ""
+        values = cell.counts(prefix) if pooled else cell.values[metric]
         items, failed = cell.items, None
         if len(cell.asked):
             items, failed, answered = cell.asked, cell.failed, values
-            if metric == SCORE and len(cell.unscored):
+            if metric in (SCORE, LENIENT) and len(cell.unscored):
                 # An answer whose judge could not be read has no score, as a failed call has none.
                 failed = failed + cell.unscored
             values = np.full((len(items), *answered.shape[1:]), np.nan)
@@ -336,6 +339,11 @@ class ItemScores:
         ids = np.array(self.item_names[key.task])[items] if named else items
         clusters = self.clusters_of(key.task, items)
         return ArmScores(values, ids, failed, cell.replicates, bounds, clusters)
+
+    def has_lenient(self, key: CellKey) -> bool:
+        """Whether a cell's figure can be told under the lenient rules too; logs of earlier versions have none."""
+        cell = self.cells[key]
+        return cell.has_counts("lenient_") if self.is_pooled(key.task) else LENIENT in cell.values
 
     def paired(self, treated: CellKey, control: CellKey, metric: str) -> tuple[FloatArray, FloatArray]:
         """Values of a metric on the items that both cells have, in the same order: treated, then control.

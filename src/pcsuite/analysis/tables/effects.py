@@ -16,7 +16,7 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.judging import Gold
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores
+from pcsuite.analysis.load.item_scores import LENIENT, SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
 from pcsuite.analysis.probabilities import with_probabilities
@@ -36,11 +36,14 @@ from pcsuite.analysis.tables.registration import ITEM_MEANS, Registered
 from pcsuite.contrasts import (
     ALPHA,
     CLAUSE,
+    FORM,
     Contrast,
     Measurement,
     Missing,
+    ReadEffect,
     corrected_within,
     hold_test_under_missing,
+    is_form,
     is_reliable,
     measure,
 )
@@ -139,6 +142,17 @@ EFFECTS = TableSpec(
             late=True,
             sparse=True,
         ),
+        *interval("lenient_delta", "of the score: the difference under the lenient rules", shown=False),
+        Column("lenient_p_bh", "its p-value, adjusted as p_bh is", shown=False),
+        Column(
+            "form",
+            f"of the score: “{FORM}” where the strict and the lenient difference have opposite signs, or one holds"
+            " after correction and the other does not",
+            label="what changed",
+            form="text",
+            late=True,
+            sparse=True,
+        ),
     ),
     note=(
         "The p-value after correction decides whether there is an effect; the interval says how large it is (where the"
@@ -188,12 +202,16 @@ def effects(
                     unlike = status.unlike.get(task, "")
                     record |= _judged(record, gold, weights, powered, status.words[task], unlike)
                 looked = registered.by_looks(record)
+                lenient = None
+                if metric == SCORE and powered is None:
+                    lenient = _read_leniently(scores, contrast, weights, metrics, change)
                 records.append(record | looked)
-                measured.append(_Measured(change, powered, bool(looked)))
+                measured.append(_Measured(change, powered, bool(looked), lenient))
     families = [registered.family(record) for record in records]
     add_corrected_p(records, families)
     _add_joint_limits(records, families, measured)
     _add_second_grade(records, families, measured)
+    _add_agreement(records, families, measured)
     for record in records if registered.plan is not None else ():
         record["planned"] = "yes" if registered.is_primary(record) else "no"
     return Table.of(EFFECTS, records)
@@ -233,6 +251,8 @@ class _Measured(NamedTuple):
     """Where gold labels corrected it."""
     by_looks: bool
     """Whether its limits are those of the last look, which hold for the whole family already."""
+    lenient: Measurement | None = None
+    """The same contrast of the score under the lenient rules, where there are such scores."""
 
 
 def _add_joint_limits(
@@ -272,6 +292,50 @@ def _add_second_grade(
             record["p_symmetric_bh"] = number(p_value)
             if is_reliable(p_value) and not is_reliable(record["p_bh"]):
                 record["clause"] = CLAUSE
+
+
+def _read_leniently(
+    scores: ItemScores,
+    contrast: ConditionContrast,
+    weights: Mapping[CellKey, float],
+    metrics: Metrics,
+    strict: Measurement,
+) -> Measurement | None:
+    """A contrast of the score under the lenient rules; ``None`` where a condition has no such scores."""
+    if not all(scores.has_lenient(key) for key in weights):
+        return None
+    pooled = scores.is_pooled(next(iter(weights)).task)
+    arms = {
+        key.condition: scores.arm(key, LENIENT, metrics[LENIENT].bounds, pooled=pooled) for key in weights
+    }
+    plain = {key.condition: scores.arm(key, SCORE, pooled=pooled) for key in weights}
+    if all(np.array_equal(arms[name].values, plain[name].values, equal_nan=True) for name in arms):
+        return strict  # every answer is read alike: there is nothing to measure again
+    rng = named_rng("effects", *(part for key in weights for part in key), LENIENT)
+    designed = Contrast(contrast.name, dict(contrast.weights))
+    (change,) = measure(arms, [designed], rng=rng)
+    if scores.missing == "bound":
+        change = hold_test_under_missing(change, arms, rng=rng)
+    return change
+
+
+def _add_agreement(
+    records: Sequence[dict[str, Any]], families: Sequence[Hashable], measured: Sequence[_Measured]
+) -> None:
+    """Add the score's effect under the lenient rules, and where the two readings do not agree on it."""
+    p_values = [np.nan if source.lenient is None else source.lenient.test.p_value for source in measured]
+    adjusted = corrected_within(p_values, families, correction="bh").tolist()
+    for record, source, lenient_p in zip(records, measured, adjusted, strict=True):
+        if source.lenient is None:
+            continue
+        # The same measurement: what was decided of it (by a look, say) is decided of both.
+        same = source.lenient is source.change
+        p_value = record["p_bh"] if same else number(lenient_p)
+        record |= estimate_columns("lenient_delta", source.lenient.estimate)
+        record["lenient_p_bh"] = p_value
+        strict = ReadEffect(record["delta"] or 0.0, is_reliable(record["p_bh"]))
+        if not same and is_form(strict, ReadEffect(source.lenient.estimate.value, is_reliable(p_value))):
+            record["form"] = FORM
 
 
 def _judged(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pcsuite._util.hashing import named_rng
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, ItemScores, on_common_items
-from pcsuite.analysis.metrics import LENIENT
+from pcsuite.analysis.load.item_scores import LENIENT, SCORE, CellKey, ItemScores, on_common_items
+from pcsuite.analysis.pairings import CONTROL
 from pcsuite.analysis.table import (
     CELL,
     N_CLUSTERS,
@@ -21,7 +21,7 @@ from pcsuite.analysis.table import (
     interval,
     number,
 )
-from pcsuite.contrasts import ArmScores, Contrast, Measurement, measure
+from pcsuite.contrasts import FORM, ArmScores, Contrast, Measurement, measure
 from pcsuite.stats.bootstrap import LEVEL_RESAMPLES
 
 FORMAT_GAP = TableSpec(
@@ -39,16 +39,32 @@ FORMAT_GAP = TableSpec(
         Column("difference", "score less the control's", form="number", digits=2),
         *interval("lenient_difference", "lenient score less the control's", form="interval", digits=2),
         N_CLUSTERS,
+        Column(
+            "form",
+            f"“{FORM}” where the two differences have opposite signs, or one holds after correction and the other does"
+            " not (effects.csv)",
+            label="what changed",
+            form="text",
+            late=True,
+            sparse=True,
+        ),
     ),
     note="Where the two differences differ, a condition changed how answers are written, not only what they say.",
 )  # fmt: skip
 
 
-def format_gap(scores: ItemScores) -> Table:
+def format_gap(scores: ItemScores, effects: Table) -> Table:
     """One record per clean cell that has lenient scores; for pooled tasks both scores are micro-F1.
 
-    Intervals are over items; differences are from the group's control, and empty for the control itself.
+    Intervals are over items; differences are from the group's control, and empty for the control itself. Whether the
+    two readings agree on a difference is what ``effects`` (:mod:`pcsuite.analysis.tables.effects`) says of it.
     """
+    cell = ("task", "model", "decoding", "condition")
+    form = {
+        tuple(record[name] for name in cell): record["form"]
+        for record in effects.records()
+        if record["kind"] == CONTROL and record["metric"] == SCORE
+    }
     records: list[dict[str, Any]] = []
     for key in scores.cell_keys():
         arms = _arms(scores, key)
@@ -73,6 +89,7 @@ def format_gap(scores: ItemScores) -> Table:
             treated, reference = strict_change.levels.values()
             record["difference"] = number(treated - reference)
             record |= estimate_columns("lenient_difference", lenient_change.estimate)
+            record["form"] = form.get(tuple(record[name] for name in cell))
         records.append(record)
     return Table.of(FORMAT_GAP, records)
 

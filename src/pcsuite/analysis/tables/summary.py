@@ -13,6 +13,7 @@ import numpy as np
 from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import (
+    LENIENT,
     LOGGED_SCORE,
     SCORE,
     CellKey,
@@ -22,7 +23,7 @@ from pcsuite.analysis.load.item_scores import (
 )
 from pcsuite.analysis.load.runs import LoadReport, RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE
-from pcsuite.analysis.metrics import LENIENT, Metrics
+from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import (
     CELL,
     MAIN_CELL,
