@@ -132,6 +132,7 @@ class Cell:
             perturbation,
             gold=partial(evaluator.gold_answer, item),
             wrong=partial(evaluator.wrong_answer, item),
+            question=item.input_text,
         )
 
 
