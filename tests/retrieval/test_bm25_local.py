@@ -308,3 +308,22 @@ def test_searching_does_not_start_jax(tmp_path):
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
     )
     assert (done.stdout.strip(), done.returncode) == ("apart", 0), done.stderr
+
+
+def test_passages_with_ids_are_searched_where_there_are_no_pages(tmp_path):
+    passages = [{"pid": "p1", "text": "Oaks are tall trees."}, {"pid": 2, "text": "Elms are trees too."}]
+    (tmp_path / "wiki_passages.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in passages))
+    backend = RETRIEVERS.get("bm25_local")
+    (best,) = backend.open(LOCAL, "mine", tmp_path).search("tall", 5)
+    assert (best.page, best.sentence, best.text) == ("p1", 0, "Oaks are tall trees.")
+    pages = backend.known_pages(LOCAL, "mine", tmp_path)
+    assert (list(pages), pages.sentences("2")) == (["p1", "2"], {0: "Elms are trees too."})
+    export_pages(tmp_path, {"Oak": ["a tall tree"]})  # the dataset's own go first
+    assert list(backend.known_pages(LOCAL, "mine", tmp_path)) == ["Oak"]
+
+
+def test_a_passage_without_a_text_is_named_with_its_line(tmp_path):
+    path = tmp_path / "wiki_passages.jsonl"
+    path.write_text('{"pid": "p1"}\n')
+    with pytest.raises(DataError, match=r"wiki_passages\.jsonl:1: .*text"):
+        list(read_pages(path))

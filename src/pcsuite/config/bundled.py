@@ -107,7 +107,7 @@ def with_bundled_parts(
     - The text of exemplars or of a program that has none: that of the bundled operator of its name, else of its type
       or engine. Without it a condition would show no examples, and a loop would not say how to search.
     - The form of answers that are no JSON: a template of the user's that shows the schema has nothing to show there.
-    - Operators that conditions name and the file does not define; of a constraint its other name in the file goes first.
+    - Operators that conditions name and the file does not define; of a constraint its other name there goes first.
     """
     bundled = bundled_operators()
     if operators is bundled or operators == bundled:

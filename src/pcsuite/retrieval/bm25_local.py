@@ -54,11 +54,13 @@ def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
     """The pages file of a dataset: its own in the cache, any encyclopedia there, else the bundled sample.
 
     The file has one ``{"page", "sentences": [...]}`` a line. An encyclopedia is ``wiki_pages.jsonl`` or the pages
-    exported with FEVER, which serve every dataset that asks about the world. :class:`DataError` where there is none.
+    exported with FEVER, which serve every dataset that asks about the world, or ``wiki_passages.jsonl`` of single
+    passages (``{"pid", "text"}``), in the cache folder itself too. :class:`DataError` where there is none.
     """
     corpora = (dataset, *ENCYCLOPEDIAS)
     cached, *encyclopedias = (datasets_dir(cache_dir) / f"{corpus}_pages.jsonl" for corpus in corpora)
-    for path in (cached, *encyclopedias):
+    passages = [folder / "wiki_passages.jsonl" for folder in (cache_dir, datasets_dir(cache_dir))]
+    for path in (cached, *encyclopedias, *passages):
         if path.is_file():
             return ItemSource("cache", path)
     sample = find_file([cached.name], cache_dir, SAMPLES)
@@ -73,13 +75,15 @@ def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
 def read_pages(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Page names with their sentences, in file order; malformed lines are errors with their place.
 
-    A line has ``page``, a name, and ``sentences``, a list of texts. Raises :class:`DataError`.
+    A line has ``page``, a name, and ``sentences``, a list of texts; or it is a passage, ``pid`` and ``text``: then the
+    id is the page's name and the text its only sentence. Raises :class:`DataError`.
     """
     for row in read_jsonl(path):
-        page = row.text("page")
+        is_passage = "pid" in row.values and "page" not in row.values
+        page = str(row.values["pid"]) if is_passage else row.text("page")
         if not page:
-            raise row.error("'page' is empty")
-        yield page, row.texts("sentences")
+            raise row.error(f"'{'pid' if is_passage else 'page'}' is empty")
+        yield page, [row.text("text")] if is_passage else row.texts("sentences")
 
 
 def words(text: str) -> list[str]:
@@ -341,7 +345,8 @@ class CorpusPages(KnownPages):
             for line in stream:
                 if line.strip():
                     row = json.loads(line)
-                    begins.setdefault(row[0] if self.indexed else row["page"], offset)
+                    page = row[0] if self.indexed else row.get("page", row.get("pid"))
+                    begins.setdefault(str(page), offset)
                 offset += len(line)
         return begins
 
@@ -351,7 +356,8 @@ class CorpusPages(KnownPages):
         with self._file.open("rb") as stream:
             stream.seek(self._begins[title])
             if not self.indexed:
-                texts = json.loads(stream.readline())["sentences"]
+                row = json.loads(stream.readline())
+                texts = row["sentences"] if "sentences" in row else [row["text"]]
                 return {number: text for number, text in enumerate(texts) if text.strip()}
             rows = takewhile(lambda row: row[0] == title, map(json.loads, stream))
             return {number: text for _, number, text in rows}
