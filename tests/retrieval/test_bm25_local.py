@@ -325,5 +325,5 @@ def test_passages_with_ids_are_searched_where_there_are_no_pages(tmp_path):
 def test_a_passage_without_a_text_is_named_with_its_line(tmp_path):
     path = tmp_path / "wiki_passages.jsonl"
     path.write_text('{"pid": "p1"}\n')
-    with pytest.raises(DataError, match=r"wiki_passages\.jsonl:1: .*text"):
+    with pytest.raises(DataError, match=r"wiki_passages\.jsonl line 1: key 'text' is missing"):
         list(read_pages(path))

@@ -33,7 +33,7 @@ def verified(folder, truth, extracted, *flags, capsys):
         ("climate zone 12", {}),
         (12, {}),
         ("Zone 12", {}),
-        ("climate zone 13", {"project.climate_zone": "wrong_value"}),
+        ("climate zone 13", {"project.climate_zone": "format_error"}),
         ("twelve", {"project.climate_zone": "format_error"}),
         (None, {"project.climate_zone": "omission"}),
     ],

@@ -536,8 +536,7 @@ def _note(leaf: Leaf, verdict: str, expected: Any, actual: Any) -> str:
     if verdict == "format_error":
         words = {"text": "text", "text_list": "a list", "text_set": "a list", "boolean": "true or false"}
         return f"{type_in_words(actual)} where {words.get(leaf.type, 'a number')} belongs"
-    is_judged = verdict == "wrong_value" and leaf.type in ("number", "integer") and is_number(actual)
-    if is_judged and math.isfinite(as_float(actual)):
+    if verdict == "wrong_value" and leaf.type in ("number", "integer") and math.isfinite(as_float(actual)):
         difference = as_float(actual) - as_float(expected)
         if leaf.modulo is not None:
             turned = difference % leaf.modulo
