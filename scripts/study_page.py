@@ -54,6 +54,8 @@ TASKS = {
     "trec": "TREC",
     "strategyqa": "StrategyQA",
 }
+WITHDRAWN = ("H3", "H3L", "P3")
+"""Verdicts that rest on a measure of unsupported evidence which differed between the arms, or has changed since."""
 
 
 def collect(report: Path, again: Path, cache: Path, folder: Path) -> None:
@@ -278,8 +280,10 @@ def page(folder: Path) -> str:
         (
             [
                 row["id"],
-                row["verdict"],
-                figure(row["effect"], row["effect_low"], row["effect_high"]) if row["effect_low"] else "–",
+                "withdrawn" if row["id"] in WITHDRAWN else row["verdict"],
+                figure(row["effect"], row["effect_low"], row["effect_high"])
+                if row["effect_low"] and row["id"] not in WITHDRAWN
+                else "–",
                 row["statement"].partition(": ")[2],
             ]
             for row in found.rows("hypotheses")

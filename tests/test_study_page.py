@@ -26,6 +26,14 @@ def test_the_page_is_what_the_tables_say():
     assert (study_page.FOLDER / "README.md").read_text(encoding="utf-8") == study_page.page(TABLES)
 
 
+def test_verdicts_that_rest_on_two_yardsticks_are_withdrawn_with_the_reason():
+    lines = (study_page.FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = {line.split(" | ")[0].strip("| "): line.split(" | ")[1:3] for line in lines if " | " in line}
+    assert [rows[name] for name in ("H3", "H3L", "P3")] == [["withdrawn", "–"]] * 3
+    assert rows["H1V"] == ["contradicted", "+0.03 [+0.03, +0.03]"]
+    assert any(line.startswith("**Withdrawn**: H3, H3L and P3.") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("task", "condition", "baseline"),
     [("trec", "C5", "C5-CHECKS"), ("csqa_json", "C3", "C2"), ("svamp", "C2", "S2"), ("boolq", "C6", "C4")],

@@ -8,7 +8,7 @@ from pcsuite.config.bundled import (
     operator_type,
     operator_work,
     searched_operators,
-    with_bundled_traits,
+    with_bundled_parts,
 )
 from pcsuite.config.definitions import OperatorSpec
 from pcsuite.config.load import load_suite
@@ -55,11 +55,11 @@ def test_what_an_operator_does_is_the_structure_it_gives_or_the_program_it_runs(
 
 def test_what_an_entry_leaves_open_is_as_the_bundled_operator_of_its_name_has_it():
     bare = OperatorSpec(type="rule", template="Think.")
-    filled = with_bundled_traits({"REASONING_MODE": bare, "MINE": bare})
+    filled = with_bundled_parts({"REASONING_MODE": bare, "MINE": bare}, {}, {})
     assert filled["REASONING_MODE"].modes == ("none", "brief", "full")
     assert (filled["MINE"].modes, filled["MINE"].searched) == (None, None)
     unsought = bare.model_copy(update={"searched": False})
-    assert with_bundled_traits({"REASONING_MODE": unsought})["REASONING_MODE"].searched is False
+    assert with_bundled_parts({"REASONING_MODE": unsought}, {}, {})["REASONING_MODE"].searched is False
     # What is filled in changes no prompt: it is in no dump, and so in no row's id.
     assert filled["REASONING_MODE"].model_dump() == bare.model_dump()
 

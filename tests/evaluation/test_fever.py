@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import Answer
 from pcsuite.evaluation.fever import FeverEvaluator, FeverOptions, canonical_label, normalise_page
+from pcsuite.retrieval.base import KnownPages
 
 TWO_SETS = [
     [{"page": "Soup_-LRB-film-RRB-", "sentence": 0, "text": None}],
@@ -123,20 +125,54 @@ def test_sentences_match_by_text_where_numbers_differ() -> None:
     assert score("SUPPORTS", [("Soup (film)", "It was shot in Rome."), ("Rome", "1")])["fever_score"] == 1.0
 
 
-def test_unsupported_citations() -> None:
+class Corpus(KnownPages):
+    """Two pages; the second sentence of Rome is blank."""
+
+    pages: ClassVar = {
+        "Rome": {0: "Rome is a city.", 2: "Rome lies in Italy."},
+        "Soup_-LRB-film-RRB-": {0: "Soup is a film."},
+    }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.pages)
+
+    def sentences(self, title: str) -> Mapping[int, str]:
+        return self.pages.get(title, {})
+
+
+@pytest.mark.parametrize(
+    ("evidence", "rate"),
+    [
+        ([("Rome", 0), ("Soup (film)", 0)], 0.0),
+        ([("Rome", 2), ("Rome", 1), ("Milan", 0)], 2 / 3),  # a blank sentence, a page that is not there
+        ([("Rome", "Rome lies in Italy."), ("Rome", "Rome lies in Spain.")], 0.5),
+        ([("Rome", None)], 1.0),  # no sentence is named
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("retrieved", [None, [], [("Rome", 2, "Rome lies in Italy.")]])
+def test_a_citation_is_supported_where_page_and_sentence_exist_whatever_was_searched(
+    evidence: Any, rate: float | None, retrieved: Any
+) -> None:
+    evaluator = FeverEvaluator()
+    evaluator.know_pages(Corpus())
+    rows = [{"page": page, "sentence": number} for page, number in evidence]
+    answer = Answer(json.dumps({"label": "SUPPORTS", "evidence": rows}), retrieved=retrieved)
+    assert evaluator.evaluate(CLAIM, answer).metrics["unsupported_rate"] == pytest.approx(rate)
+
+
+def test_what_a_loop_was_not_shown_is_a_metric_of_its_own() -> None:
     shown = [("Rome", 1, "Rome lies in Italy.")]
     metrics = score("SUPPORTS", [("Rome", 1), ("Rome", 2), ("Milan", 0)], retrieved=shown)
-    assert (metrics["unsupported"], metrics["unsupported_rate"]) == (2, pytest.approx(2 / 3))
-    assert score("SUPPORTS", [("Rome", 1)])["unsupported_rate"] is None
+    assert metrics["unretrieved_rate"] == pytest.approx(2 / 3)
+    assert (metrics["unsupported"], metrics["unsupported_rate"]) == (None, None)  # nobody knows the pages
+    assert score("SUPPORTS", [("Rome", 1)])["unretrieved_rate"] is None
+    assert score("SUPPORTS", [], retrieved=shown)["unretrieved_rate"] is None
 
 
 def test_a_verdict_without_citation_has_no_rate_and_is_counted() -> None:
     uncited = score("SUPPORTS", [], retrieved=[])
-    assert (uncited["unsupported"], uncited["unsupported_rate"], uncited["uncited_verdict"]) == (
-        0,
-        None,
-        True,
-    )
+    assert (uncited["unsupported_rate"], uncited["uncited_verdict"]) == (None, True)
     assert score("SUPPORTS", [("Rome", 1)], retrieved=[])["uncited_verdict"] is False
     unsure = score("NOT ENOUGH INFO", [], retrieved=[])
     assert (unsure["unsupported_rate"], unsure["uncited_verdict"]) == (None, None)

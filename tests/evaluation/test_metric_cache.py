@@ -7,12 +7,14 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pcsuite.errors import DataError
 from pcsuite.evaluation.metric_cache import (
     MetricCache,
+    MetricStats,
     cache_key,
     cache_path,
     close_shared_caches,
@@ -160,7 +162,23 @@ def test_a_cache_never_used_is_empty(tmp_path: Path) -> None:
     assert "| **all** | 0 | 0 | 0 | – | 0 | 0.00 | – | 0.00 |" in report
 
 
-def test_damaged_statistics_are_named(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{", encoding="utf-8")
-    with pytest.raises(DataError, match=r"x\.json cannot be read"):
-        summarise_cache(tmp_path / "c.sqlite", tmp_path)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"metrics": 3}',
+        '{"metrics": {"bleu": {"hits": "x"}}}',
+        '{"metrics": {"bleu": {"b": 1}}}',
+    ],
+)
+def test_foreign_statistics_are_passed_over_with_a_line(tmp_path: Path, text: str, caplog: Any) -> None:
+    (tmp_path / "x.json").write_text(text, encoding="utf-8")
+    counts = '{"metrics": {"bleu": {"hits": 3, "misses": 1, "puts": 1, "compute_s": 0.5}}}'
+    (tmp_path / "cache_stats_pid1_2.json").write_text(counts, encoding="utf-8")
+    summary = summarise_cache(tmp_path / "c.sqlite", tmp_path)
+    assert summary.stats == {"bleu": MetricStats(3, 1, 1, 0.5)}
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert message.startswith(f"cache statistics {tmp_path / 'x.json'} are passed over: ")

@@ -52,12 +52,13 @@ def test_newest_row_counts(tmp_path):
 
 
 def test_malformed_lines_are_counted_and_named(tmp_path):
-    index = index_of(
-        tmp_path, line("a"), "not json\n", '{"errors": []}\n', '{"run_id": "zz", "errors": []}\n', line("b")
-    )
-    assert index.malformed == [2, 3, 4]
-    assert index.malformed_count == 3
+    foreign_id = '{"run_id": "zz", "errors": []}\n'  # no hash, and an id all the same
+    index = index_of(tmp_path, line("a"), "not json\n", '{"errors": []}\n', foreign_id, line("b"))
+    assert index.malformed == [2, 3]
+    assert index.malformed_count == 2
     assert run_id("b") in index
+    assert "zz" in index
+    assert "zy" not in index
 
 
 def test_scores_are_those_of_the_rows_that_are_there_and_of_each_that_is_appended(tmp_path):

@@ -163,7 +163,7 @@ def test_search_then_answer():
     )
     assert outcome.metrics == {"final_marked": True}
     scored = metrics(outcome)
-    assert (scored["task_score"], scored["fever_score"], scored["unsupported_rate"]) == (1.0, 1.0, 0.0)
+    assert (scored["task_score"], scored["fever_score"], scored["unretrieved_rate"]) == (1.0, 1.0, 0.0)
 
 
 def test_the_transcript_is_whole():
@@ -186,13 +186,13 @@ def test_final_at_once_cites_what_was_never_retrieved():
     assert outcome.finish_reason == "stop"
     assert search.queries == []
     assert outcome.retrieved == []
-    assert metrics(outcome)["unsupported_rate"] == 1.0
+    assert metrics(outcome)["unretrieved_rate"] == 1.0
 
 
 def test_half_of_the_evidence_was_retrieved():
     cited = verdict("SUPPORTS", ("Karvenia", 1), ("Atlantis", 3))
     outcome, _, _ = react("Action: search[Lorvik]", f"Final: {cited}")
-    assert metrics(outcome)["unsupported_rate"] == 0.5
+    assert metrics(outcome)["unretrieved_rate"] == 0.5
 
 
 def test_malformed_and_unknown_calls_are_told_and_mended():

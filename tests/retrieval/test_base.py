@@ -65,7 +65,7 @@ def test_a_plugin_is_a_backend_like_any_other(tmp_path):
     opened = RETRIEVERS.get("almanac").open(RetrievalSection(backend="almanac"), "fever", tmp_path)
     assert isinstance(opened, Retriever)
     assert opened.search("Lorvik") == [Passage("Almanac", 0, "Lorvik", 1.0)]
-    assert opened.page_titles(RetrievalSection(), "fever", tmp_path) is None
+    assert opened.known_pages(RetrievalSection(), "fever", tmp_path) is None
 
 
 @pytest.mark.usefixtures("almanac")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import random
 import shutil
 import subprocess
@@ -206,7 +207,7 @@ def test_exported_pages_are_searched_and_their_content_is_the_version(tmp_path):
     retriever = backend.open(LOCAL, "mine", tmp_path)
     assert [passage.page for passage in retriever.search("tall", 5)] == ["Oak"]
     assert (index_root(tmp_path) / version["index"]).is_dir()
-    assert list(backend.page_titles(LOCAL, "mine", tmp_path)) == ["Oak", "Elm"]
+    assert list(backend.known_pages(LOCAL, "mine", tmp_path)) == ["Oak", "Elm"]
     export_pages(tmp_path, {"Oak": ["a tall tree indeed"]})
     assert backend.version(LOCAL, "mine", tmp_path) != version
 
@@ -219,14 +220,23 @@ def test_an_index_folder_serves_any_dataset(tmp_path):
     settings = RetrievalSection(wiki_index_path=str(folder))
     assert backend.version(settings, "other", tmp_path) == {"backend": "bm25_local", "index": folder.name}
     assert backend.open(settings, "other", tmp_path).search("tall", 1)[0].page == "Oak"
-    assert list(backend.page_titles(settings, "other", tmp_path)) == ["Oak", "Elm"]
+    pages = pickle.loads(pickle.dumps(backend.known_pages(settings, "other", tmp_path)))
+    assert list(pages) == ["Oak", "Elm"]
+    assert pages.sentences("Oak") == {0: "a tall tree", 1: "a leaf"}
+    assert (pages.sentences("Elm"), pages.sentences("Ash")) == ({0: "a leaf"}, {})
+
+
+def test_sentences_of_a_pages_file_keep_their_numbers(tmp_path):
+    export_pages(tmp_path, {"Oak": ["a tall tree", " ", "a leaf"]})
+    pages = RETRIEVERS.get("bm25_local").known_pages(LOCAL, "mine", tmp_path)
+    assert pages.sentences("Oak") == {0: "a tall tree", 2: "a leaf"}
 
 
 def test_a_dataset_without_pages_says_what_to_do(tmp_path):
     backend = RETRIEVERS.get("bm25_local")
     with pytest.raises(DataError, match="no pages to search for dataset 'mine'"):
         backend.version(LOCAL, "mine", tmp_path)
-    assert backend.page_titles(LOCAL, "mine", tmp_path) is None
+    assert backend.known_pages(LOCAL, "mine", tmp_path) is None
 
 
 def test_who_comes_second_keeps_the_first_ones_index(tmp_path, monkeypatch):
@@ -298,3 +308,22 @@ def test_searching_does_not_start_jax(tmp_path):
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
     )
     assert (done.stdout.strip(), done.returncode) == ("apart", 0), done.stderr
+
+
+def test_passages_with_ids_are_searched_where_there_are_no_pages(tmp_path):
+    passages = [{"pid": "p1", "text": "Oaks are tall trees."}, {"pid": 2, "text": "Elms are trees too."}]
+    (tmp_path / "wiki_passages.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in passages))
+    backend = RETRIEVERS.get("bm25_local")
+    (best,) = backend.open(LOCAL, "mine", tmp_path).search("tall", 5)
+    assert (best.page, best.sentence, best.text) == ("p1", 0, "Oaks are tall trees.")
+    pages = backend.known_pages(LOCAL, "mine", tmp_path)
+    assert (list(pages), pages.sentences("2")) == (["p1", "2"], {0: "Elms are trees too."})
+    export_pages(tmp_path, {"Oak": ["a tall tree"]})  # the dataset's own go first
+    assert list(backend.known_pages(LOCAL, "mine", tmp_path)) == ["Oak"]
+
+
+def test_a_passage_without_a_text_is_named_with_its_line(tmp_path):
+    path = tmp_path / "wiki_passages.jsonl"
+    path.write_text('{"pid": "p1"}\n')
+    with pytest.raises(DataError, match=r"wiki_passages\.jsonl line 1: key 'text' is missing"):
+        list(read_pages(path))

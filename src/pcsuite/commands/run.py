@@ -106,6 +106,10 @@ def _run_and_print(
     **settings: Any,
 ) -> int:
     """Run, and print what came of it; ``settings`` are further ones of :func:`pcsuite.api.runs.run`."""
+    selection = suite.profile.selection
+    fewer = suite.seeds_left_out(selection.tasks, selection.decoding_regimes)
+    for line in fewer if not as_json else ():
+        print(line, flush=True)
     summary = runs.run(suite, **settings, **calls).summary
     run = suite.profile.run
     assert summary is not None, "a run that was made has a summary"
@@ -119,7 +123,7 @@ def _run_and_print(
     if unsaid:
         print(f"pcsuite: no result table: {unsaid}", file=sys.stderr)
     if as_json:
-        options.print_json(_document(summary, run.name, result))
+        options.print_json(_document(summary, run.name, result) | {"seeds_left_out": fewer})
         return Exit.FAILED_ROWS if summary.tally.failed else Exit.DONE
     return print_summary(args, summary, run.name, result)
 

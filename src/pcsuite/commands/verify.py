@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -41,8 +42,8 @@ def _scoring_flags(score_name: str) -> list[Flag]:
         MAPPING,
         flag("--record-key", "field or column that tells records apart, where one file has many (default: that of the"
              " mapping, or 'record')", metavar="FIELD"),
-        flag("--instructions", "the extraction prompt, kept in the results: its file (name and hash) or a version",
-             metavar="FILE|V"),
+        flag("--instructions", "the extraction prompt, kept in the results: its file (name, version in its"
+             " first line, hash) or a version", metavar="FILE|V"),
         flag("--fail-under", f"exit with status 1 below this {score_name} (0 to 1)", type=float, metavar="F1"),
         flag("--junit", "write JUnit XML too: a case for each item", **FILE),
         flag("--sarif", "write SARIF 2.1.0 too: a result for each discrepancy", **FILE),
@@ -53,7 +54,8 @@ def _scoring_flags(score_name: str) -> list[Flag]:
 def _instructions_version(instructions: str | None) -> str | None:
     """What the results call the extraction prompt: ``name@hash`` of a file, else the version as it is given.
 
-    What is spelled like a path and is none is a ``DataError``.
+    A file whose first line states a version (``# Instructions v1.2.0``) is ``name v1.2.0@hash``. What is spelled like a
+    path and is none is a ``DataError``.
     """
     from pcsuite._util.hashing import sha256_hex
     from pcsuite.verifier.cells import read_bytes
@@ -62,7 +64,11 @@ def _instructions_version(instructions: str | None) -> str | None:
         return None
     path = Path(instructions)
     if path.is_file() or path.parent != Path() or path.suffix in (".md", ".txt"):
-        return f"{path.name}@{sha256_hex(read_bytes(path))[:12]}"
+        content = read_bytes(path)
+        head = content.decode("utf-8", "replace").lstrip("\ufeff\n\r ").partition("\n")[0]
+        stated = re.search(r"\bv?(\d+(?:\.\d+)+)\b", head) or re.search(r"\bv(\d+)\b", head)
+        version = f" v{stated[1]}" if stated else ""
+        return f"{path.name}{version}@{sha256_hex(content)[:12]}"
     return instructions
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.config.definitions import (
+    ConditionSpec,
     MetricsFile,
     MetricSpec,
     ModelSpec,
@@ -95,19 +96,75 @@ def searched_operators(operators: Mapping[str, OperatorSpec] | None = None) -> t
     )
 
 
-def with_bundled_traits(operators: Mapping[str, OperatorSpec]) -> dict[str, OperatorSpec]:
-    """Operators of a user's file; where one leaves modes, structure or search open, the bundled one says."""
+def with_bundled_parts(
+    operators: Mapping[str, OperatorSpec],
+    conditions: Mapping[str, ConditionSpec],
+    tasks: Mapping[str, TaskSpec],
+) -> dict[str, OperatorSpec]:
+    """Operators of a user's file, with what it leaves to the bundled ones.
+
+    - Modes, structure and search of the bundled operator of the same name, where an entry leaves them open.
+    - The text of exemplars or of a program that has none: that of the bundled operator of its name, else of its type
+      or engine. Without it a condition would show no examples, and a loop would not say how to search.
+    - The form of answers that are no JSON: a template of the user's that shows the schema has nothing to show there.
+    - Operators that conditions name and the file does not define; of a constraint its other name there goes first.
+    """
+    bundled = bundled_operators()
+    if operators is bundled or operators == bundled:
+        return dict(operators)
+    without_schema = any(task.schema_ref is None for task in tasks.values())
 
     def filled(name: str, spec: OperatorSpec) -> OperatorSpec:
-        bundled = bundled_operators().get(name)
-        if bundled is None or bundled is spec:
+        known = bundled.get(name)
+        if known is spec or spec.alias_of is not None:
             return spec
-        traits = ("modes", "structure", "searched")
-        return spec.model_copy(
-            update={key: getattr(bundled, key) for key in traits if getattr(spec, key) is None}
-        )
+        changes: dict[str, Any] = {}
+        if known is not None:
+            traits = ("modes", "structure", "searched")
+            changes = {key: getattr(known, key) for key in traits if getattr(spec, key) is None}
+            if without_schema and _shows_schema_alone(spec) and known.template:
+                changes["template"] = (
+                    f"{{% if schema_text %}}{spec.template}{{% else %}}{known.template}{{% endif %}}"
+                )
+        worded = _worded_like(name, spec)
+        if spec.template is None and worded is not None:
+            changes |= {"template": worded.template}
+            if spec.max_steps is None and worded.max_steps is not None:
+                changes["max_steps"] = worded.max_steps
+        return spec.model_copy(update=changes) if changes else spec
 
-    return {name: filled(name, spec) for name, spec in operators.items()}
+    completed = {name: filled(name, spec) for name, spec in operators.items()}
+    uses = [
+        use.name
+        for condition in conditions.values()
+        for entry in condition.operators
+        for use in (entry if isinstance(entry, tuple) else (entry,))
+    ]
+    for name in dict.fromkeys(uses):
+        if name in completed or name not in bundled:
+            continue
+        other = next((alias for alias, spec in bundled.items() if spec.alias_of == name), None)
+        completed[name] = completed[other] if other in completed else bundled[name]
+    return completed
+
+
+def _shows_schema_alone(spec: OperatorSpec) -> bool:
+    """Whether a template shows the schema whatever the task: on one without it would be a heading over nothing."""
+    template = spec.template or ""
+    return "schema_text" in template and "{%" not in template and "final_answer_format" not in template
+
+
+def _worded_like(name: str, spec: OperatorSpec) -> OperatorSpec | None:
+    """The bundled operator whose text one without a text has: of its name, else of its type or engine."""
+    if spec.type not in ("fewshot", "program"):
+        return None
+    alike = [
+        known
+        for known in bundled_operators().values()
+        if known.type == spec.type and (spec.type == "fewshot" or known.engine == spec.engine)
+    ]
+    named = bundled_operators().get(name)
+    return named if named in alike else next(iter(alike), None)
 
 
 def operator_work(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str | None:

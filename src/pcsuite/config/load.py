@@ -18,7 +18,7 @@ from pcsuite.config.bundled import (
     over_bundled_metrics,
     profile_path,
     searched_operators,
-    with_bundled_traits,
+    with_bundled_parts,
     with_bundled_words,
     with_operator_effects,
 )
@@ -275,6 +275,25 @@ class Suite:
         count = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", len(seeds)))
         return seeds[:count]
 
+    def seeds_left_out(self, tasks: Iterable[str], regimes: Iterable[str]) -> list[str]:
+        """A line for each regime and number of seeds that tasks use where ``repro.seeds_per_task`` asks for another.
+
+        Fewer than ``repro.seeds`` lists, or more than there are.
+        """
+        repro, lines = self.profile.repro, []
+        for regime in regimes:
+            listed = len(repro.seeds.get(regime, (0,)))
+            by_count: dict[int, list[str]] = {}
+            for task_id in tasks if not self.regimes[regime].greedy else ():
+                asked = repro.seeds_per_task.get(task_id, repro.seeds_per_task.get("default", listed))
+                if asked != listed:
+                    by_count.setdefault(asked, []).append(task_id)
+            for asked, names in by_count.items():
+                used = f"{min(asked, listed)} of the {listed} seeds listed"
+                why = f"repro.seeds_per_task asks for {asked}" if asked > listed else "repro.seeds_per_task"
+                lines.append(f"{regime}: {', '.join(names)}: {used} ({why})")
+        return lines
+
     def clusters_of(self, task_id: str) -> tuple[str, ...]:
         """Columns that a task's items are clustered by: the profile's ``cluster``, else the task's own; often none."""
         return self.profile.cluster or self.tasks[task_id].cluster
@@ -337,7 +356,9 @@ def load_suite(
         elif key == "metrics_ref":
             sources[key] = over_bundled_metrics(sources[key])
         parsed[key] = sources[key].parse(model)
-    operators = with_bundled_traits(parsed["operators_ref"].operators)
+    operators = with_bundled_parts(
+        parsed["operators_ref"].operators, parsed["conditions_ref"].conditions, parsed["tasks_ref"].tasks
+    )
     suite = Suite(
         path=source.path,
         profile=profile,

@@ -108,14 +108,21 @@ class ReproSection(Definition):
         default_factory=lambda: {"D0": (0,), "D1": tuple(range(1, 11))}
     )
     """Seeds of each decoding regime, by id or as ``d0_greedy`` and ``d1_sampled``; ``1..10`` is a range."""
-    seeds_per_task: dict[str, PositiveInt] = Field(default_factory=lambda: {"default": 3})
-    """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named."""
+    seeds_per_task: dict[str, PositiveInt] = Field(default_factory=dict)
+    """How many of the sampled regimes' seeds a task uses; ``default`` for tasks not named. Left out, a task uses all
+    that ``seeds`` lists, or three of the ten that there are where ``seeds`` is left out too."""
     num_workers: int = Field(default=8, gt=0)
     """Workers of preparation and evaluation, at most: on a cluster (``--executor ray``) processes that make prompts,
     ask servers and score answers; in one process (``local``) threads that make prompts whose length a server has to
     count. Other prompts are made, and answers scored, between the calls, one at a time."""
     max_inflight: int = Field(default=16, gt=0)
     """Calls in flight at once, over the whole run."""
+
+    @model_validator(mode="after")
+    def _few_where_none_are_listed(self) -> ReproSection:
+        if not {"seeds", "seeds_per_task"} & self.model_fields_set:
+            self.seeds_per_task["default"] = 3
+        return self
 
 
 class SuiteSection(Definition):

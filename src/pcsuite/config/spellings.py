@@ -144,6 +144,7 @@ _EXTRACTORS = {
         "final_number",
         "gsm8k",
         "gsm8k_final_number",
+        "gsm8k_numeric",
         "number",
         "last_number",
         "numeric",

@@ -7,7 +7,7 @@ import re
 import string
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -21,6 +21,7 @@ from pcsuite._util.workers import Limits
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, OutOfMemoryError, OutOfTimeError
+from pcsuite.retrieval.base import KnownPages
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -175,10 +176,10 @@ class Evaluator(ABC):
     cites_pages: ClassVar[bool] = False
     """Whether answers cite pages, so that :meth:`know_pages` is of use."""
 
-    def know_pages(self, titles: Iterable[str]) -> None:
-        """Take the titles of all pages that can be cited; evaluators that score no citations ignore them.
+    def know_pages(self, pages: KnownPages) -> None:
+        """Take the pages that can be cited; evaluators that score no citations ignore them.
 
-        Called once before the first answer, where the run has a corpus; ``titles`` may be read lazily.
+        Called once before the first answer, where the run has a corpus; ``pages`` may be read lazily.
         """
 
     def check_items(self, items: Sequence[Item]) -> None:

@@ -21,12 +21,14 @@ from pcsuite.evaluation.lenient import field_line, loose_answer, one_mention
 from pcsuite.evaluation.numerals import marked_answer
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import written_answer
+from pcsuite.retrieval.base import KnownPages
 
 NOT_ENOUGH_INFO = "NOT_ENOUGH_INFO"
 LABELS = ("SUPPORTS", "REFUTES", NOT_ENOUGH_INFO)
 MOST_EVIDENCE = 5
 """Only the first five cited sentences count towards a complete evidence set, as in the shared task."""
 
+INVENTED_PAGE = "A page that nobody wrote"
 _MOST_CITED = 1_000
 _SPELLINGS = {base.fold(label.replace("_", " ")): label for label in LABELS}
 _LENIENT = {
@@ -79,21 +81,23 @@ class FeverEvaluator(base.Evaluator):
     that belong to any evidence set (1 where nothing is cited), recall is 1 where the first five citations
     cover one whole set. Both are ``None`` for claims that are not verifiable. ``unsupported_rate`` is a share of
     citations, so it is ``None`` where nothing is cited (0 would praise a verdict for giving no evidence);
-    ``uncited_verdict`` counts those.
+    ``uncited_verdict`` counts those. A citation is supported where its page and sentence exist in the corpus, in a loop
+    that searches as in a prompt that does not: one measure for both. ``unretrieved_rate`` is the share of citations
+    that the loop was never shown, ``None`` where nothing was searched.
     """
 
     Options: ClassVar[type[BaseModel]] = FeverOptions
     cites_pages: ClassVar[bool] = True
     options: FeverOptions
 
-    _corpus_titles: Iterable[str] | None = None
+    _corpus: KnownPages | None = None
 
-    def know_pages(self, titles: Iterable[str]) -> None:
-        """Take the corpus's page titles, read when first needed.
+    def know_pages(self, pages: KnownPages) -> None:
+        """Take the corpus's pages, read when first needed.
 
         Where the options name known pages themselves, those count and the corpus's do not.
         """
-        self._corpus_titles = titles
+        self._corpus = pages
 
     def evaluate(self, item: Item, answer: base.Answer) -> base.Evaluation:
         """Score one answer; ``NOT_ENOUGH_INFO`` counts as abstaining.
@@ -108,7 +112,7 @@ class FeverEvaluator(base.Evaluator):
             parsed.parse_errors.append(f"no verdict in field '{self.options.label_field}'")
         readable = label is not None and answer.finish_reason != "length"
         listed = parsed.fields.get(self.options.evidence_field) if readable else None
-        cited = _cited_sentences(listed, answer.retrieved)
+        cited = self._cited_sentences(listed, answer.retrieved)
         gold_sets = [
             [_sentence(row["page"], row.get("sentence"), row.get("text")) for row in rows]
             for rows in _evidence_sets(item)
@@ -117,18 +121,18 @@ class FeverEvaluator(base.Evaluator):
         known = "evidence_sets" in item.truth
         covered = not verifiable or _covers_a_set(cited[:MOST_EVIDENCE], gold_sets)
         right = readable and label == gold_label
-        # Citations never shown to the model, or of unknown pages; ``None`` where nothing can tell.
-        unsupported = None
-        if answer.retrieved is not None:
+        unsupported = sum(not self._exists(citation) for citation in cited) if self._can_tell else None
+        unretrieved = None
+        if answer.retrieved is not None and cited:
             shown = [_sentence(*row) for row in answer.retrieved]
-            unsupported = sum(not any(map(citation.matches, shown)) for citation in cited)
-        elif self._known_pages is not None:
-            unsupported = sum(citation.page not in self._known_pages for citation in cited)
+            unseen = sum(not any(map(citation.matches, shown)) for citation in cited)
+            unretrieved = unseen / len(cited)
         fields = (self.options.label_field, self.options.evidence_field)
         extra: dict[str, base.MetricValue] = {
             "fever_score": float(right and covered) if known or not verifiable else None,
             "cited": len(cited),
             "unsupported": unsupported,
+            "unretrieved_rate": unretrieved,
             "uncited_verdict": not cited if readable and label != NOT_ENOUGH_INFO else None,
             **base.field_metrics(parsed.fields, expected=fields),
             **_evidence_metrics(cited, gold_sets, verifiable=verifiable and known, readable=readable),
@@ -186,29 +190,83 @@ class FeverEvaluator(base.Evaluator):
         return self._write(label, [{"page": row["page"], "sentence": row["sentence"]} for row in chosen])
 
     def wrong_answer(self, item: Item, rng: Random) -> str:
-        """Another label, citing nothing."""
+        """Another label; half of the wrong verdicts cite a page that nobody wrote, as models do."""
         gold = canonical_label(base.truth_of(item, "label"))
-        return self._write(rng.choice([label for label in LABELS if label != gold]), [])
+        label = rng.choice([label for label in LABELS if label != gold])
+        invented = label != NOT_ENOUGH_INFO and rng.random() < 0.5
+        return self._write(label, [{"page": INVENTED_PAGE, "sentence": 0}] if invented else [])
 
     def _write(self, label: str, evidence: list[dict[str, Any]]) -> str:
         fields = {self.options.label_field: label, self.options.evidence_field: evidence}
         return written_answer(fields, self.schema)
 
-    @cached_property
-    def _known_pages(self) -> frozenset[str] | None:
+    @property
+    def _can_tell(self) -> bool:
+        """Whether anything says which pages exist."""
         settings = self.options
-        titles = list(settings.known_pages or ())
+        return not (
+            settings.known_pages is None and settings.known_pages_file is None and self._corpus is None
+        )
+
+    @property
+    def _by_title(self) -> bool:
+        """Whether only titles are known, by the options: then a sentence is not asked for."""
+        return self.options.known_pages is not None or self.options.known_pages_file is not None
+
+    def _exists(self, citation: Sentence) -> bool:
+        """Whether the corpus has the page and, where it knows sentences, the sentence."""
+        if citation.page not in self._titles:
+            return False
+        if self._by_title:
+            return True
+        if citation.id is None and citation.text is None:
+            return False
+        return any(citation.matches(sentence) for sentence in self._sentences_of(citation.page))
+
+    def _sentences_of(self, page: str) -> list[Sentence]:
+        """The sentences that the corpus has under a normalised title."""
+        if self._corpus is None or self._by_title or page not in self._titles:
+            return []
+        texts = self._corpus.sentences(self._titles[page])
+        return [_sentence(page, number, text) for number, text in texts.items()]
+
+    @cached_property
+    def _titles(self) -> Mapping[str, str]:
+        """Titles of the pages that exist, as they are written, by their normalised spelling."""
+        settings = self.options
+        titles: Iterable[str] = self._corpus if self._corpus is not None and not self._by_title else ()
+        if self._by_title:
+            titles = list(settings.known_pages or ())
         if settings.known_pages_file is not None:
             path = Path(settings.known_pages_file)
             try:
-                titles += path.read_text(encoding="utf-8").split("\n")
+                titles = [*titles, *path.read_text(encoding="utf-8").split("\n")]
             except (OSError, UnicodeDecodeError) as error:
                 raise DataError(f"known_pages_file {path} cannot be read: {error}") from error
-        elif settings.known_pages is None:
-            if self._corpus_titles is None:
-                return None
-            titles = list(self._corpus_titles)
-        return frozenset(normalise_page(title) for title in titles if title.strip())
+        return {normalise_page(title): title for title in titles if title.strip()}
+
+    def _cited_sentences(
+        self, listed: object, retrieved: Sequence[tuple[str, int, str]] | None
+    ) -> list[Sentence]:
+        """The cited sentences in order, each once; a number is given the text that the corpus has under it.
+
+        Where no corpus is known it is the text that a search showed.
+        """
+        if not isinstance(listed, list):
+            return []
+        shown = {(normalise_page(page), number): text for page, number, text in retrieved or ()}
+        cited: dict[Sentence, None] = {}
+        for row in listed[:_MOST_CITED]:
+            if not isinstance(row, dict) or not isinstance(row.get("page"), str):
+                continue
+            sentence = _sentence(row["page"], row.get("sentence"), row.get("text"))
+            if sentence.id is not None:
+                texts = {entry.id: entry.text for entry in self._sentences_of(sentence.page)}
+                text = texts.get(sentence.id) or shown.get((sentence.page, sentence.id))
+                if text is not None:
+                    sentence = _sentence(row["page"], sentence.id, text)
+            cited[sentence] = None
+        return list(cited)
 
 
 def canonical_label(value: object) -> str | None:
@@ -255,22 +313,6 @@ def _sentence(page: object, number: object, text: object) -> Sentence:
     identifier = number if isinstance(number, int) and not isinstance(number, bool) else None
     words = base.fold(text) if isinstance(text, str) and text.strip() else None
     return Sentence(normalise_page(str(page)), identifier, words)
-
-
-def _cited_sentences(listed: object, retrieved: Sequence[tuple[str, int, str]] | None) -> list[Sentence]:
-    """The cited sentences in order, each once; a number is given the text retrieval showed under it."""
-    if not isinstance(listed, list):
-        return []
-    shown = {(normalise_page(page), number): text for page, number, text in retrieved or ()}
-    cited: dict[Sentence, None] = {}
-    for row in listed[:_MOST_CITED]:
-        if not isinstance(row, dict) or not isinstance(row.get("page"), str):
-            continue
-        sentence = _sentence(row["page"], row.get("sentence"), row.get("text"))
-        if sentence.id is not None and (sentence.page, sentence.id) in shown:
-            sentence = _sentence(row["page"], sentence.id, shown[sentence.page, sentence.id])
-        cited[sentence] = None
-    return list(cited)
 
 
 def _covers_a_set(cited: Sequence[Sentence], gold_sets: Sequence[Sequence[Sentence]]) -> bool:

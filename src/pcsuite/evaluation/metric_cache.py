@@ -17,11 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from pcsuite._util.files import replacing
+from pcsuite._util.text import describe
 from pcsuite.errors import DataError
 
 _LOGGER = logging.getLogger("pcsuite")
@@ -44,6 +46,22 @@ class MetricStats:
     misses: int = 0
     puts: int = 0
     compute_seconds: float = 0.0
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> MetricStats:
+        """A record of a file; ``compute_s`` is a second name of the seconds. ``ValueError`` where it holds no counts.
+
+        >>> MetricStats.read({"hits": 2, "misses": 1, "puts": 1, "compute_s": 0.5}).compute_seconds
+        0.5
+        """
+        renamed = {"compute_seconds" if key == "compute_s" else key: value for key, value in values.items()}
+        known = {field.name: renamed.pop(field.name, 0) for field in fields(cls)}
+        numbers = all(
+            isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0 for v in known.values()
+        )
+        if renamed or not numbers:
+            raise ValueError("no counts of hits, misses, puts and seconds")
+        return cls(**known)
 
     def add(self, other: MetricStats) -> None:
         """Add another record to this one."""
@@ -282,7 +300,8 @@ class CacheSummary:
 def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> CacheSummary:
     """Read a cache file and the statistics of every process that used it, by default at their current locations.
 
-    A cache never used is empty; :class:`~pcsuite.errors.DataError` where either cannot be read.
+    A cache never used is empty. A file of statistics that cannot be read is passed over with a warning: only counts
+    are lost. :class:`~pcsuite.errors.DataError` where the cache itself cannot be read.
     """
     path = cache_path() if cache is None else cache
     folder = stats_dir(path) if stats is None else stats
@@ -301,12 +320,14 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
     for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
-            if record["cache"] == str(path.resolve()):
-                for metric, values in record["metrics"].items():
-                    merged.setdefault(metric, MetricStats()).add(MetricStats(**values))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            why = f"cache statistics {file} cannot be read: {error}"
-            raise DataError(why, hint="delete the file; only counts are lost") from error
+            if record.get("cache", str(path.resolve())) != str(path.resolve()):
+                continue
+            stats_of = {metric: MetricStats.read(values) for metric, values in record["metrics"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            _LOGGER.warning("cache statistics %s are passed over: %s", file, describe(error))
+            continue
+        for metric, counted in stats_of.items():
+            merged.setdefault(metric, MetricStats()).add(counted)
     return CacheSummary(path, size, modified, {str(metric): int(count) for metric, count in rows}, merged)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
@@ -101,7 +101,9 @@ def audit_log(paths: RunPaths, planned: set[str] | None = None) -> LogAudit:
     prompts: set[str] = set()
     for _, row in _sound_rows(paths.log, audit, _EarlierRows()):
         newest[row.run_id] = not row.errors
-        if row.prompt.prompt_hash:
+        if (
+            row.prompt.prompt_hash and row.pcsuite_version
+        ):  # plain rows come without the texts of their prompts
             prompts.add(row.prompt.prompt_hash)
     audit.run_ids = len(newest)
     audit.failed = sum(not done for done in newest.values())
@@ -123,9 +125,10 @@ def audit_log(paths: RunPaths, planned: set[str] | None = None) -> LogAudit:
 def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
     """Write the log anew from its sound rows and those of a rescue file; the old files are kept under another name.
 
-    Rows that are left out (torn, altered, foreign, doubled) are asked for again when the run goes on, where no other
-    copy of them is there. Returns what was found and where the old files are. Raises :class:`RunLockedError` where a
-    run is writing the log, and :class:`LogError` where the new files cannot be written.
+    Rows that are left out (torn, altered, doubled) are asked for again when the run goes on, where no other copy of
+    them is there; foreign lines that are whole and have a run id stay. Returns what was found and where the old files
+    are. Raises :class:`RunLockedError` where a run is writing the log, and :class:`LogError` where the new files cannot
+    be written.
     """
     # The lock keeps runs out; a torn line stays, for it is among what the audit tells.
     held = AppendFile(paths.log, locked=True, repair=False)
@@ -172,7 +175,7 @@ def _write_sound(paths: RunPaths, fresh: RunPaths) -> None:
     prompt_hashes: set[str] = set()
     try:
         for source in (paths.log, paths.rescue.log):
-            for line, row in _sound_rows(source, LogAudit(source), earlier):
+            for line, row in _sound_rows(source, LogAudit(source), earlier, foreign=log.write):
                 log.write(line + b"\n")
                 prompt_hashes.add(row.prompt.prompt_hash)
         for store in (paths.prompts, paths.rescue.prompts):
@@ -185,10 +188,13 @@ def _write_sound(paths: RunPaths, fresh: RunPaths) -> None:
         prompts.close()
 
 
-def _sound_rows(log: Path, audit: LogAudit, earlier: _EarlierRows) -> Iterator[tuple[bytes, RunRow]]:
+def _sound_rows(
+    log: Path, audit: LogAudit, earlier: _EarlierRows, foreign: Callable[[bytes], object] | None = None
+) -> Iterator[tuple[bytes, RunRow]]:
     """The lines of a log that are as they were written, with their rows, each once; all else is noted in the audit.
 
-    ``earlier`` knows the rows that came before.
+    ``earlier`` knows the rows that came before. ``foreign`` is handed lines that are whole, have a run id and are no
+    row of any form known here: somebody wrote them, and a repair is not to lose them.
     """
     for file, number, line, whole in _lines(log, audit):
         audit.lines += 1
@@ -197,8 +203,10 @@ def _sound_rows(log: Path, audit: LogAudit, earlier: _EarlierRows) -> Iterator[t
         try:
             row = decode_row(line)
         except msgspec.MsgspecError:
-            is_torn = not whole or line.startswith(b'{"run_id"')
+            is_torn = not whole or (line.startswith(b'{"run_id"') and not _is_object(line))
             audit.add_damaged(TORN if is_torn else FOREIGN, where)
+            if foreign is not None and b'"run_id"' in line and _is_object(line):
+                foreign(line + b"\n")
             continue
         if sound is False:
             audit.add_damaged(ALTERED, where)
@@ -236,6 +244,14 @@ class _EarlierRows:
         if any(mark == known[at : at + 8] for mark in marks for at in range(8, len(known), 8)):
             return True
         self._marks[key] = answer + known[8:] + b"".join(marks)
+        return False
+
+
+def _is_object(line: bytes) -> bool:
+    """Whether a line is a whole JSON object: nothing of it was cut off, whatever it is."""
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return False
 
 

@@ -29,6 +29,7 @@ from pcsuite.logging.row import RunRow, UsageRecord, decode_row, encode_row, lin
 
 _LOGGER = logging.getLogger("pcsuite")
 _HASH_CHARS = 64
+_HEX_ID = re.compile(r"[0-9a-fA-F]{32}")
 _STORED = re.compile(rb"[0-9a-f]{64} [A-Za-z0-9+/]+=*\Z")
 _MAX_NAMED = 20
 _MAX_BUCKET_BITS = 24
@@ -191,7 +192,7 @@ class ResumeIndex:
         self.altered_count = 0
 
     def __contains__(self, run_id: str) -> bool:
-        key = bytes.fromhex(run_id[:32])
+        key = _key_of(run_id)
         if key in self._added:
             return True
         if key in self._failed:
@@ -216,7 +217,7 @@ class ResumeIndex:
         return len(self._failed - self._added)
 
     def add(self, run_id: str) -> None:
-        self._added.add(bytes.fromhex(run_id[:32]))
+        self._added.add(_key_of(run_id))
 
     @classmethod
     def read(cls, path: Path, decode: Callable[[bytes], RowKey] = _KEY.decode) -> ResumeIndex:
@@ -245,9 +246,7 @@ class ResumeIndex:
             else:
                 try:
                     row = decode(line)
-                    key, has_errors = bytes.fromhex(row.run_id[:32]), bool(row.errors)
-                    if len(key) != 16:
-                        raise ValueError("short run_id")
+                    key, has_errors = _key_of(row.run_id), bool(row.errors)
                 except (msgspec.MsgspecError, ValueError, RecursionError):
                     malformed_count += 1
                     if len(malformed) < _MAX_NAMED:
@@ -264,6 +263,13 @@ class ResumeIndex:
         index.rows, index.malformed, index.malformed_count = rows, malformed, malformed_count
         index.altered, index.altered_count = altered, altered_count
         return index
+
+
+def _key_of(run_id: str) -> bytes:
+    """The 16 bytes that an index knows a row by: the beginning of its hash, or a hash of an id that is none."""
+    if _HEX_ID.match(run_id):
+        return bytes.fromhex(run_id[:32])
+    return hashlib.blake2b(run_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _is_whole(line: bytes) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 
 from pcsuite.errors import CallOutcome
 from pcsuite.evaluation.base import JudgeCall, NamedScore, Parsed
+from pcsuite.logging.plain_rows import plain_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +266,18 @@ def _digest(body: bytes) -> bytes:
 def decode_row(line: bytes) -> RunRow:
     """A row from its line; raises :class:`msgspec.MsgspecError` on a malformed one, and nothing else.
 
-    Keys that this version does not know are passed over; missing ones get their defaults where they have one.
+    Keys that this version does not know are passed over; missing ones get their defaults where they have one. A row in
+    the specification's plain form (:mod:`~pcsuite.logging.plain_rows`) is read as one of the suite's.
     """
     try:
         row = _DECODER.decode(line)
     except (RecursionError, UnicodeDecodeError) as error:  # a line that no row's writer wrote
         raise msgspec.DecodeError(str(error)) from None
+    except msgspec.ValidationError:
+        values = plain_row(line)
+        if values is None:
+            raise
+        row = msgspec.convert(values, RunRow)
     if not row.outcome:  # of an earlier version, which wrote neither this nor how the answer was read
         ended = outcome_of(row.generation.finish_reason) if row.generation is not None else "failed"
         row = msgspec.structs.replace(row, outcome="failed" if row.errors else ended)

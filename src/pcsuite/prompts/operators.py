@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
@@ -154,6 +154,25 @@ class Operator:
             if not variables["exemplars"]:
                 return ""
         return render_text(self.spec.template, variables, where=f"operator {self.name}")
+
+    def adds_nothing(self, ctx: PromptContext) -> bool:
+        """Whether the operator would leave a task as it is: no text, no constraint, no turn of a program.
+
+        A text of which only the heading is left, since everything that it shows is empty on the task, is none.
+        """
+        if self.spec.type == "constraint":
+            return False
+        text = self.render(ctx)
+        if self.spec.type == "verbatim":
+            return not self.spec.template
+        if not text.strip():
+            return self.spec.type != "program" or not self.spec.engine
+        template = self.spec.template or ""
+        if "{%" in template:
+            return False
+        shown = meta.find_undeclared_variables(environment().parse(template))
+        values = ctx.variables() | {"mode": self.spec.mode, "max_steps": self.spec.max_steps}
+        return bool(shown) and not any(values.get(name) for name in shown)
 
     def __str__(self) -> str:
         spec = self.spec

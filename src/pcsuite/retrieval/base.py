@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,6 +22,18 @@ class Passage:
     sentence: int
     text: str
     score: float
+
+
+class KnownPages(ABC):
+    """The pages of a corpus, whatever is searched of them: a citation is held against what exists."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[str]:
+        """Titles of all pages, as the corpus writes them; may be read lazily."""
+
+    @abstractmethod
+    def sentences(self, title: str) -> Mapping[int, str]:
+        """The sentences of a page by their number; none for a page that is not there."""
 
 
 class Retriever(ABC):
@@ -48,10 +60,10 @@ class Retriever(ABC):
         """
 
     @classmethod
-    def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
-        """Names of all pages that can be cited, or ``None`` where they cannot be listed.
+    def known_pages(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> KnownPages | None:
+        """All pages that can be cited, with their sentences, or ``None`` where they cannot be listed.
 
-        With them a citation can be held against the corpus, whether anything is searched or not.
+        With them a citation is held against the corpus, whether anything was searched or not.
         """
         return None
 

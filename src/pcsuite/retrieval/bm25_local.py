@@ -16,9 +16,10 @@ import logging
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from pcsuite._util.hashing import digest
 from pcsuite.config.profile import RetrievalSection
 from pcsuite.data.items import SAMPLES, ItemSource, datasets_dir, find_file, read_jsonl
 from pcsuite.errors import DataError, require
-from pcsuite.retrieval.base import DEFAULT_K, Passage, Retriever
+from pcsuite.retrieval.base import DEFAULT_K, KnownPages, Passage, Retriever
 
 _WORD = re.compile(r"\w+")
 _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":", "_": " "}
@@ -53,11 +54,13 @@ def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
     """The pages file of a dataset: its own in the cache, any encyclopedia there, else the bundled sample.
 
     The file has one ``{"page", "sentences": [...]}`` a line. An encyclopedia is ``wiki_pages.jsonl`` or the pages
-    exported with FEVER, which serve every dataset that asks about the world. :class:`DataError` where there is none.
+    exported with FEVER, which serve every dataset that asks about the world, or ``wiki_passages.jsonl`` of single
+    passages (``{"pid", "text"}``), in the cache folder itself too. :class:`DataError` where there is none.
     """
     corpora = (dataset, *ENCYCLOPEDIAS)
     cached, *encyclopedias = (datasets_dir(cache_dir) / f"{corpus}_pages.jsonl" for corpus in corpora)
-    for path in (cached, *encyclopedias):
+    passages = [folder / "wiki_passages.jsonl" for folder in (cache_dir, datasets_dir(cache_dir))]
+    for path in (cached, *encyclopedias, *passages):
         if path.is_file():
             return ItemSource("cache", path)
     sample = find_file([cached.name], cache_dir, SAMPLES)
@@ -72,13 +75,15 @@ def find_pages(dataset: str, cache_dir: Path) -> ItemSource:
 def read_pages(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Page names with their sentences, in file order; malformed lines are errors with their place.
 
-    A line has ``page``, a name, and ``sentences``, a list of texts. Raises :class:`DataError`.
+    A line has ``page``, a name, and ``sentences``, a list of texts; or it is a passage, ``pid`` and ``text``: then the
+    id is the page's name and the text its only sentence. Raises :class:`DataError`.
     """
     for row in read_jsonl(path):
-        page = row.text("page")
+        is_passage = "pid" in row.values and "page" not in row.values
+        page = str(row.values["pid"]) if is_passage else row.text("page")
         if not page:
-            raise row.error("'page' is empty")
-        yield page, row.texts("sentences")
+            raise row.error(f"'{'pid' if is_passage else 'page'}' is empty")
+        yield page, [row.text("text")] if is_passage else row.texts("sentences")
 
 
 def words(text: str) -> list[str]:
@@ -250,17 +255,6 @@ def _read_meta(folder: Path) -> IndexMeta:
     return meta
 
 
-def indexed_pages(folder: Path) -> Iterator[str]:
-    _read_meta(folder)
-    before: str | None = None
-    with (folder / PASSAGES).open("rb") as stream:
-        for line in stream:
-            page: str = json.loads(line)[0]
-            if page != before:
-                yield page
-            before = page
-
-
 class Bm25Index:
     """An index opened for searching; its arrays and texts stay on disk."""
 
@@ -312,16 +306,61 @@ class Bm25Index:
         return passages
 
 
-@dataclass(frozen=True, slots=True)
-class PageTitles:
-    """Page names, read from their file when they are asked for; a value that can travel to another process."""
+class CorpusPages(KnownPages):
+    """The pages of a pages file or of an index, read when they are asked for; it travels to other processes as a path.
 
-    path: Path
-    indexed: bool
-    """Whether ``path`` is an index folder instead of a pages file."""
+    Only where each page begins is kept in memory: an encyclopedia's sentences stay on disk.
+    """
+
+    def __init__(self, path: Path, *, indexed: bool) -> None:
+        self.path = path
+        self.indexed = indexed
+        """Whether ``path`` is an index folder instead of a pages file."""
+        self._read = lru_cache(maxsize=1024)(self._read_sentences)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(CorpusPages, indexed=self.indexed), (self.path,)
 
     def __iter__(self) -> Iterator[str]:
-        return indexed_pages(self.path) if self.indexed else (page for page, _ in read_pages(self.path))
+        return iter(self._begins)
+
+    def sentences(self, title: str) -> Mapping[int, str]:
+        return self._read(title)
+
+    @property
+    def _file(self) -> Path:
+        return self.path / PASSAGES if self.indexed else self.path
+
+    @cached_property
+    def _begins(self) -> dict[str, int]:
+        """Offset of each page's first line in its file."""
+        if self.indexed:
+            _read_meta(self.path)
+        else:
+            for _ in read_pages(self.path):  # a malformed line is an error with its place
+                pass
+        begins: dict[str, int] = {}
+        with self._file.open("rb") as stream:
+            offset = 0
+            for line in stream:
+                if line.strip():
+                    row = json.loads(line)
+                    page = row[0] if self.indexed else row.get("page", row.get("pid"))
+                    begins.setdefault(str(page), offset)
+                offset += len(line)
+        return begins
+
+    def _read_sentences(self, title: str) -> Mapping[int, str]:
+        if title not in self._begins:
+            return {}
+        with self._file.open("rb") as stream:
+            stream.seek(self._begins[title])
+            if not self.indexed:
+                row = json.loads(stream.readline())
+                texts = row["sentences"] if "sentences" in row else [row["text"]]
+                return {number: text for number, text in enumerate(texts) if text.strip()}
+            rows = takewhile(lambda row: row[0] == title, map(json.loads, stream))
+            return {number: text for _, number, text in rows}
 
 
 class Bm25Retriever(Retriever):
@@ -353,13 +392,13 @@ class Bm25Retriever(Retriever):
         return {"backend": "bm25_local", "index": index_key(_file_sha256(pages), Bm25Settings())}
 
     @classmethod
-    def page_titles(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> Iterable[str] | None:
+    def known_pages(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> KnownPages | None:
         """The pages of the index folder or of the dataset's pages file."""
         chosen = _chosen_index(index_root(cache_dir, settings.wiki_index_path), dataset)
         if chosen is not None:
-            return PageTitles(chosen, indexed=True)
+            return CorpusPages(chosen, indexed=True)
         source = cls.pages_of(settings, dataset, cache_dir)
-        return None if source is None else PageTitles(source.path, indexed=False)
+        return None if source is None else CorpusPages(source.path, indexed=False)
 
     @classmethod
     def pages_of(cls, settings: RetrievalSection, dataset: str, cache_dir: Path) -> ItemSource | None:

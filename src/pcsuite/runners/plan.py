@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -33,11 +33,11 @@ from pcsuite.prompts.conditions.conditions import (
     apply_condition,
     expand_conditions,
 )
-from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.context import Exemplar, PromptContext, TaskPrompting
 from pcsuite.prompts.operators import Operator
 from pcsuite.prompts.prompt import PromptTree
 from pcsuite.runners.retrievers import retrieval_version, retriever_type
-from pcsuite.runners.task_plan import TaskPlan, plan_task, task_evaluator
+from pcsuite.runners.task_plan import MAX_EXEMPLARS, TaskPlan, plan_task, task_evaluator
 
 CLEAN = PerturbationRef()
 
@@ -132,6 +132,7 @@ class Cell:
             perturbation,
             gold=partial(evaluator.gold_answer, item),
             wrong=partial(evaluator.wrong_answer, item),
+            question=item.input_text,
         )
 
 
@@ -265,6 +266,8 @@ def build_plan(
     if scope.max_items is not None or scope.skip_items:
         part = slice(scope.skip_items, scope.max_items)
         tasks = {name: replace(task, items=task.items[part]) for name, task in tasks.items()}
+    for task in tasks.values():
+        check_operators(suite, task.prompting, conditions)
     cells: list[Cell] = []
     skipped: list[NotApplicable] = []
     for model_id in scope.models:
@@ -397,8 +400,13 @@ def why_not_applicable(
         if program.for_grounded_tasks:
             if bundle.of_type("constraint"):
                 return "a loop that marks its answer cannot run under a hard constraint on its output"
-            if not task.spec.retrieval:
+            if not task.spec.retrieval and program.needs_retrieval:
                 return "the task has no corpus to search"
+            if not task.spec.retrieval:
+                return (
+                    "the loop without search is the control of the loop that searches, and the task asks nothing that"
+                    " pages could ground"
+                )
         if program.needs_retrieval:
             if task.id not in suite.profile.integrations.retrieval.enabled_for_tasks:
                 return (
@@ -525,13 +533,39 @@ def refuse_judges(plan: Plan, flag: str) -> None:
             )
 
 
+def check_operators(suite: Suite, prompting: TaskPrompting, conditions: Iterable[ConditionBundle]) -> None:
+    """See that every operator of the conditions does something on a task: text, a constraint or a program's turns.
+
+    Raises :class:`ConfigError`, with the operator's line in its file, for the first that does not: its condition
+    would be another one under a second name.
+    """
+    # Where the training split is empty, conditions with exemplars are not applicable, with the reason.
+    shown = prompting.exemplars or (Exemplar("input", "output"),) * MAX_EXEMPLARS
+    ctx = replace(prompting.context("input"), exemplars=shown)
+    for condition in conditions:
+        for operator in condition.bundle(ctx) or ():
+            if (operator.spec.type != "fewshot" or operator.spec.k) and operator.adds_nothing(ctx):
+                problem = (
+                    f"{operator.name} adds nothing to task '{prompting.task_id}' in condition {condition.id}:"
+                    " no text, no constraint and no turn of a program"
+                )
+                source = suite.sources["operators_ref"]
+                raise ConfigError(source.problem(["operators", operator.name], problem))
+
+
 def check_components(suite: Suite) -> None:
     """Check the options of everything the profile selects, without starting anything.
 
     Raises :class:`ConfigError`, with file and line, for the first that is wrong.
     """
     retriever_type(suite)
-    for task_id in suite.profile.selection.tasks:
+    selection = suite.profile.selection
+    conditions = expand_conditions(selection.conditions, suite.conditions, suite.operators)
+    for task_id in selection.tasks:
         task_evaluator(suite, task_id)
+        prompting = TaskPrompting(
+            task_id, suite.tasks[task_id], suite.schema(task_id), suite.grammar(task_id)
+        )
+        check_operators(suite, prompting, conditions)
     for model_id in [*suite.profile.selection.models, *suite.judges(suite.profile.selection.tasks)]:
         check_model(model_id, suite.models[model_id])

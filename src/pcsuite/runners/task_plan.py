@@ -113,10 +113,10 @@ def task_evaluator(suite: Suite, task_id: str) -> Evaluator:
         key = ["tasks", task_id, "evaluator_options" if task.evaluator in EVALUATORS else "evaluator"]
         raise ConfigError(suite.sources["tasks_ref"].problem(key, str(error))) from error
     if task.retrieval and evaluator.cites_pages:
-        # Without retrieval a citation can still be held against the corpus: is there such a page?
+        # One measure for every condition: are there such a page and sentence, whatever was searched?
         settings = suite.profile.integrations.retrieval
         cache_dir = Path(suite.profile.run.cache_dir)
-        titles = retriever_type(suite).page_titles(settings, task.dataset, cache_dir)
-        if titles is not None:
-            evaluator.know_pages(titles)
+        pages = retriever_type(suite).known_pages(settings, task.dataset, cache_dir)
+        if pages is not None:
+            evaluator.know_pages(pages)
     return evaluator

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pcsuite.errors import DataError
 from pcsuite.verifier.mapping import FieldMapping, FieldRule
 from pcsuite.verifier.value_reader import ValueReader
-from pcsuite.verifier.values import parse_cell, parse_number
+from pcsuite.verifier.values import NamedInteger, NamedNumber, number_after_name, parse_cell, parse_number
 
 _C1_BYTES = re.compile(rb"[\x80-\x9f]")
 _UNIT = re.compile(r"^(.*?)\s*\(([^()]*)\)\s*:?\s*$")
@@ -190,6 +190,12 @@ class CellReader:
         if self.delimiter == ";" and "," in text and is_number:
             # 1,200 would be 1.2 where semicolons separate and 1200 elsewhere.
             raise ValueError(f"'{text[:40]}' has a comma in a semicolon file; write numbers with a point")
+        if rule.type in ("integer", "number") and (named := number_after_name(text, rule.labels)) is not None:
+            if rule.type == "integer" and named != int(named):
+                raise ValueError(f"'{text[:40]}' is not a whole number")
+            value = NamedInteger(named) if rule.type == "integer" else NamedNumber(named)
+            value.names = rule.labels
+            return value
         if is_number and (text.casefold() in self._blank_words or parse_number(text) in self._blank_numbers):
             return None
         return parse_cell(text, rule.type)

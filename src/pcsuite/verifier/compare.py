@@ -127,6 +127,16 @@ def compare_records(
     return result
 
 
+def _by_number(node: ObjectNode, actual: Any) -> Any:
+    """A list whose items the mapping names by number (``lines.0.item``), as an object with those numbers for keys.
+
+    Such items are what stands at their place: nothing is paired. Anything else is returned as it is.
+    """
+    if isinstance(actual, list) and node.children and all(key.isdecimal() for key in node.children):
+        return {str(number): item for number, item in enumerate(actual)}
+    return actual
+
+
 def right_fields(item: ComparedItem) -> list[tuple[str, Any, Any]]:
     """The fields of an item that are right: ``(path within the item, expected, actual)``.
 
@@ -199,6 +209,7 @@ class _Comparer:
                 continue
             cursor, self._item = top.child(key), plain
             if isinstance(child, ObjectNode):
+                right = _by_number(child, right)
                 actual = right if isinstance(right, dict) else None
                 self._open(ComparedItem(key, key, child, left or {}, actual), cursor)
             self.compare(child, left, right, cursor)
@@ -255,6 +266,7 @@ class _Comparer:
         if isinstance(node, ListNode):
             self._compare_list(node, expected, actual, cursor, note)
         elif isinstance(node, ObjectNode):
+            actual = _by_number(node, actual)
             if is_blank(actual) or isinstance(actual, dict):
                 self.compare_object(node, expected or {}, actual or {}, cursor, note)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any, Literal, Protocol
 
 from pcsuite.verifier.error_types import FieldVerdict
@@ -179,9 +180,46 @@ def judge_value(
         # 12.05 is near 12, but no count of anything.
         is_whole = field_type != "integer" or (math.isfinite(number) and number == round(number))
         matched = is_whole and numbers_match(as_float(expected), number, relative, absolute, modulo)
+    elif isinstance(expected, NamedNumber | NamedInteger) and isinstance(actual, str):
+        # The truth writes the name before the number, and so may the record; another number is text all the same.
+        number_of = number_after_name(actual, expected.names)
+        matched = number_of is not None and numbers_match(float(expected), number_of, relative, absolute, modulo)
+        return "match" if matched else "format_error"
     else:
         return "format_error"
     return "match" if matched else "wrong_value"
+
+
+class NamedNumber(float):
+    """A number that a cell of the truth writes after its field's name: "Climate Zone 12" in a column Climate Zone."""
+
+    names: tuple[str, ...] = ()
+    """What may stand before it."""
+
+
+class NamedInteger(int):
+    """As :class:`NamedNumber`, where the field is an integer."""
+
+    names: tuple[str, ...] = ()
+
+
+def number_after_name(text: str, names: Iterable[str]) -> float | None:
+    """The number of a text that is a field's name, or the last words of it, and the number; ``None`` otherwise.
+
+    >>> number_after_name("climate zone 12", ["Climate Zone"]), number_after_name("Zone 4", ["Climate Zone"])
+    (12.0, 4.0)
+    >>> number_after_name("12", ["Climate Zone"]) is None, number_after_name("Door 12", ["Climate Zone"]) is None
+    (True, True)
+    """
+    *before, last = normalise_text(text).replace(":", " ").split() or [""]
+    for name in names:
+        words = normalise_text(name).split()
+        if before and words[-len(before) :] == before:
+            try:
+                return parse_number(last)
+            except ValueError:
+                return None
+    return None
 
 
 def type_in_words(value: object) -> str:

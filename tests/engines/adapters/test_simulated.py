@@ -4,16 +4,18 @@ import asyncio
 import json
 import math
 import time
+from dataclasses import replace
 from functools import partial
 from random import Random
 
+import msgspec
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 from simulated_truth import true_accuracy, true_effect
 
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request
+from pcsuite.engines.adapters.base import CallContext, Constraint, Decoding, Request, Tool
 from pcsuite.engines.adapters.simulated import (
     OPENING,
     SimulatedAdapter,
@@ -257,3 +259,12 @@ def test_a_model_without_interactions_keeps_its_identity():
     assert plain.identity() != joint.identity()
     settings = plain.options.model_dump_json(exclude={"operator_sentences", "interaction_effects", "judging"})
     assert plain.identity()["options_sha256"] == sha256_hex(settings)
+
+
+def test_with_a_tool_it_searches_once_for_what_it_was_asked_and_then_answers():
+    model, tool = adapter(base_accuracy=0.999, json_validity=0.999), Tool("search", "Find.", "query", "What.")
+    asked = msgspec.structs.replace(context(operators=("REACT_LOOP",)), question='Is "Soup"\na film?')
+    first = Request("prompt", D1, 1, None, asked, tools=(tool,), step="react-1")
+    assert draw(model, first)["text"] == "Action: search[\"Is 'Soup' a film?\"]"
+    assert draw(model, replace(first, step="react-2"))["text"] == GOLD
+    assert draw(model, replace(first, tools=()))["text"] == GOLD

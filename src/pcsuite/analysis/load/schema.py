@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 import msgspec
 
 from pcsuite.evaluation.base import LENIENT
+from pcsuite.logging.plain_rows import ANSWER_FIELDS, ANSWER_METRICS
 from pcsuite.logging.row import BLOCKED, FINISH_OUTCOMES, FlatColumn, RunRow
 
 METRIC_PREFIX = "metric_"
@@ -43,7 +44,17 @@ _CONCLUDED = {
         " ELSE 'none' END"
     ),
 }
-"""Columns that rows of earlier versions lack, concluded as :func:`~pcsuite.logging.row.decode_row` does."""
+_PLAIN_ANSWER = ", ".join(
+    [f"metrics->>'$.{name}'" for name in ANSWER_METRICS]
+    + [f"parsed.fields->>'$.{name}'" for name in ANSWER_FIELDS]
+)
+# Rows of the suite say their version: an answer that they leave empty could not be read, and stays empty.
+_CONCLUDED["answer"] = f"CASE WHEN pcsuite_version IS NULL THEN coalesce({_PLAIN_ANSWER}) END"
+_CONCLUDED["reading"] = _CONCLUDED["reading"].replace(
+    "parsed.answer IS NOT NULL", f"coalesce(parsed.answer, {_CONCLUDED['answer']}) IS NOT NULL"
+)
+"""Columns that rows of earlier versions or in the specification's plain form lack, concluded as
+:func:`~pcsuite.logging.row.decode_row` does."""
 
 REQUIRED = ("run_id", "task_id", "item_id", "model_id", "condition_id", "decoding_id", "seed")
 """A line that lacks one of these is malformed."""

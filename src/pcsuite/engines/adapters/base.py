@@ -163,6 +163,8 @@ class CallContext(msgspec.Struct, frozen=True):
     """The text of a well-formed but wrong answer."""
     judged_good: bool | None = None
     """Of a judge's call: whether the answer it judges is a good one; ``None`` for every other call."""
+    question: str = ""
+    """The item's input, which a model that may search looks for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ can be rehearsed. An answer is right with probability
 where ``item`` ~ N(0, item_difficulty_sd²) belongs to (task, item), the same for all conditions and models,
 and ``noise`` ~ N(0, seed_noise_sd²) to one call. All draws are hashes of names (model, task, item, condition,
 perturbation, seed), so they depend on no order and no global state. The operators of a compiled free text are those
-whose cues it shows; asked for an instruction, the model writes operator sentences without knowing their worth.
+whose cues it shows; asked for an instruction, the model writes operator sentences without knowing their worth. Where it
+is offered a tool it searches once, for what it was asked, and answers in the next turn.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pcsuite.engines.adapters.base import (
     Generation,
     ModelAdapter,
     Request,
+    Tool,
     token_usage,
 )
 from pcsuite.engines.canary import CANARY_TASK
@@ -48,6 +50,7 @@ OPENING = "Do the task for the input that follows."
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
+QUERY_CHARACTERS = 300
 CONSTRAINT_BACKEND = "native:simulated"
 PROVIDER = "simulated"
 _STANDARD_NORMAL = NormalDist()
@@ -165,6 +168,9 @@ class SimulatedAdapter(ModelAdapter):
         elif context.judged_good is not None:
             text = simulated_verdict(options.judging, context, (noise, right, abstain), Random(digest))
             valid = 0.0
+        elif request.tools and request.step.endswith("-1"):
+            text = first_search(request.tools[0], context.question)
+            valid = 0.0
         elif abstain < options.abstain_rate:
             text = options.abstain_text.get(context.task_id, "")
             if not text:
@@ -226,6 +232,16 @@ def accuracy_logit(
         if set(names).issuperset(together.split("*")):
             total += effect
     return math.log(base / (1 - base)) + total - options.perturbation_penalties.get(perturbation, 0.0)
+
+
+def first_search(tool: Tool, question: str) -> str:
+    """What the model writes in the first turn of a loop that searches: it looks for what it was asked.
+
+    >>> first_search(Tool("search", "Find pages.", "query", "What."), 'Is "Soul Food" a film?')
+    'Action: search["Is \'Soul Food\' a film?"]'
+    """
+    query = " ".join(question.replace('"', "'").split())[:QUERY_CHARACTERS]
+    return f'Action: {tool.name}["{query}"]'
 
 
 def simulated_verdict(
