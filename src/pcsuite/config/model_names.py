@@ -108,7 +108,7 @@ def local_providers() -> Mapping[str, LocalProvider]:
     """The declared providers whose models compute here, by name; not to be changed.
 
     >>> sorted(local_providers())
-    ['hf', 'llamacpp', 'simulated']
+    ['hf', 'llamacpp', 'simulated', 'vllm-offline']
     """
     return _declared().local
 

@@ -18,6 +18,7 @@ ADAPTERS: Registry[type[ModelAdapter]] = Registry(
     {
         "hf": "pcsuite.engines.adapters.local_hf:LocalHfAdapter",
         "llamacpp": "pcsuite.engines.adapters.llamacpp:LlamaCppAdapter",
+        "vllm-offline": "pcsuite.engines.adapters.vllm_offline:VllmOfflineAdapter",
         "simulated": "pcsuite.engines.adapters.simulated:SimulatedAdapter",
         "anthropic": "pcsuite.engines.adapters.anthropic_api:AnthropicAdapter",
         "google": "pcsuite.engines.adapters.gemini_api:GeminiAdapter",
