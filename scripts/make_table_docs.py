@@ -131,6 +131,8 @@ class DerivedRows(NamedTuple):
         """The page with the rows as they are declared now."""
         head, line, rest = self.page.read_text(encoding="utf-8").partition(self.before)
         _, end, tail = rest.partition(self.after)
+        if not line or not end:  # the rest of the page would be lost
+            raise SystemExit(f"{self.page}: no line begins with {self.before if not line else self.after!r}")
         return "".join([head, line, *self.rows(), end, tail])
 
 
@@ -149,7 +151,7 @@ DERIVED = (
         "\n## Cut answers",
     ),
     DerivedRows(
-        REFERENCE / "models.md", "| knows |\n|---|---|---|---|---|\n", provider_rows, "| `hf`, `llamacpp` |"
+        REFERENCE / "models.md", "| knows |\n|---|---|---|---|---|\n", provider_rows, "| `hf`, `llamacpp`, "
     ),
     DerivedRows(
         REFERENCE / "models.md", "| the shapes follow |\n|---|---|---|---|\n", exchange_rows, "\nPlayed by"
