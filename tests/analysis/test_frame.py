@@ -8,6 +8,7 @@ import pytest
 
 from pcsuite.analysis.frame import RowsFrame
 from pcsuite.analysis.table import Column, Table, TableSpec
+from pcsuite.errors import install_words
 
 SPEC = TableSpec(
     "sizes", "Sizes", "model", tuple(Column(name, "") for name in ("model", "score", "items", "ok", "mixed"))
@@ -83,8 +84,8 @@ for ask in (table.to_pandas, table.to_polars):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "True",
-        "pandas is not installed (pip install 'prompt-control-suite[frames]')",
-        "polars is not installed (pip install 'prompt-control-suite[frames]')",
+        f"pandas is not installed ({install_words('frames')})",
+        f"polars is not installed ({install_words('frames')})",
     ]
 
 

@@ -14,6 +14,7 @@ from pcsuite.data.init_task import (
     TaskRequest,
     answer_column,
     default_sizes,
+    id_column,
     init_task,
     input_columns,
     likely_kind,
@@ -525,3 +526,20 @@ def test_the_mark_can_be_said_and_nothing_else_is_one(tmp_path):
     assert read_table_task(replace(request, decimal=".")).items[0].truth == {"answer": "1125"}
     with pytest.raises(DataError, match="the decimal mark is . or ,"):
         read_table_task(replace(request, decimal=";"))
+
+
+@pytest.mark.parametrize(
+    ("ids", "column", "said"),
+    [
+        (["a7", "b1", "c2"], "id", "ids: id"),
+        (["1", "1", "2"], None, "rows are numbered, since ids in column id repeat"),
+        (["1", "", "2"], None, "rows are numbered, since column id has no id in some"),
+        (["x" * 101, "b", "c"], None, "rows are numbered, since column id has no id in some"),
+    ],
+)
+def test_the_column_called_id_names_the_rows_where_it_can(ids, column, said):
+    rows = [Row(f"line {n}", {"id": value, "text": "t"}) for n, value in enumerate(ids, 2)]
+    assert id_column(Columns(), rows) == (column, said)
+    assert id_column(Columns(id_column="text"), rows) == ("text", "ids: text")
+    assert id_column(Columns(answer="id"), rows) == (None, "")
+    assert id_column(Columns(), [Row("line 2", {"text": "t"})]) == (None, "")

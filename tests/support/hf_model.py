@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 WEIGHTS = "smollm2-135m-instruct-q4_1"
-NEEDED = "the local stack is not installed: pip install 'prompt-control-suite[hf,outlines,guidance,lmql]'"
+NEEDED = "the local stack is not installed: pip install -e '.[hf,outlines,guidance,lmql]'"
 
 
 @lru_cache(maxsize=1)

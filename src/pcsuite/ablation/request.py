@@ -148,6 +148,8 @@ def _table_task(
         raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)
     rows = init_task.read_table(path)
     columns = list(rows[0].values)
+    ids, how_named = init_task.id_column(request, rows)
+    request = replace(request, id_column=ids)
     placed = [slot.name for slot in placeholders(prompt.sent()) if slot.name in columns]
     scorer = _scorer_file(request)
     asserted = tuple(name for name in columns if _ASSERTED.fullmatch(name)) if not request.fields else ()
@@ -198,6 +200,7 @@ def _table_task(
         parts.append(f"{'assertions' if kind == 'assert' else 'fields'}: {', '.join(request.fields)}")
     if table.numbers:
         parts.append(table.numbers)
+    parts += [how_named] if how_named else []
     parts.append(f"scored by {scorer.stamp}" if scorer is not None else f"scored as {spec.evaluator}")
     sentence = cluster_sentence(related, request.cluster, table.ignored)
     return AblationTask(task_id, spec, schema, None, table.items, ", ".join(parts), scorer, sentence), prompt

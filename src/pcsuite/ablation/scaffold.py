@@ -22,6 +22,7 @@ from pcsuite.data.init_task import (
     TableRequest,
     TaskRequest,
     answer_column,
+    id_column,
     init_task,
     input_columns,
     likely_kind,
@@ -184,6 +185,7 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str, str]:
     """The table as a task of its own, under the ladder of bundled conditions."""
     rows = read_table(request.data)
     columns = list(rows[0].values)
+    request = replace(request, id_column=id_column(request, rows)[0])
     answer, _ = answer_column(request, columns, request.data)
     request = replace(request, answer=answer)
     inputs = input_columns(request, columns, request.data)

@@ -104,7 +104,6 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
     Numbers that are not finite are missing values. Raises ``MissingExtraError`` where DuckDB is not installed.
     """
-    duckdb = require("duckdb", "stats")
     kinds = []
     for index in range(len(columns)):
         types = {type(row[index]) for row in rows if row[index] is not None}
@@ -123,7 +122,7 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     ]
     # Types are given, not guessed: a column of a few whole numbers would else differ from run to run.
     structure = json.dumps([dict(zip(columns, kinds, strict=True))])
-    connection = duckdb.connect()
+    connection = quiet_connection()
     connection.execute(
         "CREATE TABLE frame AS SELECT unnest(from_json(?::JSON, ?), recursive := true)",
         [json.dumps(values), structure],
@@ -131,11 +130,22 @@ def relation_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     return connection.table("frame")
 
 
+def quiet_connection(**config: Any) -> Any:
+    """A DuckDB connection in memory that draws no progress bar into what we print; ``config`` is DuckDB's own.
+
+    Raises ``MissingExtraError`` where DuckDB is not installed.
+    """
+    connection = require("duckdb", "stats").connect(config=config)
+    # In a notebook without ipywidgets the bar is off, and DuckDB refuses to set it at all.
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+        connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 class RowsFrame(Frame):
     """Rows of a Parquet file, read when they are asked for; ``keep`` is held as long as the frame is."""
 
     def __init__(self, path: Path, query: str, keep: object = None) -> None:
-        self._duckdb = require("duckdb", "stats")
         self.path = path
         self._query = query
         self._keep = keep
@@ -143,7 +153,7 @@ class RowsFrame(Frame):
         self._rows = int(self._fetch(f"SELECT count(*) FROM ({query})")[0][0])
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._duckdb.connect() as connection:
+        with quiet_connection() as connection:
             return list(connection.execute(sql).fetchall())
 
     @property
@@ -160,7 +170,7 @@ class RowsFrame(Frame):
 
     def relation(self) -> Any:
         """The rows as a DuckDB relation, read lazily: filter and aggregate it before asking for all of them."""
-        return self._duckdb.connect().sql(self._query)
+        return quiet_connection().sql(self._query)
 
     def to_pandas(self) -> Any:
         """The rows as a ``pandas.DataFrame``; raises ``MissingExtraError`` where pandas is not installed."""

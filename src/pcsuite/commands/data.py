@@ -133,7 +133,13 @@ def configure_init_task(parser: argparse.ArgumentParser) -> None:
         "what the model answers with: text, json, number or label (default: as the kind is usually answered)"
     )
     flags = [
-        flag("--data", "your table: .csv, .tsv, .jsonl or .json", type=Path, required=True, metavar="FILE"),
+        flag(
+            "--data",
+            "your table: .csv, .tsv, .xlsx, .jsonl or .json",
+            type=Path,
+            required=True,
+            metavar="FILE",
+        ),
         options.one("model", "model of the profile (default: smollm2-135m)", default="smollm2-135m"),
         flag("--out", "folder of task, schema and profile (default: .)", **DIR, default=Path()),
         flag("--cache-dir", "items go to DIR/datasets", **DIR, default=Path(".cache")),

@@ -28,7 +28,7 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", **DIR, help="the new folder; its name is the run's")
     prompt = "your prompt: a text with {{ column }} placeholders, or a chat as .yaml or .json"
     flags = [
-        flag("--data", "your table: .csv, .tsv, .jsonl or .json", **FILE),
+        flag("--data", "your table: .csv, .tsv, .xlsx, .jsonl or .json", **FILE),
         flag("--prompt", prompt, **FILE),
         options.one("model", "model to ask (default: smollm2-135m)", metavar="ID|PROVIDER/MODEL"),
         flag("--budget-usd", "stop before so many dollars", type=float, metavar="X"),

@@ -24,7 +24,7 @@ def configure_optimize(parser: argparse.ArgumentParser) -> None:
       blocks     searches the suite's own operators, their wordings and order; says which earn their tokens
       ape        a model proposes instructions from solved examples; the best are varied
       mipro, gepa, copro, bootstrap
-                 DSPy's optimisers (pip install 'prompt-control-suite[dspy]')
+                 DSPy's optimisers (the extra dspy)
 
     examples:
       pcsuite optimize --config quickstart --method blocks --candidates 20 --limit 12

@@ -207,7 +207,7 @@ TABLE = Group("the table; what is left out is concluded and said", [
     several("--labels", "classification: the labels (default: those that occur)"),
     several("--choices", "choice: columns of the options, or one that holds 'a|b|c'", metavar="COL[,COL]"),
     several("--fields", "extraction: columns of the record", metavar="COL[,COL]"),
-    flag("--id", "column of item ids (default: numbered)", dest="id_column", metavar="COL"),
+    flag("--id", "column of item ids (default: one called id, else numbered)", dest="id_column", metavar="COL"),
     RELATED.but("columns that say which items are related (a customer, a document): splits, limits and verdicts go by"
                 " cluster; items with equal inputs are one cluster always"),
     flag("--decimal", "decimal mark of the table's numbers, . or , (default: what all cells of a column tell)",

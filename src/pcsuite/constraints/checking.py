@@ -20,7 +20,7 @@ from pcsuite.engines.enforcement import relaxed_schema, why_not_whole
 from pcsuite.engines.schema_in_part import Change
 from pcsuite.engines.schema_limits import ANNOTATIONS, schema_limits
 from pcsuite.engines.session import build_adapter, check_model
-from pcsuite.errors import ConfigError, ConstraintUnavailableError, PcsuiteError
+from pcsuite.errors import ConfigError, ConstraintUnavailableError, PcsuiteError, install_words
 
 NATIVE_MODEL, STEERED_MODEL = "smollm2-135m", "smollm2-135m-hf"
 PROMPT = "Give a short example."
@@ -176,7 +176,7 @@ def _try_backend(
     missing = backend.missing()
     if missing is not None:
         extra = backend.extra or name
-        refused.reason = f"{missing} is not installed: pip install 'prompt-control-suite[{extra}]'"
+        refused.reason = f"{missing} is not installed: {install_words(extra)}"
         return refused
     spec = YamlSource.read(bundled_configs() / "models_v1.yaml").parse(ModelsFile).models[model]
     enforced = BackendCheck(name, model, True)

@@ -21,19 +21,23 @@ from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, nu
 from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
 from pcsuite.data.table_numbers import MARKS, all_numbers
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
+from pcsuite.data.workbook import read_sheets
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
 
 def read_table(path: Path) -> list[Row]:
-    """Rows of a user's table, each with its place: CSV, TSV, JSON lines or a JSON list, by the file's ending.
+    """Rows of a user's table, each with its place: CSV, TSV, workbook, JSON lines or a JSON list, by the file's ending.
 
-    Raises :class:`DataError` where the file is missing, empty, of another kind or malformed.
+    Raises :class:`DataError` where the file is missing, empty, of another kind or malformed, and
+    :class:`~pcsuite.errors.MissingExtraError` for a workbook without the package that reads it.
     """
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     suffix = path.suffix.lower()
     if suffix in {".csv", ".tsv"}:
         rows = list(_csv_rows(path))
+    elif suffix == ".xlsx":
+        rows = list(_workbook_rows(path))
     elif suffix in {".jsonl", ".ndjson"}:
         rows = list(read_jsonl(path))
     elif suffix == ".json":
@@ -47,13 +51,41 @@ def read_table(path: Path) -> list[Row]:
             raise DataError(f"{path}: expected a JSON list of objects")
         rows = [Row(f"{path} entry {number}", value) for number, value in enumerate(values, start=1)]
     else:
-        raise DataError(f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .jsonl or .json")
+        raise DataError(
+            f"{path}: cannot tell the kind of table", hint="name it .csv, .tsv, .xlsx, .jsonl or .json"
+        )
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
 
 
 _SEPARATOR = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
+
+
+def _workbook_rows(path: Path) -> Iterator[Row]:
+    """The rows of a workbook's only sheet below its first, which has the names; a cell is text, as in a CSV file."""
+    sheets = read_sheets(path.read_bytes(), str(path))
+    if len(sheets) > 1:
+        raise DataError(
+            f"{path}: there are {len(sheets)} sheets: {shorten(', '.join(sheets))}",
+            hint="save the one you mean as a file of its own",
+        )
+    (rows,) = sheets.values()
+    header = _column_names(rows[0].cells, f"{path} row {rows[0].number}")
+    for number, cells in rows[1:]:
+        row = Row(f"{path} row {number}", {})
+        if len(cells) > len(header):
+            raise row.error(f"expected {len(header)} columns, found {len(cells)}")
+        row.values.update(zip(header, [*cells, *[""] * (len(header) - len(cells))], strict=True))
+        yield row
+
+
+def _column_names(cells: Sequence[str], where: str) -> list[str]:
+    """The names of a table's columns; a ``DataError`` where one is empty or there twice."""
+    names = [cell.strip() for cell in cells]
+    if "" in names or len(set(names)) != len(names):
+        raise DataError(f"{where}: column names must be there and differ, found {shorten(', '.join(cells))}")
+    return names
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
@@ -78,12 +110,7 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 line = reader.line_num + skipped
                 row = Row(f"{path} line {line}", {})
                 if header is None:
-                    header = [cell.strip() for cell in cells]
-                    if "" in header or len(set(header)) != len(header):
-                        named = shorten(", ".join(cells))
-                        raise DataError(
-                            f"{path} line 1: column names must be there and differ, found {named}"
-                        )
+                    header = _column_names(cells, f"{path} line 1")
                 elif cells and len(cells) != len(header):
                     more = delimiter == "," and len(cells) > len(header)
                     quotes = "a cell with a comma in it (0,5) needs quotes in a file parted by commas"
@@ -292,6 +319,7 @@ def read_table_task(
         raise DataError(f"--decimal '{request.decimal}': the decimal mark is . or ,")
     _check_columns(request, rows)
     rows, told = recipe.settle(rows, request)
+    request = replace(request, id_column=id_column(request, rows)[0])
     asked = request.inputs or request.placed
     ignored = [name for name in asked if numbers_rows(name, [str(row.values.get(name, "")) for row in rows])]
     if len(ignored) == len(asked):  # the only input there is
@@ -387,6 +415,33 @@ def input_columns(columns: Columns, known: Sequence[str], source: Path) -> tuple
     if not inputs:
         raise DataError(f"{source}: no column is left for the input", hint="--input COLUMN")
     return inputs
+
+
+ID_NAMES = ("id", "item_id")
+"""Columns taken for the items' ids where none is named, whatever their case."""
+_LONGEST_ID = 100
+
+
+def id_column(columns: Columns, rows: Sequence[Row]) -> tuple[str | None, str]:
+    """The column that names a table's rows, and what is said of it: as named, else one of :data:`ID_NAMES`.
+
+    One that is empty somewhere or names two rows alike is not taken, and that is said; rows are numbered then.
+
+    >>> id_column(Columns(), [Row("line 2", {"ID": "a7"}), Row("line 3", {"ID": "b1"})])
+    ('ID', 'ids: ID')
+    """
+    if columns.id_column is not None:
+        return columns.id_column, f"ids: {columns.id_column}"
+    for name in rows[0].values:
+        if name.casefold() not in ID_NAMES or name == columns.answer or name in columns.fields:
+            continue
+        values = [str(row.values.get(name, "")).strip() for row in rows]
+        if not all(0 < len(value) <= _LONGEST_ID for value in values):
+            return None, f"rows are numbered, since column {name} has no id in some"
+        if len(set(values)) < len(values):
+            return None, f"rows are numbered, since ids in column {name} repeat"
+        return name, f"ids: {name}"
+    return None, ""
 
 
 def task_name(text: str) -> str:

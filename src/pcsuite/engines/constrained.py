@@ -25,7 +25,7 @@ from pcsuite.engines.adapters.base import (
     Request,
     token_usage,
 )
-from pcsuite.errors import ConstraintUnavailableError, EngineError, MissingExtraError
+from pcsuite.errors import ConstraintUnavailableError, EngineError, MissingExtraError, install_words
 from pcsuite.registry import Registry
 
 
@@ -188,7 +188,7 @@ def choose_backend(
     if extra is not None:
         raise ConstraintUnavailableError(
             f"no installed backend can enforce a {kind} constraint on this model",
-            hint=f"pip install 'prompt-control-suite[{extra}]'",
+            hint=install_words(extra),
         )
     raise ConstraintUnavailableError(f"the model cannot enforce a {kind} constraint while decoding")
 

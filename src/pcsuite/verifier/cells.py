@@ -10,9 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pcsuite.data.workbook import read_sheets
 from pcsuite.errors import DataError
 from pcsuite.verifier.mapping import FieldMapping, FieldRule
-from pcsuite.verifier.value_reader import ValueReader
+from pcsuite.verifier.value_reader import EXTRA, ValueReader
 from pcsuite.verifier.values import NamedInteger, NamedNumber, number_after_name, parse_cell, parse_number
 
 _C1_BYTES = re.compile(rb"[\x80-\x9f]")
@@ -28,6 +29,12 @@ class CsvRow(NamedTuple):
     def cell(self, index: int) -> str:
         """The cell at a column, empty beyond the end."""
         return self.cells[index] if index < len(self.cells) else ""
+
+
+def workbook_rows(data: bytes, source: str) -> dict[str, list[CsvRow]]:
+    """The sheets of a workbook by name, as :func:`~pcsuite.data.workbook.read_sheets` reads them."""
+    sheets = read_sheets(data, source, extra=EXTRA, booleans=("No", "Yes"))
+    return {name: [CsvRow(*row) for row in rows] for name, rows in sheets.items()}
 
 
 def read_text(path: Path) -> str:

@@ -16,8 +16,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from pcsuite.data.workbook import MAGIC
 from pcsuite.errors import ConfigError, DataError, PcsuiteError
-from pcsuite.verifier.cells import CsvRow, decode_text, label_key, parse_rows, read_bytes, split_unit
+from pcsuite.verifier.cells import (
+    CsvRow,
+    decode_text,
+    label_key,
+    parse_rows,
+    read_bytes,
+    split_unit,
+    workbook_rows,
+)
 from pcsuite.verifier.draft_types import Conclusion, conclude_type
 from pcsuite.verifier.extraction import parse_json
 from pcsuite.verifier.json_truth import is_json, json_records
@@ -27,7 +36,6 @@ from pcsuite.verifier.paths import parse_path, pattern_of
 from pcsuite.verifier.plain_truth import RECORD, is_long
 from pcsuite.verifier.truth import parse_truth
 from pcsuite.verifier.values import normalise_text
-from pcsuite.verifier.workbook import MAGIC, read_sheets
 
 _METADATA = ("confidence", "extraction_status", "warnings", "notes_of_extractor")
 
@@ -201,7 +209,7 @@ def _add_truth(
                 _add_values(record, "", fields)
         return [record for record in records if isinstance(record, dict)]
     if data.startswith(MAGIC):
-        tables = read_sheets(data, source)
+        tables = workbook_rows(data, source)
     else:
         tables = {"": [row for row in parse_rows(data, source) if row.cells]}
     for name, rows in tables.items():

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from pcsuite._util.hashing import digest
 from pcsuite._util.text import counted
 from pcsuite.config.yaml_source import plain_problem
+from pcsuite.data.workbook import MAGIC
 from pcsuite.errors import DataError
 from pcsuite.verifier.cells import (
     DELIMITERS,
@@ -33,6 +34,7 @@ from pcsuite.verifier.cells import (
     parse_rows,
     read_bytes,
     split_unit,
+    workbook_rows,
 )
 from pcsuite.verifier.json_truth import JsonRecord, is_json, read_json, unknown_notes
 from pcsuite.verifier.mapping import BlockRule, FieldMapping, FieldRule, PartRule, TableRule, list_paths
@@ -49,7 +51,6 @@ from pcsuite.verifier.plain_truth import (
     record_column,
 )
 from pcsuite.verifier.values import LIST_TYPES
-from pcsuite.verifier.workbook import MAGIC, read_sheets
 
 _A, _B, _C, _D = range(4)
 _BANNER = "detailed report for"
@@ -124,7 +125,7 @@ def parse_truth(data: bytes, mapping: FieldMapping, source: str = "ground truth"
     different values, or the record does not fit BuildingSpec (for a mapping of it).
     """
     if data.startswith(MAGIC):
-        return _of_workbook(read_sheets(data, source), mapping, source)
+        return _of_workbook(workbook_rows(data, source), mapping, source)
     if is_json(data):
         return _of_json(read_json(data, mapping, source), mapping, source)
     lines = parse_rows(data, source)

@@ -11,6 +11,7 @@ from pcsuite.analysis.embeddings import NoEmbedder, find_embedder
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.tables import embeddings as embedding_tables
 from pcsuite.analysis.tables.embeddings import chosen_items
+from pcsuite.errors import install_words
 from support.synthetic_log import make_row, write_log
 
 pytestmark = pytest.mark.slow
@@ -21,7 +22,7 @@ needs_model = pytest.mark.skipif(
 PARIS = "The capital city of France, as everybody knows, is Paris."
 PARIS_AGAIN = "As everybody knows, Paris is the capital city of France."
 MARKET = "The stock market fell sharply on Monday after the news from the bank."
-PIP = "not computed: needs embeddings: pip install 'prompt-control-suite[embeddings]'"
+PIP = f"not computed: needs embeddings: {install_words('embeddings')}"
 
 
 def tables_of(tmp_path, rows, **given):

@@ -17,7 +17,7 @@ from pcsuite.config.load import load_suite
 from pcsuite.engines.adapters.base import Replica
 from pcsuite.engines.adapters.llamacpp import LlamaCppAdapter, LlamaCppOptions
 from pcsuite.engines.adapters.local_hf import HfOptions, LocalHfAdapter
-from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError
+from pcsuite.errors import ConfigError, IntegrationError, MissingExtraError, install_words
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.executors.ray import check_installed, chosen_address, connected
 from pcsuite.runners.executors.ray_pool import WorkerPlacement
@@ -53,7 +53,7 @@ def test_without_the_extra_there_is_one_line(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError) as raised:
         check_installed()
-    assert str(raised.value) == "ray is not installed (pip install 'prompt-control-suite[ray]')"
+    assert str(raised.value) == f"ray is not installed ({install_words('ray')})"
 
 
 def test_the_address_is_the_given_one_else_rays_own_variable(monkeypatch):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pcsuite._util.files import replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
+from pcsuite.analysis.frame import quiet_connection
 from pcsuite.analysis.load.parts import PARQUET, LogParts, file_stamp
 from pcsuite.analysis.load.schema import (
     CLEAN_NAMES,
@@ -32,7 +33,7 @@ from pcsuite.analysis.load.schema import (
 )
 from pcsuite.analysis.table import FORMULA_STARTS
 from pcsuite.config.profile import MissingAnswers
-from pcsuite.errors import AnalysisError, require
+from pcsuite.errors import AnalysisError
 from pcsuite.logging.log import warn_of_altered
 
 DOTTED_VIEW = "runs_dotted.sql"
@@ -93,15 +94,13 @@ class RunTables:
         self._connection: Any = None
 
     def __enter__(self) -> RunTables:
-        duckdb = require("duckdb", "stats")
         spill = self.folder / ".parts" / "spill"
         with write_errors(AnalysisError, self.folder):
             spill.mkdir(parents=True, exist_ok=True)
         threads = max(1, min(4, os.cpu_count() or 1))
-        self._connection = duckdb.connect(
-            config={"memory_limit": self._memory, "threads": threads, "temp_directory": str(spill)}
+        self._connection = quiet_connection(
+            memory_limit=self._memory, threads=threads, temp_directory=str(spill)
         )
-        self._connection.execute("SET enable_progress_bar = false")  # it would be drawn into what we print
         try:
             self._load()
         except BaseException:
@@ -311,14 +310,13 @@ def read_runs(path: Path | str) -> dict[str, npt.NDArray[Any]]:
     What reads such files itself can rename the columns by :func:`~pcsuite.analysis.load.schema.dotted_name`. Raises
     :class:`AnalysisError` where there is no such file.
     """
-    duckdb = require("duckdb", "stats")
     file = Path(path)
     if file.is_dir():
         file = file / ("runs.parquet" if (file / "runs.parquet").is_file() else "runs.csv")
     if not file.is_file():
         raise AnalysisError(f"{file}: no such table of rows", hint="pcsuite report writes it")
     reader = "read_csv" if file.suffix == ".csv" else "read_parquet"
-    with duckdb.connect() as connection:
+    with quiet_connection() as connection:
         fetched = connection.execute(f"SELECT * FROM {reader}({sql_text(str(file))})").fetchnumpy()
     return {dotted_name(name): _unmasked(values) for name, values in fetched.items()}
 

@@ -1,26 +1,35 @@
-"""Truths in a spreadsheet file (``.xlsx``, by openpyxl of the extra ``verify``): its sheets as tables of text."""
+"""A spreadsheet file (``.xlsx``, by openpyxl): its sheets as tables of text."""
 
 from __future__ import annotations
 
 import io
 from datetime import date, datetime, time
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcsuite.errors import DataError, require
-from pcsuite.verifier.cells import CsvRow
-from pcsuite.verifier.value_reader import EXTRA
 
 MAGIC = b"PK\x03\x04"
 """How a spreadsheet file (a zip archive) begins."""
 
 
-def read_sheets(data: bytes, source: str) -> dict[str, list[CsvRow]]:
+class SheetRow(NamedTuple):
+    """One row: its number in the sheet and its cells, trimmed, without trailing empty ones."""
+
+    number: int
+    cells: tuple[str, ...]
+
+
+def read_sheets(
+    data: bytes, source: str, *, extra: str = "xlsx", booleans: tuple[str, str] = ("FALSE", "TRUE")
+) -> dict[str, list[SheetRow]]:
     """The sheets of a workbook that have a cell, by name, as rows of trimmed text without empty ones.
 
-    A date becomes ISO, a percentage the number with its sign, a whole number loses its ``.0``. Raises ``DataError`` for
-    a file that is no workbook, and for a formula whose result is not stored: it would look like an empty cell.
+    A date becomes ISO, a percentage the number with its sign, a whole number loses its ``.0``, and false and true are
+    written as ``booleans`` say. Raises ``DataError`` for a file that is no workbook, and for a formula whose result is
+    not stored: it would look like an empty cell; ``MissingExtraError``, with the ``extra`` that brings it, without
+    openpyxl.
     """
-    openpyxl = require("openpyxl", EXTRA)
+    openpyxl = require("openpyxl", extra)
     try:
         values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True)
@@ -28,12 +37,12 @@ def read_sheets(data: bytes, source: str) -> dict[str, list[CsvRow]]:
         raise DataError(
             f"{source}: no workbook that can be read ({error})", hint="save it as .xlsx or CSV"
         ) from None
-    sheets: dict[str, list[CsvRow]] = {}
+    sheets: dict[str, list[SheetRow]] = {}
     for name in values.sheetnames:
-        rows: list[CsvRow] = []
+        rows: list[SheetRow] = []
         pairs = zip(values[name].iter_rows(), formulas[name].iter_rows(), strict=False)
         for number, (cells, written) in enumerate(pairs, 1):
-            texts = [_text(cell) for cell in cells]
+            texts = [_text(cell, booleans) for cell in cells]
             for text, formula in zip(texts, written, strict=False):
                 if not text and isinstance(formula.value, str) and formula.value.startswith("="):
                     where = getattr(formula, "coordinate", f"row {number}")
@@ -44,7 +53,7 @@ def read_sheets(data: bytes, source: str) -> dict[str, list[CsvRow]]:
             while texts and not texts[-1]:
                 texts.pop()
             if texts:
-                rows.append(CsvRow(number, tuple(texts)))
+                rows.append(SheetRow(number, tuple(texts)))
         if rows:
             sheets[name] = rows
     if not sheets:
@@ -52,7 +61,7 @@ def read_sheets(data: bytes, source: str) -> dict[str, list[CsvRow]]:
     return sheets
 
 
-def _text(cell: Any) -> str:
+def _text(cell: Any, booleans: tuple[str, str]) -> str:
     value = cell.value
     if value is None:
         return ""
@@ -61,7 +70,7 @@ def _text(cell: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bool):
-        return "Yes" if value else "No"
+        return booleans[value]
     if isinstance(value, int | float):
         if "%" in str(getattr(cell, "number_format", "")):
             return f"{float(value) * 100:.10g}%"
