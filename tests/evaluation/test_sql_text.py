@@ -6,7 +6,13 @@ import time
 
 import pytest
 
-from pcsuite.evaluation.sql_text import find_query, has_top_level_order, mend_query, order_by_columns
+from pcsuite.evaluation.sql_text import (
+    find_query,
+    has_top_level_order,
+    mend_query,
+    order_by_columns,
+    read_query,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +87,33 @@ def test_ties_are_broken_by_the_columns(query: str, sorted_further: str | None) 
 )
 def test_a_lenient_reader_mends_a_query(text: str, query: str | None) -> None:
     assert mend_query(text) == query
+
+
+FIRST, SECOND = "SELECT a FROM t", "SELECT b FROM t"
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        (f"```sql\n{FIRST}\n```\nWait, that's wrong. The corrected query:\n```sql\n{SECOND}\n```", SECOND),
+        (f"```sql\n{FIRST}\n```\nThis is a draft.\n\n**Final query:**\n```sql\n{SECOND};\n```", SECOND),
+        (f"```sql\n{FIRST}\n```\nActually it should be `{SECOND}`.", SECOND),
+        (f"{FIRST};\n\nOops, I made a mistake.\n\n{SECOND};", SECOND),
+        (f"```\n{FIRST}\n```\nAlternatively, you could use:\n```\n{SECOND}\n```", FIRST),
+        (f"```sql\n{FIRST}\n```\nIt returns\n```\na\n1\n```", FIRST),
+        (f"```sql\n{FIRST}\n```\nThis selects the wrong rows of nothing.", FIRST),
+        (f"First thought: {SECOND} is too much.\n```sql\n{FIRST}\n```", FIRST),
+        (f"{FIRST}; this will select every a, and is correct.", FIRST),
+        (f"```sql\n{FIRST}\n```\nWrong:\n```sql\n{SECOND}\n```\nFixed:\n```sql\n{FIRST};\n```", FIRST),
+    ],
+)
+def test_the_last_query_counts_where_it_corrects_the_first(text: str, query: str) -> None:
+    found = read_query(text)
+    assert (found.query, found.rivals) == (query, False)
+
+
+def test_two_blocks_that_nothing_tells_apart_are_said_to_be_rivals() -> None:
+    two = f"```sql\n{FIRST}\n```\n\n```sql\n{SECOND}\n```"
+    assert read_query(two) == (FIRST, True)
+    assert read_query(f"```sql\n{FIRST}\n```\n\n```sql\nselect a\nfrom t;\n```") == (FIRST, False)
+    assert read_query("no query at all") == (None, False)

@@ -22,10 +22,10 @@ from pcsuite.evaluation.sql_match import naive_match, same_result
 from pcsuite.evaluation.sql_process import QueryLimits, QueryRefusedError, Row, run_query
 from pcsuite.evaluation.sql_text import (
     LONGEST_QUERY,
-    find_query,
     has_top_level_order,
     mend_query,
     normalise_sql,
+    read_query,
 )
 
 
@@ -40,8 +40,9 @@ class SqlOptions(Definition):
     """Seconds a query may run."""
     max_rows: int = Field(default=100_000, gt=0)
     """Rows a result may have."""
-    generated_contents: int = Field(default=3, ge=0, le=20)
-    """Further contents that are made for a database which has none stored beside it; 0 for the given one only."""
+    generated_contents: int = Field(default=8, ge=0, le=20)
+    """Further contents that are made, at most, for a database which has none stored beside it; 0 for the given one
+    only. Three are the database shuffled; more are made while they tell further mutants of the gold query apart."""
 
 
 class Execution(NamedTuple):
@@ -179,7 +180,8 @@ class SqlEvaluator(Evaluator):
             value = parsed.fields.get(self.options.query_field)
             if self.schema is not None or isinstance(value, str):
                 return parsed, value if isinstance(value, str) and not text_abstains(value) else None
-        return Parsed(), find_query(text)
+        found = read_query(text)
+        return Parsed(reading="ambiguous" if found.rivals else ""), found.query
 
 
 @lru_cache(maxsize=4096)

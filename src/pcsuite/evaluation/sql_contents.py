@@ -2,19 +2,21 @@
 
 A query may return what the gold query returns on one content and mean something else: ``SELECT 4`` counts four pets.
 Test suites (Zhong, Yu & Klein 2020) run both on several contents. Where there are no files of a suite, contents are
-made here: rows are dropped, values exchanged within their columns, and the gold query's own constants and their
-neighbours mixed in. What held before still holds (unique columns, keys, references, a single largest value), and a
-content on which the gold query's own result depends on the order of scanning (a tie under LIMIT) is not used.
+made here: rows are dropped and repeated, values exchanged within their columns, and what the gold query compares a
+column with, its neighbours included, put into that column, until mutants of the gold query
+(:mod:`pcsuite.evaluation.sql_mutants`) return something else on one of the contents, or no attempt tells them apart.
+What held before still holds (unique columns, keys, references, a single largest value, no NULL where there was none),
+and a content on which the gold query's own result depends on the order of scanning (a tie under LIMIT) is not used.
 """
 
 from __future__ import annotations
 
 import atexit
+import itertools
 import re
 import shutil
 import sqlite3
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -22,13 +24,23 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcsuite._util.hashing import digest
+from pcsuite.evaluation.sql_match import same_result
+from pcsuite.evaluation.sql_mutants import NO_HINTS, comparisons, mutants, query_hints
 from pcsuite.evaluation.sql_text import has_top_level_order, order_by_columns
 
+PLAIN_CONTENTS = 3
+"""Contents that are as the database is, shuffled: what they tell apart nobody thought of."""
+ATTEMPTS = 40
+"""Further contents that are tried for the mutants that are left."""
+PATIENCE = 28
+"""Contents in a row that told nothing apart, after which no more are tried."""
 _MOST_ROWS = 300
-_GOLD_SECONDS = 2.0
+_MOST_RESULT = 20_000
+_STEPS_BETWEEN = 10_000
+_GOLD_STEPS, _MUTANT_STEPS = 20_000_000, 500_000
 _STRING = re.compile(r"'((?:[^']|'')*)'|\"([^\"]*)\"")
 _NUMBER = re.compile(r"(?<![\w.'\"])-?[0-9]+(?:\.[0-9]+)?(?![\w'\"])")
 
@@ -53,29 +65,84 @@ def stored_contents(database: Path) -> tuple[Path, ...]:
     return tuple(sorted(folder.glob("*.sqlite"))) if folder.is_dir() else ()
 
 
-@lru_cache(maxsize=2048)
+class MadeContents(NamedTuple):
+    """Contents made for a gold query, and how many of its mutants they tell apart."""
+
+    files: tuple[Path, ...] = ()
+    mutants: int = 0
+    """Mutants of the gold query that run on the given database."""
+    killed: int = 0
+    """Those of them whose result differs from the gold query's there or on one of the contents."""
+    alive: tuple[str, ...] = ()
+    """The others: equivalent to the gold query, as far as was found."""
+
+
 def generated_contents(database: Path, gold_query: str, count: int) -> tuple[Path, ...]:
     """Up to ``count`` files with other contents for a database, made for one gold query; each is made once a process.
 
     They depend on the database's content, the query and the number alone. There may be fewer, or none, where the
-    database is empty or the gold query's result is not determined on other contents.
+    database is empty, the gold query's result is not determined on other contents, or its mutants are told apart
+    already.
     """
-    contents: list[Path] = []
+    return make_contents(database, gold_query, count).files
+
+
+@lru_cache(maxsize=2048)
+def make_contents(database: Path, gold_query: str, count: int) -> MadeContents:
+    """The contents of :func:`generated_contents`, and what they tell apart.
+
+    The first few are as the database is, shuffled. Further ones are kept where they tell another mutant apart.
+    """
+    files: list[Path] = []
+    alive: list[str] = []
+    running = 0
     folder = _folder() / digest([str(database.resolve()), gold_query])[:16]
     try:
+        with closing(_opened(database)) as given:
+            candidates = [
+                query for query in mutants(gold_query) if _rows(given, query, _MUTANT_STEPS) is not None
+            ]
+            running, alive = len(candidates), _left_alive(given, gold_query, candidates)
         ddl, tables = _read(database)
-        for attempt in range(3 * count):
-            if len(contents) == count or not any(table.rows for table in tables):
+        attempts = range(3 * PLAIN_CONTENTS + ATTEMPTS) if any(table.rows for table in tables) else range(0)
+        plain, in_vain = min(count, PLAIN_CONTENTS), 0
+        for attempt in attempts:
+            neighbours = len(files) >= plain or attempt >= 3 * PLAIN_CONTENTS
+            if len(files) == count or (neighbours and not alive) or in_vain == PATIENCE:
                 break
             rng = Random(f"{database.name}|{gold_query}|{attempt}")
-            target = folder / f"content_{attempt}.sqlite"
-            folder.mkdir(parents=True, exist_ok=True)
-            _write(target, ddl, _perturbed(tables, gold_query, rng))
-            if _determined(target, gold_query):
-                contents.append(target)
+            with closing(sqlite3.connect(":memory:")) as connection:
+                _write(connection, ddl, _perturbed(tables, gold_query, rng, neighbours=neighbours))
+                determined = _determined(connection, gold_query)
+                left = _left_alive(connection, gold_query, alive) if determined else alive
+                in_vain = in_vain + 1 if neighbours and len(left) == len(alive) else 0
+                if determined and (not neighbours or not in_vain):
+                    alive = left
+                    folder.mkdir(parents=True, exist_ok=True)
+                    files.append(_stored(connection, folder / f"content_{attempt}.sqlite"))
     except (sqlite3.Error, OSError, UnicodeError):
-        return tuple(contents)
-    return tuple(contents)
+        pass  # what was made until then can be used
+    return MadeContents(tuple(files), running, running - len(alive), tuple(alive))
+
+
+def _left_alive(connection: sqlite3.Connection, gold_query: str, queries: Sequence[str]) -> list[str]:
+    """Those of some queries that return what the gold query does; one that takes too long here is not told apart."""
+    expected, ordered = _rows(connection, gold_query), has_top_level_order(gold_query)
+    if expected is None:
+        return list(queries)
+    results = {query: _rows(connection, query, _MUTANT_STEPS) for query in queries}
+    return [
+        query
+        for query, rows in results.items()
+        if rows is None or same_result(expected, rows, ordered=ordered)
+    ]
+
+
+def _stored(connection: sqlite3.Connection, target: Path) -> Path:
+    target.unlink(missing_ok=True)
+    with closing(sqlite3.connect(target)) as file:
+        connection.backup(file)
+    return target
 
 
 @lru_cache(maxsize=1)
@@ -124,23 +191,53 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _perturbed(tables: Sequence[_Table], gold_query: str, rng: Random) -> list[_Table]:
-    """New rows for every table; tables that are referred to come before those that refer to them."""
+def _perturbed(
+    tables: Sequence[_Table], gold_query: str, rng: Random, *, neighbours: bool = False
+) -> list[_Table]:
+    """New rows for every table; tables that are referred to come before those that refer to them.
+
+    With ``neighbours`` the columns that the query compares hold mostly what it compares them with and the values beside
+    it, and tables may be short, so that groups are about as large as a HAVING asks for.
+    """
     numbers, texts = _constants(gold_query)
+    hints = query_hints(gold_query) if neighbours else NO_HINTS
+    pools = _compared(gold_query) if neighbours else {}
+    size = rng.choice((1, 2, 2, 4, 8, 16, 40, _MOST_ROWS)) if neighbours else _MOST_ROWS
+    share = rng.choice((0.5, 0.75, 0.95))
+    # Groups as large as a HAVING asks for, one more and one less, need rows enough for all three.
+    sizes = (
+        [rng.choice(hints.counts) + step for step in (0, 1, -1)]
+        if hints.counts and rng.random() < 0.5
+        else []
+    )
     done: dict[str, _Table] = {}
     for table in _parents_first(tables):
         constants = {*texts, *numbers}
         drawn = [row for row in table.rows if rng.random() < (0.6 if constants.isdisjoint(row) else 0.9)]
-        rows = [list(row) for row in (drawn if len(drawn) >= 2 else table.rows[:2])]
-        for index in range(len(table.columns)):
-            before = [row[index] for row in table.rows]
+        if neighbours:
+            rng.shuffle(drawn)
+        rows = [list(row) for row in (drawn[:size] if len(drawn) >= 2 else table.rows[:2])]
+        if sizes and table.rows:
+            rows = _repeated(table, rows, max(0, sum(sizes)))
+        for index, name in enumerate(table.columns):
+            before, kept = [row[index] for row in table.rows], [row[index] for row in rows]
+            pool = pools.get(name.casefold(), [])
+            repeats = name.casefold() in hints.repeated
             if index in table.references:
-                column = _referring(before, len(rows), _referred(table.references[index], done, table), rng)
+                keys = _referred(table.references[index], done, table)
+                column = _referring(before, len(rows), keys, rng, few=neighbours)
+                column = _mostly(before, column, [value for value in pool if value in keys], share, rng)
+                column = _in_groups(column, keys, sizes, rng)
             elif index in table.keys:
-                kept_keys = [row[index] for row in rows]
-                column = _key_column(kept_keys, numbers, rng) if len(table.keys) == 1 else kept_keys
+                near = [value for value in pool if isinstance(value, (int, float))] or numbers
+                column = _key_column(kept, near, rng) if len(table.keys) == 1 else kept
             else:
-                column = _column(before, [row[index] for row in rows], numbers, texts, rng)
+                column = _column(before, kept, numbers, texts, rng, repeats=repeats)
+                column = _mostly(before, column, pool, share, rng, repeats=repeats)
+                if repeats:
+                    column = _in_groups(column, list(dict.fromkeys(before)), sizes, rng)
+                if name.casefold() in hints.averaged and rng.random() < 0.6:
+                    column = _around_mean(column, rng)
             for row, value in zip(rows, column, strict=True):
                 row[index] = value
         fresh = _Table(table.name, table.columns, table.keys, table.references, rows)
@@ -148,17 +245,115 @@ def _perturbed(tables: Sequence[_Table], gold_query: str, rng: Random) -> list[_
     return [done[table.name.casefold()] for table in tables]
 
 
+def _repeated(table: _Table, rows: Sequence[list[Any]], least: int) -> list[list[Any]]:
+    """The rows, over and over until there are so many; a key of numbers goes on, and another cannot be repeated."""
+    grown = list(rows)
+    numbered = len(table.keys) == 1 and all(isinstance(row[table.keys[0]], int) for row in table.rows)
+    if not rows or (table.keys and not numbered):
+        return grown
+    free = max((row[table.keys[0]] for row in table.rows), default=0) + 1 if table.keys else 0
+    while len(grown) < min(least, 3 * _MOST_ROWS):
+        again = list(rows[len(grown) % len(rows)])
+        if table.keys:
+            again[table.keys[0]] = free + len(grown)
+        grown.append(again)
+    return grown
+
+
+def _in_groups(column: Sequence[Any], values: Sequence[Any], sizes: Sequence[int], rng: Random) -> list[Any]:
+    """A column whose first rows are groups of these sizes, as far as there are values and rows; the rest as it is."""
+    if not sizes or len(values) < 2:
+        return list(column)
+    chosen = rng.sample(list(values), min(len(sizes), len(values)))
+    grouped = [value for value, size in zip(chosen, sizes, strict=False) for _ in range(max(0, size))]
+    others = [value for value in column[len(grouped) :] if value not in chosen]
+    filled = [*grouped, *others][: len(column)]
+    spare = [value for value in values if value not in chosen] or chosen[-1:]
+    return filled + [rng.choice(spare) for _ in range(len(column) - len(filled))]
+
+
+def _around_mean(column: Sequence[Any], rng: Random) -> list[Any]:
+    """Numbers of which one is their mean exactly, or all are the same: what "above average" turns on."""
+    numbers = [value for value in column if value is not None]
+    if not numbers or not all(isinstance(value, (int, float)) for value in numbers):
+        return list(column)
+    middle, step = rng.choice(numbers), rng.choice((0, 1, 2))
+    spread = [middle + step * ((index + 1) // 2) * (1 if index % 2 else -1) for index in range(len(numbers))]
+    if len(spread) % 2 == 0:
+        spread[-1] = middle
+    rng.shuffle(spread)
+    values = iter(spread)
+    return [None if value is None else next(values) for value in column]
+
+
+def _compared(query: str) -> dict[str, list[Any]]:
+    """By column: what the query compares it with, and the values just beside it."""
+    pools: dict[str, list[Any]] = {}
+    for comparison in comparisons(query):
+        pool = pools.setdefault(comparison.column, [])
+        for value in comparison.values:
+            if isinstance(value, str):
+                pool += [value, value, f"{value}a", f"a{value}", value[:-1]]
+            else:
+                pool += [value, value + 1, value - 1]
+    return pools
+
+
+def _mostly(
+    before: Sequence[Any],
+    column: Sequence[Any],
+    pool: Sequence[Any],
+    share: float,
+    rng: Random,
+    *,
+    repeats: bool = False,
+) -> list[Any]:
+    """A column of which a share of the values is from a pool, as far as its kind of values and uniqueness allow."""
+    fitting = [value for value in (_of_kind(value, before) for value in pool) if value is not None]
+    present = [value for value in before if value is not None]
+    if not fitting:
+        return list(column)
+    if len(set(present)) == len(before) and not repeats:  # distinct values stay so
+        free = [value for value in dict.fromkeys(fitting) if value not in column]
+        rng.shuffle(free)
+        places = rng.sample(range(len(column)), min(len(free), max(1, int(share * len(column)))))
+        replaced = dict(zip(places, free, strict=False))
+        return [replaced.get(index, value) for index, value in enumerate(column)]
+    return [rng.choice(fitting) if value is not None and rng.random() < share else value for value in column]
+
+
+def _of_kind(value: Any, before: Sequence[Any]) -> Any:
+    """A value as a column stores it: digits as text where it holds texts; ``None`` for one that cannot stand there."""
+    present = [entry for entry in before if entry is not None]
+    if all(isinstance(entry, (int, float)) for entry in present):
+        if isinstance(value, str):
+            return None
+        whole = bool(present) and all(isinstance(entry, int) for entry in present)
+        return value if not whole else int(value) if float(value).is_integer() else None
+    if any(isinstance(entry, bytes) for entry in present):
+        return None
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _column(
-    before: Sequence[Any], kept: Sequence[Any], numbers: Sequence[float], texts: Sequence[str], rng: Random
+    before: Sequence[Any],
+    kept: Sequence[Any],
+    numbers: Sequence[float],
+    texts: Sequence[str],
+    rng: Random,
+    *,
+    repeats: bool = False,
 ) -> list[Any]:
     """Values for the kept rows of a column that is no key: its own in another order, some replaced.
 
-    A column of distinct values stays one, and so do a single largest and a single smallest value.
+    A column of distinct values stays one, with what the query speaks of among them, unless it is one whose values the
+    query takes for such that repeat (it groups by them); and so do a single largest and a single smallest value.
     """
     present = [value for value in before if value is not None]
     counts = Counter(present)
-    if present and len(counts) == len(before):
-        return rng.sample(list(before), len(kept))
+    if present and len(counts) == len(before) and not repeats and len(kept) <= len(before):
+        column = rng.sample(list(before), len(kept))
+        return _mostly(before, column, [*numbers, *texts], 0.35, rng)
     column = list(kept)
     if rng.random() < 0.7:
         rng.shuffle(column)
@@ -192,8 +387,13 @@ def _key_column(kept: Sequence[Any], numbers: Sequence[float], rng: Random) -> l
     return column
 
 
-def _referring(before: Sequence[Any], count: int, keys: Sequence[Any], rng: Random) -> list[Any]:
-    """References to keys that exist; a column that referred to each key once still does, as far as keys go."""
+def _referring(
+    before: Sequence[Any], count: int, keys: Sequence[Any], rng: Random, *, few: bool = False
+) -> list[Any]:
+    """References to keys that exist; a column that referred to each key once still does, as far as keys go.
+
+    ``few`` may refer to a handful of keys alone, so that groups are large and most keys have none.
+    """
     if not keys:
         return [None] * count
     present = [value for value in before if value is not None]
@@ -201,6 +401,8 @@ def _referring(before: Sequence[Any], count: int, keys: Sequence[Any], rng: Rand
     if len(set(present)) == len(present):
         drawn = rng.sample(list(keys), min(count, len(keys)))
         return drawn + [None] * (count - len(drawn))
+    if few and len(keys) > 3 and rng.random() < 0.5:
+        keys = rng.sample(list(keys), rng.randint(2, 4))
     # Uneven on purpose: "the one with the most" should be one.
     favourite = rng.choice(keys)
     return [
@@ -248,10 +450,8 @@ def _constants(query: str) -> tuple[list[float], list[str]]:
     return numbers, [text for text in texts if text]
 
 
-def _write(target: Path, ddl: Sequence[str], tables: Sequence[_Table]) -> None:
-    target.unlink(missing_ok=True)
-    with closing(sqlite3.connect(target)) as connection, connection:
-        connection.execute("PRAGMA synchronous = OFF")
+def _write(connection: sqlite3.Connection, ddl: Sequence[str], tables: Sequence[_Table]) -> None:
+    with connection:
         for statement in ddl:
             connection.execute(statement)
         for table in tables:
@@ -262,24 +462,34 @@ def _write(target: Path, ddl: Sequence[str], tables: Sequence[_Table]) -> None:
             )
 
 
-def _determined(database: Path, query: str) -> bool:
+def _determined(connection: sqlite3.Connection, query: str) -> bool:
     """Whether a gold query's result is the same in whatever order rows are scanned and ties are broken."""
-    try:
-        forward, backward = _rows(database, query), _rows(database, query, reverse=True)
-        if forward != backward and (has_top_level_order(query) or Counter(forward) != Counter(backward)):
-            return False
-        width = len(forward[0]) if forward else 0
-        upwards, downwards = (order_by_columns(query, width, way) for way in ("ASC", "DESC"))
-        if not width or upwards is None or downwards is None:
-            return True
-        return _rows(database, upwards) == _rows(database, downwards)
-    except sqlite3.Error:
+    forward, backward = _rows(connection, query), _rows(connection, query, reverse=True)
+    if forward is None or backward is None:
         return False
+    if forward != backward and (has_top_level_order(query) or Counter(forward) != Counter(backward)):
+        return False
+    width = len(forward[0]) if forward else 0
+    upwards, downwards = (order_by_columns(query, width, way) for way in ("ASC", "DESC"))
+    if not width or upwards is None or downwards is None:
+        return True
+    first = _rows(connection, upwards)
+    return first is not None and first == _rows(connection, downwards)
 
 
-def _rows(database: Path, query: str, *, reverse: bool = False) -> list[Any]:
-    deadline = time.monotonic() + _GOLD_SECONDS
-    with closing(_opened(database)) as connection:
-        connection.execute(f"PRAGMA reverse_unordered_selects = {int(reverse)}")
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
-        return connection.execute(query).fetchall()
+def _rows(
+    connection: sqlite3.Connection, query: str, steps: int = _GOLD_STEPS, *, reverse: bool = False
+) -> list[Any] | None:
+    """Rows of a query of the dataset's, or one made of it; ``None`` where it fails or takes too many steps.
+
+    Steps of SQLite's machine are counted, not seconds: what is made does not depend on how fast it was made.
+    """
+    taken = itertools.count(1)
+    connection.execute(f"PRAGMA reverse_unordered_selects = {int(reverse)}")
+    connection.set_progress_handler(lambda: next(taken) * _STEPS_BETWEEN > steps, _STEPS_BETWEEN)
+    try:
+        return connection.execute(query).fetchmany(_MOST_RESULT)
+    except sqlite3.Error:
+        return None
+    finally:
+        connection.set_progress_handler(None, 0)

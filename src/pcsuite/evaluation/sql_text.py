@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from itertools import accumulate
+from collections.abc import Iterator
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 _FENCE = re.compile(r"```(?:sql(?:ite)?\b)?[ \t]*\n?(.*?)```", re.IGNORECASE | re.DOTALL)
 # "To select the names, …" and "with pleasure" are prose.
@@ -16,31 +18,106 @@ _QUERY_START = re.compile(
 _QUOTED = re.compile(r"""'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?""")
 _ORDER_BY = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
+_TAKEN_BACK = re.compile(
+    r"\b(?:wait|actually|correct(?:ed|ion|ing)?|fix(?:ed|es|ing)?|mistake|wrong|incorrect|oops|should (?:be|have been)"
+    r"|revised?|final|updated|complete query|full query|on second thoughts?|let me (?:re\w+|try again)|improved"
+    r"|putting (?:it|this|everything) together|so the (?:query|answer) is)\b",
+    re.IGNORECASE,
+)
+"""Words that make what follows them count in place of what stood before."""
+_ALTERNATIVE = re.compile(
+    r"\b(?:alternative(?:ly)?|equivalent(?:ly)?|another way|you (?:can|could) also|same as)\b", re.IGNORECASE
+)
 LONGEST_QUERY = 100_000
 """Characters of a query that are looked at."""
+_MOST_QUERIES = 20
+"""Queries of an answer, and blocks of it, that are looked at."""
+
+
+class FoundQuery(NamedTuple):
+    """The query that an answer gives, and whether it gives another one beside it that nothing tells apart."""
+
+    query: str | None
+    rivals: bool = False
 
 
 def find_query(text: str) -> str | None:
-    """The SQL in an answer: a fenced block, else from the first SELECT or WITH to the first semicolon.
+    """The SQL in an answer: the first fenced block, else from the first SELECT or WITH to the first semicolon.
 
-    Backticks that quote a name stay, those that mark the query as code go.
+    A later query counts where the words before it take the earlier one back ("Wait, that is wrong", "Corrected:") or
+    call it the final one. Backticks that quote a name stay, those that mark the query as code go.
 
     >>> find_query("The query is SELECT name FROM singer; it lists all names.")
     'SELECT name FROM singer'
     >>> find_query("Use `SELECT name FROM `singer`` for it."), find_query("SELECT `name` FROM `singer`")
     ('SELECT name FROM `singer`', 'SELECT `name` FROM `singer`')
+    >>> find_query("SELECT a FROM t;\\nWait, that is wrong.\\nSELECT b FROM t;")
+    'SELECT b FROM t'
     """
-    fence = _FENCE.search(text)
-    source = fence[1] if fence else text
+    return read_query(text).query
+
+
+def read_query(text: str) -> FoundQuery:
+    """:func:`find_query`, with whether other queries stand beside it that nothing says to be drafts or alternatives."""
+    chosen, end, rivals = None, 0, False
+    for start, after, query in _queries(text):
+        between = text[end:start]
+        if chosen is None:
+            chosen = query
+        elif normalise_sql(query) != normalise_sql(chosen):
+            if _ALTERNATIVE.search(between):
+                pass
+            elif _TAKEN_BACK.search(between):
+                chosen, rivals = query, False
+            else:
+                rivals = rivals or text[start:after].lstrip().startswith("```")
+        end = after
+    return FoundQuery(chosen, rivals)
+
+
+def _queries(text: str) -> Iterator[tuple[int, int, str]]:
+    """Every query of an answer with where it stands: those of fenced blocks, and between and behind them in prose."""
+    position, fences = 0, list(islice(_FENCE.finditer(text), _MOST_QUERIES))
+    fenced = [(fence, _query_in(fence[1])) for fence in fences]
+    blocks = [(fence, query) for fence, query in fenced if query is not None]
+    if not blocks:
+        yield from _in_prose(text, 0)
+        return
+    for index, (fence, found) in enumerate(blocks):
+        if index:  # before the first block prose quotes the question or thinks aloud
+            yield from _in_prose(text[: fence.start()], position)
+        assert found is not None
+        yield fence.start(), fence.end(), found[0]
+        position = fence.end()
+    yield from _in_prose(text, position)
+
+
+def _in_prose(text: str, position: int) -> Iterator[tuple[int, int, str]]:
+    """Queries of prose from a position on, each up to its semicolon or an empty line; later ones must name a table."""
+    first = position == 0
+    for _ in range(_MOST_QUERIES):
+        found = _query_in(text[position:])
+        if found is None:
+            return
+        query, start, length = found
+        if first or re.search(r"\bfrom\b", query, re.IGNORECASE):
+            yield position + start, position + start + length, query
+        first = False
+        position += start + max(1, length)
+
+
+def _query_in(source: str) -> tuple[str, int, int] | None:
+    """The first query of a text, where it begins, and how many characters of the text it takes."""
     start = _QUERY_START.search(source)
     if start is None:
         return None
     query = source[start.start() :][:LONGEST_QUERY]
     end = blank_quoted(query).find(";")
     query = query[:end] if end >= 0 else query.partition("\n\n")[0]
+    length = len(query) + (end >= 0)
     if "`" in query:
         query = _without_code_marks(query, inline=source[: start.start()].endswith("`"))
-    return query.strip() or None
+    return (query.strip(), start.start(), length) if query.strip() else None
 
 
 def _without_code_marks(query: str, *, inline: bool) -> str:
