@@ -183,7 +183,9 @@ def judge_value(
     elif isinstance(expected, NamedNumber | NamedInteger) and isinstance(actual, str):
         # The truth writes the name before the number, and so may the record; another number is text all the same.
         number_of = number_after_name(actual, expected.names)
-        matched = number_of is not None and numbers_match(float(expected), number_of, relative, absolute, modulo)
+        matched = number_of is not None and numbers_match(
+            float(expected), number_of, relative, absolute, modulo
+        )
         return "match" if matched else "format_error"
     else:
         return "format_error"
