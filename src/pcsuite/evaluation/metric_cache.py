@@ -32,6 +32,8 @@ CACHE_VARIABLE = "PCS_METRIC_CACHE"
 STATS_VARIABLE = "PCS_CACHE_STATS_DIR"
 DEFAULT_CACHE = Path(".cache") / "metric_cache.sqlite"
 
+_EARLIER_STATS = "metric_cache_stats"
+"""The folder of statistics of earlier versions, which still count."""
 _BATCH = 500
 _FLUSH_SECONDS = 5.0
 _BUSY_SECONDS = 30.0
@@ -63,6 +65,15 @@ class MetricStats:
             raise ValueError("no counts of hits, misses, puts and seconds")
         return cls(**known)
 
+    def written(self) -> dict[str, float]:
+        """The record as a file has it."""
+        return {
+            "hits": self.hits,
+            "misses": self.misses,
+            "puts": self.puts,
+            "compute_s": self.compute_seconds,
+        }
+
     def add(self, other: MetricStats) -> None:
         """Add another record to this one."""
         for name, value in asdict(other).items():
@@ -88,9 +99,9 @@ def cache_path() -> Path:
 
 
 def stats_dir(cache: Path) -> Path:
-    """Where statistics lie: ``PCS_CACHE_STATS_DIR``, else a folder beside the cache."""
+    """Where statistics lie: ``PCS_CACHE_STATS_DIR``, else ``cache_stats`` beside the cache."""
     override = os.environ.get(STATS_VARIABLE)
-    return Path(override) if override else cache.parent / "metric_cache_stats"
+    return Path(override) if override else cache.parent / "cache_stats"
 
 
 def cache_key(metric: str, answer: str, reference: str) -> bytes:
@@ -119,7 +130,9 @@ class MetricCache:
         self._last_flush = time.monotonic()
         self._given_up = False
         self._dirty_stats = False
-        self._stats_name = f"{os.getpid()}-{time.time_ns()}-{next(_serial)}.json"
+        started, serial = time.time(), next(_serial)
+        self._stats_name = f"cache_stats_pid{os.getpid()}_{int(started)}{f'-{serial}' if serial else ''}.json"
+        self._started = started
         with _usable(self.path, "opened"), ExitStack() as failed:
             if str(self.path) != IN_MEMORY:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,8 +141,9 @@ class MetricCache:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             with self._connection:
-                columns = "key BLOB PRIMARY KEY, metric TEXT NOT NULL, value REAL NOT NULL"
-                self._connection.execute(f"CREATE TABLE IF NOT EXISTS metrics ({columns}) WITHOUT ROWID")
+                _take_over_earlier(self._connection)
+                columns = "key BLOB PRIMARY KEY, metric TEXT NOT NULL, score REAL NOT NULL"
+                self._connection.execute(f"CREATE TABLE IF NOT EXISTS metric_cache ({columns}) WITHOUT ROWID")
             failed.pop_all()
 
     def get(self, metric: str, answer: str, reference: str) -> float | None:
@@ -144,7 +158,7 @@ class MetricCache:
             else:
                 with _usable(self.path, "read"):
                     row = self._connection.execute(
-                        "SELECT value FROM metrics WHERE key = ?", (key,)
+                        "SELECT score FROM metric_cache WHERE key = ?", (key,)
                     ).fetchone()
                 value = None if row is None else float(row[0])
             record = self._record(metric)
@@ -206,12 +220,18 @@ class MetricCache:
             rows = [(key, metric, value) for key, (metric, value) in self._pending.items()]
             if rows:
                 with _usable(self.path, "written"), self._connection:
-                    self._connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
+                    self._connection.executemany("INSERT OR REPLACE INTO metric_cache VALUES (?, ?, ?)", rows)
                 self._pending.clear()
             if not self._dirty_stats or str(self.path) == IN_MEMORY:
                 return
-            metrics = {metric: asdict(stats) for metric, stats in self.stats.items()}
-            statistics = {"cache": str(self.path.resolve()), "metrics": metrics}
+            metrics = {metric: stats.written() for metric, stats in self.stats.items()}
+            statistics = {
+                "cache": str(self.path.resolve()),
+                "pid": os.getpid(),
+                "timestamp_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "elapsed_s": round(time.time() - self._started, 3),
+                "metrics": metrics,
+            }
             target = self.stats_folder / self._stats_name
             try:
                 self.stats_folder.mkdir(parents=True, exist_ok=True)
@@ -239,6 +259,20 @@ class MetricCache:
     def _record(self, metric: str) -> MetricStats:
         self._dirty_stats = True
         return self.stats.setdefault(metric, MetricStats())
+
+
+def _table_of(connection: sqlite3.Connection) -> str | None:
+    """The table with the values: its name now, or that of earlier versions."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('metric_cache', 'metrics') ORDER BY name"
+    row = connection.execute(query).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _take_over_earlier(connection: sqlite3.Connection) -> None:
+    """Give the table of an earlier version its name now."""
+    if _table_of(connection) == "metrics":
+        connection.execute("ALTER TABLE metrics RENAME COLUMN value TO score")
+        connection.execute("ALTER TABLE metrics RENAME TO metric_cache")
 
 
 @contextmanager
@@ -315,9 +349,12 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
     if path.exists():
         uri = f"{path.resolve().as_uri()}?mode=ro"
         with _usable(path, "read"), closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
-            rows = connection.execute("SELECT metric, count(*) FROM metrics GROUP BY metric").fetchall()
+            table = _table_of(connection)
+            if table is not None:
+                rows = connection.execute(f"SELECT metric, count(*) FROM {table} GROUP BY metric").fetchall()
     merged: dict[str, MetricStats] = {}
-    for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+    folders = [folder] if stats is not None else [folder, path.parent / _EARLIER_STATS]
+    for file in (file for one in folders if one.is_dir() for file in sorted(one.glob("*.json"))):
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
             if record.get("cache", str(path.resolve())) != str(path.resolve()):
