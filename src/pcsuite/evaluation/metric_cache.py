@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
@@ -179,6 +179,16 @@ class MetricCache:
             record.compute_seconds += seconds
             if len(self._pending) >= _BATCH or time.monotonic() - self._last_flush > _FLUSH_SECONDS:
                 self.flush()
+
+    def count_seconds(self, metric: str, seconds: float) -> None:
+        """Count seconds that were spent computing a value outside of :meth:`compute`."""
+        with self._lock:
+            self._record(metric).compute_seconds += seconds
+
+    @staticmethod
+    def make_key(metric: str, answer: str, reference: str) -> str:
+        """The key of a value, in hexadecimal: that of :func:`cache_key`."""
+        return cache_key(metric, answer, reference).hex()
 
     def compute(self, metric: str, answer: str, reference: str, function: Callable[[], float]) -> float:
         """The stored value, else that of ``function``, which is timed and stored.
@@ -352,12 +362,21 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
             table = _table_of(connection)
             if table is not None:
                 rows = connection.execute(f"SELECT metric, count(*) FROM {table} GROUP BY metric").fetchall()
-    merged: dict[str, MetricStats] = {}
     folders = [folder] if stats is not None else [folder, path.parent / _EARLIER_STATS]
-    for file in (file for one in folders if one.is_dir() for file in sorted(one.glob("*.json"))):
+    merged = merged_statistics(folders, path)
+    return CacheSummary(path, size, modified, {str(metric): int(count) for metric, count in rows}, merged)
+
+
+def merged_statistics(folders: Iterable[Path], cache: Path | None = None) -> dict[str, MetricStats]:
+    """The statistics that lie in some folders, by metric; with ``cache`` only those about that file.
+
+    A file that cannot be read is passed over with a warning: only counts are lost.
+    """
+    merged: dict[str, MetricStats] = {}
+    for file in (file for folder in folders if folder.is_dir() for file in sorted(folder.glob("*.json"))):
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
-            if record.get("cache", str(path.resolve())) != str(path.resolve()):
+            if cache is not None and record.get("cache", str(cache.resolve())) != str(cache.resolve()):
                 continue
             stats_of = {metric: MetricStats.read(values) for metric, values in record["metrics"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -365,7 +384,7 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
             continue
         for metric, counted in stats_of.items():
             merged.setdefault(metric, MetricStats()).add(counted)
-    return CacheSummary(path, size, modified, {str(metric): int(count) for metric, count in rows}, merged)
+    return merged
 
 
 def render_cache_report(summary: CacheSummary) -> str:
