@@ -14,6 +14,7 @@ from typing import Any
 from pcsuite.config.bundled import bundled_operators
 from pcsuite.config.definitions import ModelSpec
 from pcsuite.config.load import Suite, load_suite
+from pcsuite.config.model_names import model_entry
 from pcsuite.config.spellings import regime_id
 from pcsuite.data.items import Item
 from pcsuite.engines.adapters.base import Constraint, Decoding, Generation, ModelAdapter, Request
@@ -256,7 +257,7 @@ class ModelRegistry:
             if entry.get("provider") == "hf":
                 adapters[model_id] = LocalHFAdapter(model_id, entry)
             else:
-                spec = ModelSpec.model_validate({"family": "", "size": "", **entry})
+                spec = model_entry(model_id, entry)
                 adapters[model_id] = adapter = build_adapter(model_id, spec)
                 adapter.family, adapter.size, adapter.provider = spec.family, spec.size, spec.provider
         return cls(adapters)

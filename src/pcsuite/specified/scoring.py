@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite.config.bundled import bundled_tasks
-from pcsuite.config.load import bundled_configs
+from pcsuite.config.load import load_suite
 from pcsuite.data.items import Item
 from pcsuite.data.truths import HUB_TAGS, entity_spans, normalise_truth
 from pcsuite.errors import ConfigError, did_you_mean
-from pcsuite.evaluation import base, build_evaluator
+from pcsuite.evaluation import base
 from pcsuite.evaluation.fever import FeverEvaluator
 from pcsuite.evaluation.metric_cache import (
     CacheSummary,
@@ -28,6 +28,7 @@ from pcsuite.evaluation.ner import NerEvaluator
 from pcsuite.evaluation.numerals import final_number
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.truthfulqa import TruthfulQaEvaluator, TruthfulQaOptions
+from pcsuite.runners.task_plan import task_evaluator
 from pcsuite.stats.f1 import precision_recall_f1
 
 CONLL_TAGS = list(HUB_TAGS)
@@ -58,10 +59,7 @@ class Evaluator:
 
     @cached_property
     def _evaluator(self) -> base.Evaluator:
-        task = bundled_tasks()[self.task_id]
-        path = None if task.schema_ref is None else bundled_configs() / task.schema_ref
-        schema = None if path is None else json.loads(path.read_text(encoding="utf-8"))
-        return build_evaluator(task.evaluator, task.scoring_options(), schema)
+        return task_evaluator(load_suite("profile_A"), self.task_id)
 
     def parse(self, text: str) -> EvaluationResult:
         """What can be read of an answer; of a task that is answered in text, the text."""

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 from pcsuite._util.http import HttpResponse, is_retryable, post_blocking
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import describe, read_json
-from pcsuite.config.definitions import ModelSpec
+from pcsuite.config.model_names import model_entry
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
 from pcsuite.engines.adapters._credentials import Credentials
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
@@ -191,10 +191,16 @@ class OpenAIAdapter(HttpAdapter):
         return ENFORCED[options.structured]
 
     def __init__(
-        self, model_id: str, options: BaseModel | None = None, *, spec: Mapping[str, Any] | None = None
+        self,
+        model_id: str,
+        options: BaseModel | Mapping[str, Any] | None = None,
+        *,
+        spec: Mapping[str, Any] | None = None,
     ) -> None:
         """``spec`` is the model's entry as a models file has it, in place of checked ``options``."""
-        entry = None if spec is None else ModelSpec.model_validate({"family": "", "size": "", **spec})
+        if isinstance(options, Mapping):
+            options, spec = None, options
+        entry = None if spec is None else model_entry(model_id, spec)
         if entry is not None:
             options = self.Options.model_validate(entry.provider_options())
         super().__init__(model_id, options)
