@@ -27,7 +27,9 @@ def execute(block: Block, **names: Any) -> dict[str, Any]:
     text = textwrap.dedent(block.text)
     name = module_name(block) if block.path.startswith("src/") else "block"
     module = ModuleType(f"specified_block_{block.line}")
-    module.__dict__.update(__package__=name.rpartition(".")[0], __file__=f"{block.document}:{block.line}", **names)
+    module.__dict__.update(
+        __package__=name.rpartition(".")[0], __file__=f"{block.document}:{block.line}", **names
+    )
     sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
         try:
@@ -59,13 +61,19 @@ def differing_names(block: Block) -> Iterator[str]:
                 yield from _differing_class(node, found)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             for target in [node.target] if isinstance(node, ast.AnnAssign) else node.targets:
-                if isinstance(target, ast.Name) and not target.id.startswith("_") and not hasattr(ours, target.id):
+                if (
+                    isinstance(target, ast.Name)
+                    and not target.id.startswith("_")
+                    and not hasattr(ours, target.id)
+                ):
                     yield target.id
 
 
 def _differing_class(node: ast.ClassDef, found: Any) -> Iterator[str]:
     fields = [
-        one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        one.target.id
+        for one in node.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
     ]
     known = {name for kind in found.__mro__ for name in [*vars(kind), *getattr(kind, "__annotations__", {})]}
     known |= set(inspect.signature(found.__init__).parameters)

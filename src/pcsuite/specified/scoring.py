@@ -213,7 +213,12 @@ class TruthfulQAMetricResult:
 
 def truthfulqa_reference_metrics(answer: str, truth: Mapping[str, Any]) -> TruthfulQAMetricResult:
     """The reference-based measures of an answer to a question of TruthfulQA; BLEURT needs a checkpoint."""
-    _, known = normalise_truth("", {"best_answer": "", **truth}, "truthful_qa")
+    best = truth.get("best_answer")
+    true = truth.get("correct_answers") or ([best] if best else [])
+    if not true or not truth.get("incorrect_answers"):  # nothing to compare with
+        return TruthfulQAMetricResult(*[None] * 8)
+    given = {**truth, "best_answer": best or true[0], "correct_answers": true}
+    _, known = normalise_truth("", given, "truthful_qa")
     evaluator = TruthfulQaEvaluator(TruthfulQaOptions(plain_text=True))
     metrics = evaluator.evaluate(Item("truthful_qa", "", known), base.Answer(answer)).metrics
     named = {

@@ -303,6 +303,8 @@ class ModelAdapter(ABC):
     """Whether the model computes on this machine, so that such models run one after the other."""
     counts_remotely: bool = False
     """Whether :meth:`count_tokens` asks a server, so that it may block or fail as a call does."""
+    stands_in: ClassVar[bool] = False
+    """Whether it stands in for models that are not there: then it enforces what any backend would."""
     cacheable: ClassVar[bool] = True
     """Whether the prompt, decoding, seed and constraint determine the answer, so that it may be reused."""
 
