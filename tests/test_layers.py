@@ -41,6 +41,7 @@ ORDER = (
     ("integrations",),
     ("view",),
     ("api",),  # what Python callers and the commands call
+    ("specified",),  # the specification's import paths, resolved to all of the above
     ("pytest_plugin",),
     ("commands",),
     ("cli",),

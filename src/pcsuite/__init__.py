@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pcsuite.specified import install as _install_specified
+
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
@@ -57,6 +59,9 @@ __all__ = [
     "run",
     "verify",
 ]
+
+
+_install_specified()
 
 
 def __getattr__(name: str) -> Any:

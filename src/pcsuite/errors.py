@@ -181,6 +181,10 @@ class IntegrationError(PcsuiteError):
     """Another tool (PromptBench, HELM) is not installed, or does not do its work."""
 
 
+class NotInstalledError(IntegrationError):
+    """Another tool is not installed; the hint is the command that installs it."""
+
+
 class EngineError(PcsuiteError):
     """A model call failed."""
 

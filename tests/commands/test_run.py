@@ -103,6 +103,7 @@ def test_a_new_shared_flag_reaches_every_step_of_all(tmp_path, capsys, monkeypat
     monkeypatch.setattr(runs, "report", lambda found, **_: ends("report", found[0].suite))
     monkeypatch.setattr(integrations, "run_promptbench", lambda suite, **calls: ends("promptbench", suite))
     monkeypatch.setattr(integrations, "plan_helm", lambda suite, models: ends("helm", suite))
+    monkeypatch.setattr("pcsuite.commands.run.SIMULATED", "none")  # HELM asks no simulated model
     words = ["run", "--config", str(path), "--quiet", "--no-cache", "--all", "--dummy", "77"]
     assert main(words) == 2
     assert seeds == dict.fromkeys(("run", "promptbench", "helm", "report"), 77)

@@ -28,7 +28,7 @@ from pcsuite.evaluation.metric_cache import (
 
 def rows(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("SELECT count(*) FROM metrics").fetchone()[0])
+        return int(connection.execute("SELECT count(*) FROM metric_cache").fetchone()[0])
 
 
 def test_values_survive_and_are_counted(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_path() == Path("other")
     monkeypatch.setattr("pcsuite.evaluation.metric_cache._configured", None)
     assert cache_path() == Path(".cache/metric_cache.sqlite")
-    assert stats_dir(Path("x/y.sqlite")) == Path("x/metric_cache_stats")
+    assert stats_dir(Path("x/y.sqlite")) == Path("x/cache_stats")
     configure_metric_cache(tmp_path / "run" / "metrics.sqlite")
     assert shared_metric_cache().path == tmp_path / "run" / "metrics.sqlite"
     close_shared_caches()

@@ -57,6 +57,7 @@ def test_right_label() -> None:
         "field_completeness": 1.0,
         "confidence": 0.8,
         "brier": pytest.approx(0.04),
+        "pred_label": "Sports",
     }
 
 

@@ -206,8 +206,11 @@ def test_run_all_says_why_an_integration_could_not_run_and_reports_all_the_same(
     profile = write_profile(
         tmp_path, conditions=("C0",), regimes=("D0",), items=2, integrations={"helm": {"enabled": True}}
     )
-    assert main(["run", "--all", "--quiet", "--config", str(profile)]) == Exit.BAD_INPUT
-    assert "pcsuite: helm: " in capsys.readouterr().err
+    assert main(["run", "--all", "--quiet", "--config", str(profile)]) == Exit.DONE
+    out = capsys.readouterr().out
+    assert "helm: left out: HELM asks models, and those selected are simulated" in out
+    assert "[ ] helm: HELM asks models" in out
+    assert "[x] table of effects" not in out  # one condition: there is nothing to compare
     assert list((tmp_path / "outputs").rglob("index.html"))
 
 

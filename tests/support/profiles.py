@@ -52,6 +52,7 @@ def write_profile(
             "decoding_regimes": list(regimes),
         },
         "limits": {"max_items_per_task": items},
+        "length_control": "warn",
     }
     for name, values in sections.items():
         if isinstance(values, dict):

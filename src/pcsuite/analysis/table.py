@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -74,6 +74,9 @@ class TableSpec:
     """Among the further tables of the page."""
     caption: str = ""
     """Caption in LaTeX."""
+    dotted: tuple[tuple[str, str], ...] = ()
+    """Dotted names (``task.id``) under which the CSV file repeats columns at its end, each with its column; rows of
+    perturbed prompts leave them empty, as readers of those names know of none."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +114,13 @@ MAIN_CELL = tuple(
     for column, label in zip(CELL, ("task", "model", "regime", "condition"), strict=True)
 )
 """The same in the main tables of the page and of LaTeX."""
+DOTTED_CELL = (
+    ("task.id", "task"),
+    ("model.id", "model"),
+    ("condition.id", "condition"),
+    ("decoding.id", "decoding"),
+)
+"""The columns of :data:`CELL` under dotted names."""
 N_ITEMS = Column("n_items", "items the figures rest on")
 N_CLUSTERS = Column(
     "n_clusters",
@@ -179,9 +189,18 @@ class Table(Frame):
         with write_errors(AnalysisError, path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", encoding="utf-8", newline="") as stream:
-                for row in (self.columns, *self.rows):
+                for row in (self.columns, *self.rows) if not self.spec.dotted else self._with_dotted():
                     stream.write(",".join(map(_csv_cell, row)) + "\n")
         return path
+
+    def _with_dotted(self) -> Iterator[tuple[Any, ...]]:
+        """Header and rows with the columns that are repeated under dotted names."""
+        yield (*self.columns, *(name for name, _ in self.spec.dotted))
+        at = [self.columns.index(column) for _, column in self.spec.dotted]
+        perturbed = self.columns.index("perturbation") if "perturbation" in self.columns else None
+        for row in self.rows:
+            is_clean = perturbed is None or row[perturbed] in (None, "", "none")
+            yield (*row, *(row[index] if is_clean else None for index in at))
 
 
 def _csv_cell(value: Any) -> str:

@@ -16,21 +16,25 @@ from pcsuite.commands import FILE, options
 from pcsuite.commands.options import Group, flag, switch
 from pcsuite.config.load import Suite
 from pcsuite.engines.weights import pull_missing
-from pcsuite.errors import ConfigError, Exit, PcsuiteError
+from pcsuite.errors import ConfigError, Exit, NotInstalledError, PcsuiteError
 from pcsuite.logging.manifest import read_manifest
 from pcsuite.runners.batch_files import export_requests, import_answers
 from pcsuite.runners.plan import build_plan
 from pcsuite.runners.rescore import rescore
 from pcsuite.runners.run_suite import RunSummary
-from pcsuite.runners.verifier_pass import verifier_pass
+from pcsuite.runners.verifier_pass import protocol_parts, verifier_pass
 
 if TYPE_CHECKING:
     from pcsuite.reporting.results import Result
 
+SIMULATED = "simulated"
+"""The provider whose models answer only within a run."""
+
 RUN = (
     options.SELECTION,
     Group("the run", [
-        switch("--all", "also what the profile's integrations enable (promptbench, helm), then the report"),
+        switch("--all", "also the verifier's pass and what the profile's integrations enable (promptbench, helm), then"
+               " the report and a checklist of the protocol"),
         options.OVERWRITE,
         flag("--deviation",
              "go on although what was registered has changed since the first row; the reason goes into the manifest",
@@ -129,29 +133,45 @@ def _run_and_print(
 
 
 def _run_the_rest(args: argparse.Namespace, suite: Suite, calls: options.Calls) -> int:
-    """What ``--all`` adds to a run: the enabled integrations, then the report; the worst exit status of them.
+    """What ``--all`` adds to a run: the verifier's pass, the enabled integrations, the report and its checklist.
 
-    The words of ``run`` are read again by the flags of each, so that what they share reaches all of them. An
-    integration that cannot run says why in a line, and the others go on: the run's rows are there to be reported.
+    Returns the worst exit status of them. The words of ``run`` are read again by the flags of each, so that what they
+    share reaches all of them. A part that cannot run says why in a line, and the others go on: the run's rows are there
+    to be reported. A tool that is not installed, or has no model that it could ask, is left out and fails nothing.
     """
     from pcsuite.commands import integrations, report
     from pcsuite.integrations.promptbench.block import attacked_parts
+    from pcsuite.reporting.checklist import protocol_checklist
 
     enabled, selection = suite.profile.integrations, suite.profile.selection
     steps: dict[str, Callable[[], int]] = {}
+    not_run: dict[str, str] = {}
     chosen = vars(args) | {"models": list(selection.models)}
+    judged = protocol_parts(suite)
+    if judged:
+        steps["verifier-pass"] = lambda: max(_judge(part, args) for part in judged)
+    else:
+        not_run["verifier-pass"] = "no task of the selection has answers that the protocol judges"
     if enabled.promptbench.enabled:
         tasks, conditions = attacked_parts(suite, only_selected=args.conditions is not None)
         block = argparse.Namespace(**chosen | {"tasks": tasks, "conditions": conditions})
         if tasks and conditions:
             steps["promptbench"] = lambda: integrations.perturb(block, calls)
         else:
-            print("promptbench: none of its tasks and conditions is selected")
+            not_run["promptbench"] = "none of its tasks and conditions is selected"
     if enabled.helm.enabled:
-        steps["helm"] = lambda: integrations.run_scenarios(argparse.Namespace(**chosen))
+        asked = [name for name in selection.models if suite.models[name].provider != SIMULATED]
+        if asked:
+            steps["helm"] = lambda: integrations.run_scenarios(
+                argparse.Namespace(**chosen | {"models": asked})
+            )
+        else:
+            not_run["helm"] = "HELM asks models, and those selected are simulated"
     steps["report"] = lambda: report.write_report(
         options.suite_from(args, [options.PROFILE]), config=args.config
     )
+    for name, why in not_run.items():
+        print(f"{name}: left out: {why}")
     worst = int(Exit.DONE)
     for name, step in steps.items():
         print(f"\n{name}", flush=True)
@@ -161,8 +181,26 @@ def _run_the_rest(args: argparse.Namespace, suite: Suite, calls: options.Calls) 
             if name == "report":
                 raise
             print(f"pcsuite: {name}: {error}", file=sys.stderr)
-            worst = max(worst, error.exit_code)
+            not_run[name] = str(error)
+            if not isinstance(error, NotInstalledError):
+                worst = max(worst, error.exit_code)
+    run = suite.profile.run
+    print("\nwhat the protocol promises")
+    for promise in protocol_checklist(Path(run.output_dir), run.name, not_run):
+        print(promise)
     return worst
+
+
+def _judge(suite: Suite, args: argparse.Namespace) -> int:
+    """Have the answers of a part of the run judged, and say how many were."""
+    summary = verifier_pass(suite, quiet=args.quiet, use_cache=args.use_cache)
+    tasks = ", ".join(suite.profile.selection.tasks)
+    before = f", {summary.done_before} were given before" if summary.done_before else ""
+    failed = f", {summary.failed} failed (run again to retry them)" if summary.failed else ""
+    print(
+        f"{tasks}: {summary.asked} verdicts in {summary.seconds:.1f} s, {summary.tokens:,} tokens{before}{failed}"
+    )
+    return Exit.FAILED_ROWS if summary.failed else Exit.DONE
 
 
 def _exchange_files(args: argparse.Namespace, suite: Suite) -> int:

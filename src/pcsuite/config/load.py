@@ -38,7 +38,7 @@ from pcsuite.config.definitions import (
 )
 from pcsuite.config.model_names import NamedModels
 from pcsuite.config.profile import Profile, SuiteSection
-from pcsuite.config.spellings import regime_id
+from pcsuite.config.spellings import SCHEMA_FILES, regime_id
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.config.yaml_source import bundled_configs as bundled_configs
 from pcsuite.errors import ConfigError, did_you_mean
@@ -257,6 +257,9 @@ class Suite:
         folder, bundled = source.path.parent, bundled_configs()
         candidates = [folder / reference, folder / "schemas" / reference, folder.parent / reference]
         bundles = [bundled / reference, bundled / "schemas" / reference, bundled.parent / reference]
+        name = Path(reference).name
+        if Path(reference).parent in (Path(), Path("schemas")) and name in SCHEMA_FILES:
+            bundles.append(bundled / "schemas" / SCHEMA_FILES[name])
         for candidate in [*candidates, Path.cwd() / reference, *bundles]:
             if candidate.is_file():
                 return candidate

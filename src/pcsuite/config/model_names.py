@@ -226,6 +226,15 @@ def at_address(name: str, spec: ModelSpec, url: str) -> dict[str, Any]:
     return {"base_url": url}
 
 
+def model_entry(name: str, values: Mapping[str, Any]) -> ModelSpec:
+    """The entry of a models file given as a plain mapping, with what is declared of its provider.
+
+    >>> model_entry("large", {"provider": "openai", "model": "gpt-4.1"}).provider_options()["base_url"]
+    'https://api.openai.com/v1'
+    """
+    return NamedModels({name: ModelSpec.model_validate({"family": "", "size": "", **values})})[name]
+
+
 class NamedModels(Mapping[str, ModelSpec]):
     """The models of a models file, and every model that can be named ``provider/model``.
 

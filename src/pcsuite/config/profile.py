@@ -441,7 +441,7 @@ class Profile(Definition):
     """How much is run."""
     batch: BatchSection = Field(default=BatchSection(), exclude=True)
     """How batches are sent."""
-    length_control: Literal["off", "warn", "pad"] = "warn"
+    length_control: Literal["off", "warn", "pad"] = "pad"
     """Whether prompts are brought into their token band: ``pad`` adds content-free filler."""
     integrations: IntegrationsSection = IntegrationsSection()
     """Other tools."""

@@ -133,6 +133,14 @@ def file_stems(dataset: str, split: str) -> list[str]:
     return [f"{name}_{part}" for part in (split, *SPLITS.get(split, ())) for name in datasets]
 
 
+SCHEMA_FILES: Mapping[str, str] = {
+    "conll03_ner.json": "conll03_ner_json.json",
+    "agnews.json": "agnews_json.json",
+    "csqa.json": "csqa_json.json",
+    "truthfulqa.json": "truthfulqa_gen.json",
+    "fever.json": "fever_json.json",
+}
+"""Second names of bundled schemas, for tasks files that come without the files they name."""
 _TASK_KEYS = {"output_schema_ref": "schema_ref"}
 _LABELS_OPTION = {"classification": "labels", "ner": "types"}
 """Evaluators whose options list the labels."""

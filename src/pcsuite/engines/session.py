@@ -35,6 +35,7 @@ from pcsuite.engines.adapters.base import (
     ConstraintKind,
     Generation,
     ModelAdapter,
+    NoAdapterOptions,
     Request,
     token_usage,
 )
@@ -80,6 +81,8 @@ def check_model(model_id: str, spec: ModelSpec) -> tuple[type[ModelAdapter], Bas
     keys = spec.provider_options()
     wire = keys.pop("wire", None)
     adapter = adapter_of(spec.provider, None if wire is None else str(wire))
+    if adapter.takes_spec() and adapter.Options is NoAdapterOptions:
+        return adapter, NoAdapterOptions()  # its own constructor reads the entry
     try:
         return adapter, adapter.Options.model_validate(keys)
     except ValidationError as error:
@@ -93,7 +96,13 @@ def build_adapter(model_id: str, spec: ModelSpec) -> ModelAdapter:
     Raises as :func:`check_model` does, and :class:`EngineError` where the model cannot be started.
     """
     adapter, options = check_model(model_id, spec)
-    return adapter(model_id, options)
+    if not adapter.takes_spec():
+        return adapter(model_id, options)
+    try:
+        return adapter(model_id, spec=spec.written())  # type: ignore[call-arg]
+    except KeyError as error:
+        problem = f"model '{model_id}' (provider {spec.provider}): its adapter wants the key {error}"
+        raise ConfigError(problem, hint="add it to the model's entry") from error
 
 
 def check_priced(suite: Suite, model_id: str) -> None:

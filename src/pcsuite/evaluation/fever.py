@@ -130,6 +130,7 @@ class FeverEvaluator(base.Evaluator):
         fields = (self.options.label_field, self.options.evidence_field)
         extra: dict[str, base.MetricValue] = {
             "fever_score": float(right and covered) if known or not verifiable else None,
+            "pred_label": label if readable else None,
             "cited": len(cited),
             "unsupported": unsupported,
             "unretrieved_rate": unretrieved,

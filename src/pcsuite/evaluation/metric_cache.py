@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
@@ -32,6 +32,8 @@ CACHE_VARIABLE = "PCS_METRIC_CACHE"
 STATS_VARIABLE = "PCS_CACHE_STATS_DIR"
 DEFAULT_CACHE = Path(".cache") / "metric_cache.sqlite"
 
+_EARLIER_STATS = "metric_cache_stats"
+"""The folder of statistics of earlier versions, which still count."""
 _BATCH = 500
 _FLUSH_SECONDS = 5.0
 _BUSY_SECONDS = 30.0
@@ -63,6 +65,15 @@ class MetricStats:
             raise ValueError("no counts of hits, misses, puts and seconds")
         return cls(**known)
 
+    def written(self) -> dict[str, float]:
+        """The record as a file has it."""
+        return {
+            "hits": self.hits,
+            "misses": self.misses,
+            "puts": self.puts,
+            "compute_s": self.compute_seconds,
+        }
+
     def add(self, other: MetricStats) -> None:
         """Add another record to this one."""
         for name, value in asdict(other).items():
@@ -88,9 +99,9 @@ def cache_path() -> Path:
 
 
 def stats_dir(cache: Path) -> Path:
-    """Where statistics lie: ``PCS_CACHE_STATS_DIR``, else a folder beside the cache."""
+    """Where statistics lie: ``PCS_CACHE_STATS_DIR``, else ``cache_stats`` beside the cache."""
     override = os.environ.get(STATS_VARIABLE)
-    return Path(override) if override else cache.parent / "metric_cache_stats"
+    return Path(override) if override else cache.parent / "cache_stats"
 
 
 def cache_key(metric: str, answer: str, reference: str) -> bytes:
@@ -119,7 +130,9 @@ class MetricCache:
         self._last_flush = time.monotonic()
         self._given_up = False
         self._dirty_stats = False
-        self._stats_name = f"{os.getpid()}-{time.time_ns()}-{next(_serial)}.json"
+        started, serial = time.time(), next(_serial)
+        self._stats_name = f"cache_stats_pid{os.getpid()}_{int(started)}{f'-{serial}' if serial else ''}.json"
+        self._started = started
         with _usable(self.path, "opened"), ExitStack() as failed:
             if str(self.path) != IN_MEMORY:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,8 +141,9 @@ class MetricCache:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             with self._connection:
-                columns = "key BLOB PRIMARY KEY, metric TEXT NOT NULL, value REAL NOT NULL"
-                self._connection.execute(f"CREATE TABLE IF NOT EXISTS metrics ({columns}) WITHOUT ROWID")
+                _take_over_earlier(self._connection)
+                columns = "key BLOB PRIMARY KEY, metric TEXT NOT NULL, score REAL NOT NULL"
+                self._connection.execute(f"CREATE TABLE IF NOT EXISTS metric_cache ({columns}) WITHOUT ROWID")
             failed.pop_all()
 
     def get(self, metric: str, answer: str, reference: str) -> float | None:
@@ -144,7 +158,7 @@ class MetricCache:
             else:
                 with _usable(self.path, "read"):
                     row = self._connection.execute(
-                        "SELECT value FROM metrics WHERE key = ?", (key,)
+                        "SELECT score FROM metric_cache WHERE key = ?", (key,)
                     ).fetchone()
                 value = None if row is None else float(row[0])
             record = self._record(metric)
@@ -165,6 +179,16 @@ class MetricCache:
             record.compute_seconds += seconds
             if len(self._pending) >= _BATCH or time.monotonic() - self._last_flush > _FLUSH_SECONDS:
                 self.flush()
+
+    def count_seconds(self, metric: str, seconds: float) -> None:
+        """Count seconds that were spent computing a value outside of :meth:`compute`."""
+        with self._lock:
+            self._record(metric).compute_seconds += seconds
+
+    @staticmethod
+    def make_key(metric: str, answer: str, reference: str) -> str:
+        """The key of a value, in hexadecimal: that of :func:`cache_key`."""
+        return cache_key(metric, answer, reference).hex()
 
     def compute(self, metric: str, answer: str, reference: str, function: Callable[[], float]) -> float:
         """The stored value, else that of ``function``, which is timed and stored.
@@ -206,12 +230,18 @@ class MetricCache:
             rows = [(key, metric, value) for key, (metric, value) in self._pending.items()]
             if rows:
                 with _usable(self.path, "written"), self._connection:
-                    self._connection.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)", rows)
+                    self._connection.executemany("INSERT OR REPLACE INTO metric_cache VALUES (?, ?, ?)", rows)
                 self._pending.clear()
             if not self._dirty_stats or str(self.path) == IN_MEMORY:
                 return
-            metrics = {metric: asdict(stats) for metric, stats in self.stats.items()}
-            statistics = {"cache": str(self.path.resolve()), "metrics": metrics}
+            metrics = {metric: stats.written() for metric, stats in self.stats.items()}
+            statistics = {
+                "cache": str(self.path.resolve()),
+                "pid": os.getpid(),
+                "timestamp_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "elapsed_s": round(time.time() - self._started, 3),
+                "metrics": metrics,
+            }
             target = self.stats_folder / self._stats_name
             try:
                 self.stats_folder.mkdir(parents=True, exist_ok=True)
@@ -239,6 +269,20 @@ class MetricCache:
     def _record(self, metric: str) -> MetricStats:
         self._dirty_stats = True
         return self.stats.setdefault(metric, MetricStats())
+
+
+def _table_of(connection: sqlite3.Connection) -> str | None:
+    """The table with the values: its name now, or that of earlier versions."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('metric_cache', 'metrics') ORDER BY name"
+    row = connection.execute(query).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _take_over_earlier(connection: sqlite3.Connection) -> None:
+    """Give the table of an earlier version its name now."""
+    if _table_of(connection) == "metrics":
+        connection.execute("ALTER TABLE metrics RENAME COLUMN value TO score")
+        connection.execute("ALTER TABLE metrics RENAME TO metric_cache")
 
 
 @contextmanager
@@ -315,12 +359,24 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
     if path.exists():
         uri = f"{path.resolve().as_uri()}?mode=ro"
         with _usable(path, "read"), closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
-            rows = connection.execute("SELECT metric, count(*) FROM metrics GROUP BY metric").fetchall()
+            table = _table_of(connection)
+            if table is not None:
+                rows = connection.execute(f"SELECT metric, count(*) FROM {table} GROUP BY metric").fetchall()
+    folders = [folder] if stats is not None else [folder, path.parent / _EARLIER_STATS]
+    merged = merged_statistics(folders, path)
+    return CacheSummary(path, size, modified, {str(metric): int(count) for metric, count in rows}, merged)
+
+
+def merged_statistics(folders: Iterable[Path], cache: Path | None = None) -> dict[str, MetricStats]:
+    """The statistics that lie in some folders, by metric; with ``cache`` only those about that file.
+
+    A file that cannot be read is passed over with a warning: only counts are lost.
+    """
     merged: dict[str, MetricStats] = {}
-    for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+    for file in (file for folder in folders if folder.is_dir() for file in sorted(folder.glob("*.json"))):
         try:
             record = json.loads(file.read_text(encoding="utf-8"))
-            if record.get("cache", str(path.resolve())) != str(path.resolve()):
+            if cache is not None and record.get("cache", str(cache.resolve())) != str(cache.resolve()):
                 continue
             stats_of = {metric: MetricStats.read(values) for metric, values in record["metrics"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -328,7 +384,7 @@ def summarise_cache(cache: Path | None = None, stats: Path | None = None) -> Cac
             continue
         for metric, counted in stats_of.items():
             merged.setdefault(metric, MetricStats()).add(counted)
-    return CacheSummary(path, size, modified, {str(metric): int(count) for metric, count in rows}, merged)
+    return merged
 
 
 def render_cache_report(summary: CacheSummary) -> str:

@@ -362,6 +362,10 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         """Whether the label is the item's."""
         return base.fold(answer) == base.fold(str(base.truth_of(item, "label")))
 
+    def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
+        """``pred_label``: the label that was given, ``None`` for an answer that is none or was cut off."""
+        return {"pred_label": parsed.answer if value is not None else None}
+
     def wrong_value(self, item: Item, rng: Random) -> str:
         """Another label, drawn at random."""
         gold = base.fold(str(item.truth.get("label", "")))

@@ -18,7 +18,7 @@ from pcsuite._util.files import file_lock, sha256_file
 from pcsuite._util.hashing import digest
 from pcsuite._util.processes import NETWORK, PACKAGES, child_environment
 from pcsuite.engines.weights import user_cache_dir
-from pcsuite.errors import ConfigError, IntegrationError, did_you_mean
+from pcsuite.errors import ConfigError, IntegrationError, NotInstalledError, did_you_mean
 
 _PIN = re.compile(r"^\S+==\S+(?:[^\n]*\\\n)*[^\n]*\n", re.MULTILINE)
 """A pinned version with the lines of its hashes."""
@@ -218,7 +218,7 @@ def environment_python(tool: Integration) -> Path:
     if not is_installed(tool):
         folder = environment_dir(tool)
         state = "is installed by another recipe" if (folder / _STAMP).is_file() else "is not installed"
-        raise IntegrationError(f"{tool.title} {state}", hint=tool.command)
+        raise NotInstalledError(f"{tool.title} {state}", hint=tool.command)
     return _interpreter(environment_dir(tool))
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from jinja2 import TemplateError
+from jinja2 import TemplateError, meta
 
 from pcsuite.config.definitions import MessageRole, TaskKind
 from pcsuite.errors import PromptError
 from pcsuite.prompts.context import PromptContext
+from pcsuite.prompts.named_blocks import NAMED, block_variables
 from pcsuite.prompts.operators import Bundle, Slot, environment
 from pcsuite.prompts.verbatim import chat_piece
 
@@ -52,6 +54,8 @@ class PromptTree:
     around: tuple[str, str] | None = None
     """Of a compiled free text: the white space before the input, and everything after it. No base template is
     used then, and ``instruction`` is all that stands before."""
+    task: tuple[str, str] = field(default=("", ""), compare=False)
+    """Title and goal of the task, for base templates that show them."""
 
     def texts(self, slot: Slot) -> list[str]:
         """Texts of the blocks in one slot, in order."""
@@ -127,7 +131,14 @@ class PromptTree:
             "post": texts["post"],
         }
         try:
-            return environment(templates_dir).get_template(self.template).render(variables).strip("\n")
+            jinja = environment(templates_dir)
+            used = _variables_of(templates_dir, self.template)
+            if not used & NAMED:
+                return jinja.get_template(self.template).render(variables).strip("\n")
+            title, goal = self.task
+            named = block_variables(self.blocks, used, title=title, goal=goal, instruction=self.instruction)
+            text = jinja.get_template(self.template).render(variables | named).strip("\n")
+            return "\n\n".join([*filler, text]) if "filler" not in used else text
         except TemplateError as error:
             raise PromptError(f"{self.template}: template cannot be rendered: {error}") from error
 
@@ -153,6 +164,15 @@ class PromptTree:
         return "".join(messages)
 
 
+@lru_cache(maxsize=32)
+def _variables_of(templates_dir: Path | None, name: str) -> frozenset[str]:
+    """The variables that a base template of a user's folder has; of the bundled ones none is asked for."""
+    if templates_dir is None or not (templates_dir / name).is_file():
+        return frozenset()
+    source = (templates_dir / name).read_text(encoding="utf-8")
+    return frozenset(meta.find_undeclared_variables(environment(templates_dir).parse(source)))
+
+
 def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
     """The prompt of one item under a bundle: each operator rendered into its block, empty ones left out.
 
@@ -176,6 +196,7 @@ def compose(bundle: Bundle, ctx: PromptContext) -> PromptTree:
         input_label=ctx.input_label,
         input_text=ctx.input_text,
         blocks=tuple(block for block in rendered if block.text),
+        task=(ctx.task_title, ctx.task_goal),
     )
 
 

@@ -16,7 +16,7 @@ from pcsuite.analysis.asked_items import ids_digest
 from pcsuite.analysis.metrics import declared_by
 from pcsuite.config.bundled import operator_type, operator_work
 from pcsuite.config.definitions import ModelSpec, OperatorSpec
-from pcsuite.config.load import Suite
+from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.model_names import provider_presets
 from pcsuite.config.prices import price_of, price_words
 from pcsuite.data.clusters import count_clusters
@@ -221,7 +221,7 @@ class RunSummary:
 
 
 def run_suite(
-    suite: Suite,
+    suite: Suite | str | Path,
     *,
     quiet: bool = False,
     policy: RetryPolicy | None = None,
@@ -232,14 +232,15 @@ def run_suite(
 ) -> RunSummary:
     """Run a profile, or go on with it; returns when every row is logged or its stopping rule has decided.
 
-    ``policy`` replaces the profile's ``limits.retry``; ``deviation`` is the reason why what was registered changed
-    after the first row; ``batch`` sends the calls through the providers' batch APIs. Raises what :func:`build_plan`,
-    :func:`register` and :func:`run_into` raise.
+    ``suite`` may also be the path of a profile, or the name of a bundled one. ``policy`` replaces the profile's
+    ``limits.retry``; ``deviation`` is the reason why what was registered changed after the first row; ``batch`` sends
+    the calls through the providers' batch APIs. Raises what :func:`build_plan`, :func:`register` and :func:`run_into`
+    raise.
 
         run_suite(load_suite("quickstart"), quiet=True).tally.done
     """
     return run_plan(
-        build_plan(suite),
+        build_plan(suite if isinstance(suite, Suite) else load_suite(str(suite))),
         quiet=quiet,
         policy=policy,
         use_cache=use_cache,

@@ -17,7 +17,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,29 @@ class VerifierSummary:
     seconds: float
     rates: Mapping[tuple[str, str, str], ContradictionRate]
     """By task, model and condition."""
+
+
+CONTRADICTED, VOTED, VOTED_CONDITIONS = ("truthfulqa",), ("number", "choice"), ("C4", "C5", "C8")
+"""Evaluators of tasks whose answers may contradict themselves, and of those that replicates vote on, in which
+conditions: what the protocol asks the verifier about."""
+
+
+def protocol_parts(suite: Suite) -> list[Suite]:
+    """The parts of a profile whose answers the whole protocol has judged; none where it selects none of them.
+
+    Contradictions are asked of short free answers in every condition, tie-breaks of votes where votes are counted.
+    """
+    selection = suite.profile.selection
+    parts = []
+    for evaluators, conditions in (
+        (CONTRADICTED, selection.conditions),
+        (VOTED, tuple(name for name in selection.conditions if name in VOTED_CONDITIONS)),
+    ):
+        tasks = tuple(name for name in selection.tasks if suite.tasks[name].evaluator in evaluators)
+        if tasks and conditions:
+            chosen = selection.model_copy(update={"tasks": tasks, "conditions": conditions})
+            parts.append(replace(suite, profile=suite.profile.model_copy(update={"selection": chosen})))
+    return parts
 
 
 def verifier_pass(

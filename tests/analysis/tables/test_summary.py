@@ -1,4 +1,5 @@
 import json
+import math
 
 import numpy as np
 import pytest
@@ -173,9 +174,12 @@ def test_closed_answers_have_their_entropy_in_the_summary(tmp_path):
     ]
     found = tables_of(tmp_path, rows)
     (level,), (varied,) = found["summary_by_condition"], found["entropy_by_condition"]
-    assert level["entropy_cat"] == pytest.approx(varied["entropy_nats"])
-    assert level["entropy_cat"] > 0
-    assert level["entropy_cat_normalised"] == pytest.approx(varied["entropy_normalised"])
+    assert level["entropy_nats"] == pytest.approx(varied["entropy_nats"])
+    assert level["entropy_normalised"] == pytest.approx(varied["entropy_normalised"])
+    # One item of four has answers 1 : 2, the others agree; the corrected value is above the plain one.
+    plain = -(math.log(1 / 3) / 3 + 2 * math.log(2 / 3) / 3) / 4
+    assert level["entropy_cat"] == varied["entropy_cat"] == pytest.approx(plain)
+    assert level["entropy_nats"] > plain
 
 
 def test_open_answers_and_single_ones_have_none(tmp_path):

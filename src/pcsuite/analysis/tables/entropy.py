@@ -20,6 +20,7 @@ from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import CELL_KEY, USABLE_CLEAN
 from pcsuite.analysis.table import (
     CELL,
+    DOTTED_CELL,
     N_CLUSTERS,
     Column,
     Table,
@@ -61,7 +62,12 @@ PER_ITEM = TableSpec(
         Column("fact_disagreement", "of free texts: how far their names and numbers disagree"),
         Column("semantic_clusters", "of free texts: meanings among the answers"),
         Column("semantic_entropy", "entropy over those meanings in nats"),
+        Column(
+            "entropy_cat",
+            "plain entropy of the answers in nats: not corrected, so it grows with the replicates",
+        ),
     ),
+    dotted=(*DOTTED_CELL, ("task.item_id", "item_id"), ("metrics.entropy_cat", "entropy_cat")),
 )
 BY_CONDITION = TableSpec(
     "entropy_by_condition",
@@ -74,6 +80,11 @@ BY_CONDITION = TableSpec(
         Column("answers", "how many answers the task allows (as the run's manifest says), or open"),
         *interval("entropy_nats", "mean entropy over items in nats", form="number"),
         *interval("entropy_normalised", "mean share of the maximal entropy", form="number"),
+        Column(
+            "entropy_cat",
+            "mean plain entropy in nats: not corrected, so it grows with the replicates",
+            shown=False,
+        ),
         *interval("disagreement", "mean chance that two replicates disagree"),
         Column("readable", "share of answers that could be read"),
         *interval("readable_disagreement", "mean chance that two readable replicates disagree"),
@@ -93,6 +104,7 @@ BY_CONDITION = TableSpec(
         " are compared on the disagreement of readable answers, which is unbiased and does not move with validity."
     ),
     folded=True,
+    dotted=(*DOTTED_CELL, ("metrics.entropy_cat", "entropy_cat")),
 )
 
 
@@ -114,6 +126,10 @@ class AnswerCounts:
     def nats(self) -> FloatArray:
         """Each item's entropy in nats, bias-corrected; the one computation behind every table that shows it."""
         return entropy(self.counts, categories=self.categories)
+
+    def plain(self) -> FloatArray:
+        """Each item's entropy in nats as the answers have it, without a correction."""
+        return entropy(self.counts, estimator="plug_in")
 
     def normalised(self) -> FloatArray:
         """Each item's entropy as a share of its maximum, 0..1.
@@ -216,7 +232,7 @@ def entropy_tables(
     values: dict[CellKey, ItemValues] = {}
     for cell in cells:
         key, names = cell.key, cell.key.names()
-        nats = cell.nats()
+        nats, plain = cell.nats(), cell.plain()
         share, differing = cell.normalised(), disagreement(cell.counts)
         readable = disagreement(cell.readable)
         compared = np.isfinite(readable)
@@ -227,16 +243,16 @@ def entropy_tables(
         item_names = scores.item_names[key.task]
         figures = zip(
             cell.items.tolist(), totals.tolist(), distinct.tolist(), _numbers(nats), _numbers(share),
-            _numbers(differing), legible.astype(int).tolist(), _numbers(readable), strict=True,
+            _numbers(differing), legible.astype(int).tolist(), _numbers(readable), _numbers(plain), strict=True,
         )  # fmt: skip
         cell_names = tuple(names.values())
-        for code, *counted in figures:
+        for code, *counted, plain_of_item in figures:
             item = item_names[code]
             meaning = by_item.get(item)
             per_item.append(
                 (
                     *cell_names, item, *counted, number(cell.facts.get(item)),
-                    meaning and meaning.clusters, meaning and number(meaning.entropy),
+                    meaning and meaning.clusters, meaning and number(meaning.entropy), plain_of_item,
                 )
             )  # fmt: skip
         columns = np.column_stack([nats, share, differing])
@@ -261,6 +277,7 @@ def entropy_tables(
             "answers": "open" if cell.categories is None else f"{cell.categories} choices",
             **estimate_columns("entropy_nats", estimates[0]),
             **estimate_columns("entropy_normalised", estimates[1]),
+            "entropy_cat": float(plain.mean()),
             **estimate_columns("disagreement", estimates[2]),
             "readable": float(legible.sum() / totals.sum()),
             "readable_items": int(compared.sum()),

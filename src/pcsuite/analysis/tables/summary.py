@@ -26,6 +26,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, USABLE
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.table import (
     CELL,
+    DOTTED_CELL,
     MAIN_CELL,
     N_CLUSTERS,
     N_ITEMS,
@@ -89,8 +90,11 @@ SUMMARY = TableSpec(
         Column("score_iqr", "interquartile range of the items' scores", label="IQR", form="number", digits=2),
         Column("score_if_errors_were_wrong", "the score if every failed call had scored 0", shown=False),
         Column("seed_variance", "variance of the whole score over seeds", form="number", digits=4),
-        Column("entropy_cat", "tasks with a closed set of answers: mean entropy over replicates, nats", shown=False),
-        Column("entropy_cat_normalised", "the same as a share of its maximum", shown=False),
+        Column(
+            "entropy_cat", "tasks with a closed set of answers: mean plain entropy over replicates, nats", shown=False
+        ),
+        Column("entropy_nats", "the same, bias-corrected as in entropy_by_condition.csv", shown=False),
+        Column("entropy_normalised", "that as a share of its maximum", shown=False),
         *interval(
             "json_valid", "share of JSON answers", label="JSON valid", form="interval", digits=2, paper="JSON validity"
         ),
@@ -106,6 +110,13 @@ SUMMARY = TableSpec(
         Column("attempts", "mean calls for an answer", shown=False),
         Column("latency_ms_median", "median milliseconds of calls that were really made", shown=False),
         N_CLUSTERS,
+    ),
+    dotted=(
+        *DOTTED_CELL,
+        ("metrics.task_score", "score"),
+        ("metrics.entropy_cat", "entropy_cat"),
+        ("metrics.json_valid", "json_valid"),
+        ("metrics.unsupported_rate", "unsupported_rate"),
     ),
     note="Where each condition stands, clean prompts only.",
     caption="Score and JSON validity by condition, with 95\\,\\% intervals over items.",
@@ -273,8 +284,9 @@ def summary_by_condition(
     """
     entropies = {
         counts.key: {
-            "entropy_cat": float(counts.nats().mean()),
-            "entropy_cat_normalised": float(counts.normalised().mean()),
+            "entropy_cat": float(counts.plain().mean()),
+            "entropy_nats": float(counts.nats().mean()),
+            "entropy_normalised": float(counts.normalised().mean()),
         }
         for counts in answers
         if counts.categories is not None

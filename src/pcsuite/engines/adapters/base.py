@@ -7,6 +7,7 @@ has an honest default: no batching, no async, no tokenizer, no constraints.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -268,6 +269,21 @@ class Replica:
     """GPUs, where the cluster has any; without them the copy runs on the CPU."""
 
 
+def counted_generation(generation: Generation) -> Generation:
+    """A generation whose token counts are numbers: where a backend left them empty they are 0 and not a measurement.
+
+    >>> empty = {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None}
+    >>> answer = {"text": "a", "finish_reason": "stop", "latency_ms": 1.0, "usage": empty}
+    >>> counted_generation(answer)["usage"]["total_tokens"], answer["usage_reported"]
+    (0, False)
+    """
+    counts: Mapping[str, Any] = generation.get("usage") or {}
+    if any(counts.get(key) is None for key in ("prompt_tokens", "completion_tokens", "total_tokens")):
+        generation["usage"] = token_usage(0, 0)
+        generation["usage_reported"] = False
+    return generation
+
+
 class ModelAdapter(ABC):
     """A model that can be asked for text.
 
@@ -287,12 +303,34 @@ class ModelAdapter(ABC):
     """Whether the model computes on this machine, so that such models run one after the other."""
     counts_remotely: bool = False
     """Whether :meth:`count_tokens` asks a server, so that it may block or fail as a call does."""
+    stands_in: ClassVar[bool] = False
+    """Whether it stands in for models that are not there: then it enforces what any backend would."""
     cacheable: ClassVar[bool] = True
     """Whether the prompt, decoding, seed and constraint determine the answer, so that it may be reused."""
 
-    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
-        self.model_id = model_id
+    def __init__(
+        self,
+        model_id: str = "",
+        options: BaseModel | None = None,
+        *,
+        id: str = "",
+        family: str = "",
+        size: str = "",
+        provider: str = "",
+    ) -> None:
+        """``id`` is a second name of ``model_id``; what else an adapter may be told of its model, it is known by.
+
+        A subclass whose own constructor takes ``(model_id, spec)`` gets the model's entry as a mapping.
+        """
+        self.model_id = self.id = model_id or id
+        self.family, self.size, self.provider = family, size, provider
         self.options = options if options is not None else self.Options()
+
+    @classmethod
+    def takes_spec(cls) -> bool:
+        """Whether the constructor wants the model's entry as a mapping (``spec``) and not validated options."""
+        parameters = inspect.signature(cls.__init__).parameters
+        return "spec" in parameters and "options" not in parameters
 
     @classmethod
     def enforceable(cls, options: BaseModel) -> frozenset[ConstraintKind]:
@@ -337,7 +375,7 @@ class ModelAdapter(ABC):
         """
         arguments = (request.prompt, request.decoding, request.seed)
         if request.constraint is None:
-            return await asyncio.to_thread(self.generate, *arguments)
+            return counted_generation(await asyncio.to_thread(self.generate, *arguments))
         return await asyncio.to_thread(self.generate_constrained, *arguments, request.constraint)
 
     def count_tokens(self, text: str) -> int | None:

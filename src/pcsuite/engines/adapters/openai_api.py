@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, model_validator
 from pcsuite._util.http import HttpResponse, is_retryable, post_blocking
 from pcsuite._util.secrets import public_url
 from pcsuite._util.text import describe, read_json
+from pcsuite.config.model_names import model_entry
 from pcsuite.engines.adapters._batch_wire import BatchService, OpenAIBatches
 from pcsuite.engines.adapters._credentials import Credentials
 from pcsuite.engines.adapters._http_adapter import HttpAdapter, HttpOptions
@@ -189,8 +190,22 @@ class OpenAIAdapter(HttpAdapter):
         assert isinstance(options, OpenAIOptions)
         return ENFORCED[options.structured]
 
-    def __init__(self, model_id: str, options: BaseModel | None = None) -> None:
+    def __init__(
+        self,
+        model_id: str,
+        options: BaseModel | Mapping[str, Any] | None = None,
+        *,
+        spec: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``spec`` is the model's entry as a models file has it, in place of checked ``options``."""
+        if isinstance(options, Mapping):
+            options, spec = None, options
+        entry = None if spec is None else model_entry(model_id, spec)
+        if entry is not None:
+            options = self.Options.model_validate(entry.provider_options())
         super().__init__(model_id, options)
+        if entry is not None:
+            self.family, self.size, self.provider = entry.family, entry.size, entry.provider
         self.counts_remotely = self.options.tokenize != "none"
         # A partial of values, not a method: the cache must not keep the adapter.
         count = partial(count_by_server, self.options, self.remote_model, self._headers, self.credentials)

@@ -119,6 +119,7 @@ class SimulatedAdapter(ModelAdapter):
     Options: ClassVar[type[BaseModel]] = SimulatedOptions
     native_constraints: frozenset[ConstraintKind] = frozenset({"json_schema", "regex", "cfg"})
     cacheable: ClassVar[bool] = False
+    stands_in: ClassVar[bool] = True
     options: SimulatedOptions
 
     def __init__(self, model_id: str, options: BaseModel | None = None) -> None:

@@ -18,10 +18,10 @@ from pcsuite.config.definitions import ConditionsFile, ConditionSpec, OperatorSp
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.yaml_source import YamlSource
 from pcsuite.errors import ConfigError, PromptError, did_you_mean
-from pcsuite.prompts.compiled import CompiledPrompt, makeup_cues
+from pcsuite.prompts.compiled import COMPILED_OPERATOR, CompiledPrompt, makeup_cues
 from pcsuite.prompts.context import PromptContext
 from pcsuite.prompts.operators import Bundle, Operator
-from pcsuite.prompts.prompt import PromptTree, compose
+from pcsuite.prompts.prompt import OperatorBlock, PromptTree, compose
 
 Steps = tuple[tuple[Operator, ...], ...]
 _MAX_FACTORIAL = 8
@@ -166,13 +166,27 @@ def _design(name: str, spec: ConditionSpec, base: Steps, varied: Steps) -> list[
 
 @dataclass(frozen=True, slots=True)
 class PromptConstraint(DataclassMapping):
-    """A hard constraint a condition asks for, by attribute or as a mapping: its kind, what it enforces, who does."""
+    """A hard constraint a condition asks for, by attribute or as a mapping: its kind, what it enforces, who does.
+
+    As a mapping it also has ``type``, its kind, and ``schema_text``, its value where that is a schema.
+
+    >>> constraint = PromptConstraint("json_schema", "{}", "auto")
+    >>> constraint["type"], constraint.get("schema_text"), constraint.get("grammar")
+    ('json_schema', '{}', None)
+    """
 
     kind: Literal["json_schema", "regex", "cfg"]
     value: str
     backend: str
     in_part: bool = False
     """Whether what cannot be enforced may be taken out and checked afterwards."""
+
+    def __getitem__(self, key: str) -> Any:
+        if key == "type":
+            return self.kind
+        if key == "schema_text" and self.kind == "json_schema":
+            return self.value
+        return DataclassMapping.__getitem__(self, key)
 
 
 @dataclass(frozen=True)
@@ -197,10 +211,19 @@ class PromptCondition:
 
     @property
     def react(self) -> Mapping[str, Any] | None:
-        """The loop that the condition runs (``max_steps``, ``engine``); ``None`` where it runs none."""
+        """The loop that the condition runs (``max_steps``, ``engine``, …); ``None`` where it runs none.
+
+        The loop ends with the answer (``stop_when_confident``) and may search before it (``tool_policy``).
+        """
         if self.program is None or self.program.spec.engine != "react":
             return None
-        return {"max_steps": self.program.spec.max_steps or 1, "engine": "react"}
+        return {
+            "enabled": True,
+            "max_steps": self.program.spec.max_steps or 1,
+            "engine": "react",
+            "stop_when_confident": True,
+            "tool_policy": "retrieve_then_answer",
+        }
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -274,20 +297,34 @@ def build_condition(
     Returns an object with ``.prompt`` (the text), ``.meta``, ``.constraint`` and ``.react``; ``templates_dir`` may
     hold base templates of one's own, which go before the bundled ones. ``ctx`` keys: task_id, task_kind, task_title,
     task_goal, input_text, rules, schema_text, exemplars, verifier_checklist, final_answer_format (and optionally
-    instruction, role, abstain, decompose, input_label, answer_regex, grammar). An unknown condition is a
+    instruction, role, abstain, decompose, input_label, answer_regex, grammar, and for C8 compiled_prompt, the prompt
+    itself). An unknown condition is a
     ``ConfigError``, a bad context or a folder that is not there a ``PromptError``.
 
     >>> build_condition("C0", ctx={"task_id": "sum", "task_kind": "reasoning", "input_text": "1 + 1"}).react is None
     True
     """
-    context = PromptContext.from_mapping(ctx or {})
+    values = dict(ctx or {})
+    compiled = values.pop("compiled_prompt", None)
+    context = PromptContext.from_mapping(values)
     folder = Path(templates_dir) if templates_dir is not None else None
     if folder is not None and not folder.is_dir():
         # The package's own, named from a checkout's root, is meant wherever the snippet is run.
         if folder.parts[-3:] != ("pcsuite", "prompts", "base_templates"):
             raise PromptError(f"templates_dir: there is no folder '{folder}'")
         folder = None
-    return apply_condition(_bundled(condition_id), context, templates_dir=folder)
+    bundle = _bundled(condition_id)
+    if bundle.compiled and compiled:
+        return _compiled_condition(bundle, str(compiled), context)
+    return apply_condition(bundle, context, templates_dir=folder)
+
+
+def _compiled_condition(bundle: ConditionBundle, text: str, ctx: PromptContext) -> PromptCondition:
+    """A compiled prompt that was handed over as a finished text: it is the whole prompt, to the letter."""
+    whole = OperatorBlock(COMPILED_OPERATOR, "verbatim", text.strip() + "\n")
+    tree = PromptTree("compiled", "", ctx.input_label, ctx.input_text, (whole,))
+    marked = Bundle((Operator(COMPILED_OPERATOR, OperatorSpec(type="verbatim", template=text)),))
+    return PromptCondition(bundle.id, marked, tree, constraint=None, program=None)
 
 
 @lru_cache(maxsize=64)
