@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite._util.files import unreadable_text
+from pcsuite._util.changes import changing_files, settle_changes
+from pcsuite._util.files import unreadable_text, write_errors
 from pcsuite._util.text import counted, plain_number, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
@@ -239,16 +240,19 @@ def init_task(request: TaskRequest) -> InitResult:
     # What an earlier init-task of that name wrote is replaced as a whole: a split that is left over would be used.
     splits_of_old = [datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl" for split in SPLITS]
     task_files = dict.fromkeys([*files, request.file("schema.json"), *splits_of_old])
+    journal = task_file.parent / f".{request.name}.changes"
+    root = Path(os.path.commonpath([path.absolute().parent for path in task_files]))
+    settle_changes(journal, root=root)
     present = [path for path in task_files if path.exists()]
     if present and not request.overwrite:
         exist = f"{', '.join(map(str, present))} {'exist' if len(present) > 1 else 'exists'} already"
         raise DataError(exist, hint="--overwrite replaces them")
-    for path in present:
-        if path not in files:
-            path.unlink()
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    with write_errors(DataError, task_file), changing_files(journal, root=root) as changes:
+        for path, text in files.items():
+            changes.write(path, text)
+        for path in present:
+            if path not in files:
+                changes.remove(path)
     sentence = cluster_sentence(related, request.cluster, table.ignored)
     return InitResult(task_file, profile_file, schema_file, written, sentence)
 
