@@ -7,8 +7,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from heapq import nsmallest
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,23 +22,29 @@ from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
-from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, rank_of, read_jsonl, split_off
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
+LARGE_TABLE = 50_000
+"""Rows of a table beyond which only those are kept from which the items that are asked can come."""
+KEPT_ROWS = 10_000
 
-def read_table(path: Path) -> list[Row]:
+
+def read_table(path: Path, rank: Callable[[int, Row], Any] | None = None) -> list[Row]:
     """Rows of a user's table, each with its place: CSV, TSV, JSON lines or a JSON list, by the file's ending.
 
-    Raises :class:`DataError` where the file is missing, empty, of another kind or malformed.
+    With a ``rank`` (of a row and its number, from 1) a table of more than :data:`LARGE_TABLE` rows is read to its end
+    and checked line by line, but only the :data:`KEPT_ROWS` rows of the lowest rank are kept, in their order. Raises
+    :class:`DataError` where the file is missing, empty, of another kind or malformed.
     """
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     suffix = path.suffix.lower()
     if suffix in {".csv", ".tsv"}:
-        rows = list(_csv_rows(path))
+        rows = _kept(_csv_rows(path), rank)
     elif suffix in {".jsonl", ".ndjson"}:
-        rows = list(read_jsonl(path))
+        rows = _kept(read_jsonl(path), rank)
     elif suffix == ".json":
         try:
             values = read_json(path.read_text(encoding="utf-8-sig"))
@@ -51,6 +60,30 @@ def read_table(path: Path) -> list[Row]:
     if not rows:
         raise DataError(f"{path} has no rows")
     return rows
+
+
+def _kept(rows: Iterator[Row], rank: Callable[[int, Row], Any] | None) -> list[Row]:
+    """All rows or, of a large table whose rows have ranks, those of the lowest."""
+    kept = list(rows if rank is None else islice(rows, LARGE_TABLE + 1))
+    if rank is None or len(kept) <= LARGE_TABLE:
+        return kept
+    numbered = enumerate(chain(kept, rows), start=1)
+    del kept
+    lowest = nsmallest(KEPT_ROWS, ((rank(number, row), number, row) for number, row in numbered))
+    return [row._replace(number=number) for _, number, row in sorted(lowest, key=itemgetter(1))]
+
+
+def table_rank(request: Columns, name: str, seed: int, hash_seed: str) -> Callable[[int, Row], bytes]:
+    """The rank by which :func:`~pcsuite.data.items.sample_items` chooses among the items of a task called ``name``."""
+
+    def rank(number: int, row: Row) -> bytes:
+        return rank_of(hash_seed, seed, name, _item_id(request, name, number, row))
+
+    return rank
+
+
+def _item_id(request: Columns, name: str, number: int, row: Row) -> str:
+    return cell_text(row, request.id_column) if request.id_column else f"{name}-{number:06d}"
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
@@ -418,7 +451,7 @@ def _read_items(
     items: dict[str, Item] = {}
     first_asked: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
-        item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
+        item_id = _item_id(request, request.name, row.number or number, row)
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
         shown = {name: cell_text(row, name) for name in request.placed}
