@@ -25,6 +25,7 @@ from typing import NoReturn
 
 from pcsuite import __version__
 from pcsuite._util import signals
+from pcsuite._util.code import ask_about_code
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, one_line, shorten, visible_output
 from pcsuite.commands import Command, CommandTable
@@ -93,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _run(argv)
     words = sys.argv[1:]
+    ask_about_code()
     with signals.heard(partial(_last_words, words)):
         status = _run(words)
         return _flushed(status)
