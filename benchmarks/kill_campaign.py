@@ -1,6 +1,6 @@
 """Kills: commands are killed (SIGKILL) at random moments, again and again, and must lose and double nothing.
 
-    python benchmarks/kill_campaign.py [--kills 500] [--commands run,report,…] [--seed 1]
+    python benchmarks/kill_campaign.py [--kills 1000] [--commands run,report,…] [--seed 1]
 
 Each command first runs undisturbed. Then, in a folder of its own, it is started and killed until it has had its share
 of kills; a command that ends before its kill begins anew in a fresh folder. After every kill what was there before must
@@ -34,7 +34,10 @@ from pcsuite.cli import COMMANDS, main
 from pcsuite.logging.audit import DOUBLED, audit_log
 from pcsuite.logging.log import RunPaths, iter_rows, newest_rows
 from pcsuite.logging.row import encode_row
+from pcsuite.logging.segments import Beside, log_exists
 from pcsuite.verifier.store import RESULTS
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))  # servers and judged tasks are made there
 
 MODEL = {
     "provider": "simulated",
@@ -290,6 +293,148 @@ def any_logs_state(folder: Path) -> State:
     return state
 
 
+def ablate_state(folder: Path) -> State:
+    """Rows of all logs; pages, pictures and the trimmed prompt are whole where they are there."""
+    for page in folder.glob("outputs/**/ablation.html"):
+        assert page.read_text().rstrip().endswith("</html>"), "the page is cut off"
+    for document in folder.glob("outputs/**/ablation.json"):
+        json.loads(document.read_text())
+    return any_logs_state(folder)
+
+
+def prepare_overwrite(folder: Path) -> list[str]:
+    """``run --overwrite`` over a finished run in many parts."""
+    path = finished_run(folder, 12)
+    return ["run", "--quiet", "--no-cache", "--overwrite", "--config", str(path)]
+
+
+def overwrite_state(folder: Path) -> State:
+    """Rows by log and id: the finished run is whole under one name, and no log mixes two runs."""
+    rows = {}
+    log_exists(run_log(folder).log)  # settles what was broken off, as every command does
+    for log in sorted((folder / "outputs" / "runs").glob("t*.jsonl")):
+        if "~" not in log.name and not log.name.endswith(".spent.jsonl"):
+            rows[log.name] = log_state(RunPaths.beside(log))
+    counts = {len(log) for log in rows.values()}
+    assert FINISHED in counts, f"the finished run is in no log: {counts}"
+    merged: State = {}
+    for log in rows.values():
+        merged |= log
+    return merged
+
+
+FINISHED = 12 * 2 * 3
+"""Rows of the profile: twelve items, two conditions, one greedy and two sampled answers."""
+
+
+def prepare_repair(folder: Path) -> list[str]:
+    """``log check --repair`` of a log with a part that somebody scribbled over."""
+    finished_run(folder, 12)
+    paths = run_log(folder)
+    with paths.log.open("ab") as stream:
+        stream.write(b"what is this?\n")
+    return ["log", "check", str(paths.log), "--repair"]
+
+
+def repair_state(folder: Path) -> State:
+    """Sound rows of the log; the scribble is there or is not, and nothing else is wrong."""
+    audit = audit_log(run_log(folder))
+    assert audit.counts["altered"] == audit.counts["doubled"] == audit.counts["torn"] == 0, audit.counts
+    assert audit.counts["foreign"] <= 1
+    assert not audit.prompts_missing
+    assert audit.rows == FINISHED, f"{audit.rows} rows"
+    return {}
+
+
+def prepare_judge(folder: Path) -> list[str]:
+    """``judge check`` of a judged run with a table of labels."""
+    from support.judged import fill_in, write_judged_profile
+
+    path = write_judged_profile(folder)
+    assert main(["run", "--quiet", "--no-cache", "--config", str(path)]) == 0
+    table = folder / "labels.csv"
+    assert main(["judge", "sample", "--config", str(path), "--items", "10", "--out", str(table)]) == 0
+    fill_in(table)
+    return ["judge", "check", "--quiet", "--no-cache", "--config", str(path), "--labels", str(table)]
+
+
+def judge_state(folder: Path) -> State:
+    """Rows, labels once they are kept, and what was found about the judge as a whole."""
+    paths = run_log(folder)
+    state = log_state(paths)
+    if (labels := Beside.LABELS.of(paths.log)).exists():
+        for line in labels.read_bytes().split(b"\n")[:-1]:
+            label = json.loads(line)
+            state[f"label {label.get('unit')}"] = label.get("label")
+    if (check := Beside.JUDGE_CHECK.of(paths.log)).exists():
+        json.loads(check.read_text())
+    return state
+
+
+def prepare_improve(folder: Path) -> list[str]:
+    """``improve`` on four evals with a simulated model."""
+    main(["verify-all", str(folder / "evals"), "--copy-samples", "--no-save"])
+    for extra in sorted((folder / "evals").iterdir())[4:]:
+        shutil.rmtree(extra) if extra.is_dir() else extra.unlink()
+    words = ["--model", "simulated", "--iterations", "3", "--quiet", "--no-cache"]
+    return ["improve", str(folder / "evals"), *words]
+
+
+def improve_state(folder: Path) -> State:
+    """Every extraction and prompt that is there, each whole."""
+    state: State = {}
+    for path in sorted((folder / "evals" / "improve").rglob("*.json")):
+        content = json.loads(path.read_text())
+        if "extractions" in path.parts:
+            state[str(path.relative_to(folder))] = content
+    for path in (folder / "evals" / "improve" / "prompts").glob("v*.txt"):
+        state[path.name] = path.read_text()
+    return state
+
+
+def prepare_marks(folder: Path) -> list[str]:
+    """Marks as the view makes them, one after the other; what was answered is noted beside them."""
+    finished_run(folder)
+    return ["@mark", str(folder)]
+
+
+def mark_items(folder: Path) -> int:
+    """Mark items as the form of the view does, noting each once the answer would be sent."""
+    from pcsuite.view.marks import Marks
+
+    marks = Marks(run_log(folder).log)
+    answered = os.open(folder / "answered.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for number in range(400):
+        marks.add("agnews_json", f"item {number}", "interesting", f"note {number}\u2028 of two lines")
+        os.write(answered, b"%d\n" % number)
+    return 0
+
+
+def marks_state(folder: Path) -> State:
+    """The marks that were answered, each of which must be there."""
+    from pcsuite.view.marks import Marks
+
+    marks = {item: mark.note for (_, item), mark in Marks(run_log(folder).log).read().items()}
+    if (answered := folder / "answered.txt").exists():
+        for number in answered.read_text().split():
+            assert f"item {number}" in marks, f"the mark of item {number} is lost"
+    return marks
+
+
+def prepare_batch(folder: Path) -> list[str]:
+    """``run --batch`` against a server that answers in batches, in this process."""
+    from support.batch_profiles import profile_in
+    from support.batch_server import BatchServer
+
+    if not SERVERS:
+        SERVERS.append(BatchServer().__enter__())
+    profile = profile_in(folder, SERVERS[0], seeds=1, items=4, max_requests=6)
+    return ["run", "--quiet", "--no-cache", "--batch", "--config", str(profile)]
+
+
+SERVERS: list[Any] = []
+
+
 SCENARIOS = {
     scenario.command: scenario
     for scenario in (
@@ -300,7 +445,13 @@ SCENARIOS = {
         Scenario("rescore", prepare_rescore, rescore_state),
         Scenario("verify-all", prepare_verify_all, verify_state),
         Scenario("import", prepare_import, lambda folder: log_state(run_log(folder))),
-        Scenario("ablate", prepare_ablate, any_logs_state),
+        Scenario("ablate", prepare_ablate, ablate_state),
+        Scenario("run --overwrite", prepare_overwrite, overwrite_state),
+        Scenario("log check --repair", prepare_repair, repair_state, ended=(0, 1)),
+        Scenario("judge check", prepare_judge, judge_state, ended=(0, 1)),
+        Scenario("improve", prepare_improve, improve_state),
+        Scenario("view marks", prepare_marks, marks_state),
+        Scenario("run --batch", prepare_batch, lambda folder: log_state(run_log(folder))),
     )
 }
 
@@ -315,7 +466,7 @@ def start(words: list[str], output: Path) -> int:
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
-        status = main(words)
+        status = mark_items(Path(words[1])) if words[0] == "@mark" else main(words)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -355,9 +506,10 @@ def comparable(scenario: Scenario, folder: Path) -> State:
 
 def campaign(scenario: Scenario, kills: int, rng: random.Random, root: Path) -> tuple[int, int]:
     """Kill one command so many times; returns kills that met a running process, and fresh beginnings."""
-    calm = root / f"{scenario.command}-calm"
+    named = scenario.command.replace(" ", "_")
+    calm = root / f"{named}-calm"
     calm.mkdir()
-    output = root / f"{scenario.command}.txt"
+    output = root / f"{named}.txt"
     words = prepared(scenario, calm)
     seconds = finish(words, output, scenario.ended)
     wanted = comparable(scenario, calm)
@@ -366,7 +518,7 @@ def campaign(scenario: Scenario, kills: int, rng: random.Random, root: Path) -> 
     while met < kills:
         if folder is None:
             begun += 1
-            folder = root / f"{scenario.command}-{begun}"
+            folder = root / f"{named}-{begun}"
             folder.mkdir()
             words = prepared(scenario, folder)
             before = scenario.state(folder)
@@ -396,9 +548,9 @@ def campaign(scenario: Scenario, kills: int, rng: random.Random, root: Path) -> 
 def run_campaign(commands: list[str], kills: int, seed: int) -> dict[str, tuple[int, int]]:
     """Spread kills over commands; returns, by command, kills that met a running process and fresh beginnings."""
     known = {command.name for command in COMMANDS}
-    chosen = [SCENARIOS[name] for name in commands if name in known]
+    chosen = [SCENARIOS[name] for name in commands if name.split()[0] in known]
     for name in commands:
-        if name not in known:
+        if name.split()[0] not in known:
             print(f"{name}: this version has no such command", file=sys.stderr)
     gc.freeze()
     results = {}
@@ -415,7 +567,7 @@ def run() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--commands", default=",".join(SCENARIOS))
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

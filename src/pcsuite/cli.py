@@ -12,13 +12,20 @@ import importlib
 import inspect
 import os
 import re
+import select
+import shlex
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import NoReturn
 
 from pcsuite import __version__
+from pcsuite._util import signals
+from pcsuite._util.code import ask_about_code
 from pcsuite._util.secrets import redact
 from pcsuite._util.text import describe, one_line, shorten, visible_output
 from pcsuite.commands import Command, CommandTable
@@ -85,6 +92,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     error is raised instead), or 130 after Ctrl-C: one of :class:`~pcsuite.errors.Exit`. Words that argparse refuses end
     in ``SystemExit``.
     """
+    if argv is not None:
+        return _run(argv)
+    words = sys.argv[1:]
+    ask_about_code()
+    with signals.heard(partial(_last_words, words)):
+        status = _run(words)
+        return _flushed(status)
+
+
+def _last_words(words: Sequence[str], number: int) -> str:
+    """The line after a signal: that finished work is kept, and what goes on from here."""
+    again = [word for word in words if word != "--overwrite"]
+    if number == signal.SIGINT:
+        same = "the same command" + (" without --overwrite" if len(again) < len(words) else "")
+        return f"pcsuite: interrupted; finished work is kept, {same} goes on from here"
+    command = one_line(redact(shlex.join(["pcsuite", *again])))
+    return f"pcsuite: ended by {signal.Signals(number).name}; finished work is kept; to go on: {command}"
+
+
+def _flushed(status: int) -> int:
+    """Write what is still buffered; whoever reads it may be gone."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        return Exit.OUTPUT_CLOSED
+    return status
+
+
+def _drop_output() -> None:
+    """Have what is still written go nowhere: nobody reads it, and it must not fail at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _output_is_closed() -> bool:
+    """Whether the reader of our output is gone; a broken pipe may also be one to a child or a server."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (AttributeError, OSError, ValueError):
+        return True
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Run one command in this process; see :func:`main`."""
     parser = CommandParser(
         prog="pcsuite",
         description="Which parts of a prompt actually help, how surely, and at what cost.",
@@ -114,15 +167,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             words.known = CommandTable(COMMANDS, command_parser)
             module = importlib.import_module(f"pcsuite.commands.{command.module}")
             return int(getattr(module, f"execute_{command.name.replace('-', '_')}")(words))
-        except KeyboardInterrupt:
-            again = "the same command" + (" without --overwrite" if "--overwrite" in args.rest else "")
-            print(f"pcsuite: interrupted; finished work is kept, {again} goes on from here", file=sys.stderr)
-            return Exit.INTERRUPTED
-        except BrokenPipeError:
-            # The reader (``head``, say) went away; what is still buffered must not fail at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return Exit.DONE
+        except KeyboardInterrupt as ended:
+            number = ended.number if isinstance(ended, signals.Ended) else signal.SIGINT
+            with suppress(OSError):  # after SIGHUP the terminal is gone
+                print(_last_words(argv, number), file=sys.stderr)
+            return 128 + number
+        except SystemExit as leaving:
+            if isinstance(
+                leaving.__context__, BrokenPipeError
+            ):  # rich leaves so where nobody reads its tables
+                return Exit.OUTPUT_CLOSED
+            raise
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _output_is_closed():
+                _drop_output()
+                return Exit.OUTPUT_CLOSED
             if args.debug or "--debug" in args.rest:
                 raise
             message, code = _message_and_code(error)

@@ -60,7 +60,14 @@ class Exit(IntEnum):
     """A model's server cannot be reached; finished rows are kept."""
     FAULT = 70
     """A fault of the suite itself."""
+    HUNG_UP = 129
+    """The terminal went away (SIGHUP); finished work is kept."""
     INTERRUPTED = 130
+    """Ctrl-C; finished work is kept."""
+    OUTPUT_CLOSED = 141
+    """Whoever read the output (``head``, say) went away before it was all written; finished work is kept."""
+    TERMINATED = 143
+    """SIGTERM; finished work is kept."""
 
 
 class PcsuiteError(Exception):

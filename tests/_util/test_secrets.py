@@ -89,3 +89,51 @@ def test_names_are_no_secrets(name):
 )
 def test_keys_are(key):
     assert looks_secret(key)
+
+
+ADDRESSES = [
+    ("got 'http://me:S3cret-pw@127.0.0.1:9/v1'", "got 'http://***@127.0.0.1:9/v1'"),
+    ("http://me:pa/ss@host/v1", "http://***@host/v1"),
+    ("http://me:p@ss@host/v1", "http://***@host/v1"),
+    ("http://me:pw@ho st/v1", "http://***@ho st/v1"),
+    ("http://t0ken@host/v1 is refused", "http://***@host/v1 is refused"),
+    ("me:S3cret-pw@host:80/v1", "***@host:80/v1"),
+    ("http://host/v1?key=ab", "http://host/v1?key=***"),
+    ("http://host/v1?a=1&X-Amz-Signature=ab&b=2", "http://host/v1?a=1&X-Amz-Signature=***&b=2"),
+    ("http://host/v1?sv=2024-01-01&sig=a%2fb", "http://host/v1?sv=2024-01-01&sig=***"),
+    ("postgres://u:pw@db/x", "postgres://***@db/x"),
+    ("http://127.0.0.1:8000/v1/@me", "http://127.0.0.1:8000/v1/@me"),
+    ("https://host/@scope/package", "https://host/@scope/package"),
+    ("http://host/v1?page=2&sort=key", "http://host/v1?page=2&sort=key"),
+    ("the ratio 3:1, write to a@b.c", "the ratio 3:1, write to a@b.c"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), ADDRESSES)
+def test_credentials_of_addresses_in_a_message(text, shown):
+    assert redact(text) == shown
+
+
+@given(data=st.data())
+def test_a_secret_with_any_of_its_characters_escaped(data):
+    """Servers escape what their own grammar asks for, some characters and not others."""
+    secret = "partly+Escaped/key=0&42"
+    remember(secret)
+    ways = [
+        lambda c: c,
+        lambda c: f"%{ord(c):02X}",
+        lambda c: f"%{ord(c):02x}",
+        lambda c: f"%25{ord(c):02x}",
+        lambda c: f"\\u{ord(c):04x}",
+        lambda c: f"\\x{ord(c):02X}",
+        lambda c: f"&#{ord(c)};",
+        lambda c: f"&#x{ord(c):X};",
+    ]
+    written = "".join(data.draw(st.sampled_from(ways))(character) for character in secret)
+    assert redact(f"before {written} after", guess=False) == "before *** after"
+
+
+def test_the_escapes_that_json_and_html_like():
+    remember("slash/amp&key=99")
+    for written in (r"slash\/amp&key=99", "slash/amp&amp;key=99", "slash&sol;amp&amp;key&equals;99"):
+        assert redact(written, guess=False) == "***"

@@ -280,9 +280,9 @@ def test_places_that_cannot_be_written(evals, capsys, tmp_path, monkeypatch):
         return write
 
     for kind in (errno.ENOSPC, errno.EACCES, errno.EROFS):
-        for step in ("write_durably", "sync_folder"):
+        for step in ("pathlib.Path.write_bytes", "pcsuite._util.changes.sync_folder"):
             with monkeypatch.context() as patch:
-                patch.setattr(f"pcsuite.verifier.store.{step}", refuse(kind))
+                patch.setattr(step, refuse(kind))
                 out = evals / "new" / "folder"
                 message = _refused(evals, capsys, "verify", *files, "--out", out)
                 assert os.strerror(kind) in message
@@ -316,44 +316,38 @@ def test_all_evals_are_saved_or_none(evals, capsys):
 
 
 KILLED = """
-import os, sys
-from pcsuite.verifier import store
+import sys
+sys.path.insert(0, sys.argv[3])
+from support.failing_steps import kill_at
 from pcsuite.cli import main
-step, count = sys.argv[2], int(sys.argv[3])
-true, seen = getattr(store, step), []
-def dying(*args, **kwargs):
-    seen.append(1)
-    if len(seen) > count:
-        os.kill(os.getpid(), 9)
-    return true(*args, **kwargs)
-setattr(store, step, dying)
+kill_at(int(sys.argv[2]))
 main(["verify-all", sys.argv[1]])
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-@pytest.mark.parametrize(
-    ("step", "count", "saved"),
-    # Three evals: nine files are staged and three folders synced; then the journal, three renames, three aggregates.
-    [("write_durably", 0, 1), ("write_durably", 5, 1), ("sync_folder", 2, 1), ("replace_atomically", 0, 1),
-     ("replace_atomically", 1, 2), ("sync_folder", 3, 2), ("sync_folder", 4, 2), ("replace_atomically", 3, 2)],
-)  # fmt: skip
-def test_killed_in_the_middle(evals, capsys, step, count, saved):
+def test_killed_in_the_middle(evals, capsys):
+    saved, outcomes = 1, []
     run("verify-all", evals)
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(evals), step, str(count)], check=False)
-    assert killed.returncode == -9
-    for name in IDS:
-        for folder in (evals / name / "results").glob("iteration-*"):
-            assert json.loads((folder / "eval-results.json").read_text())["eval_id"] == name
-    run("verify-history", evals / IDS[0])  # any command that looks finishes what was begun
-    numbers = [sorted(path.name for path in (evals / name / "results").glob("iteration-*")) for name in IDS]
-    assert [len(found) for found in numbers] == [saved] * 3
+    # Three evals: seven things are prepared and synced; call 49 writes the journal's last line, seven renames follow.
+    for step in (8, 49, 50, 54, 58):
+        words = [sys.executable, "-c", KILLED, str(evals), str(step), str(Path(__file__).parents[1])]
+        assert subprocess.run(words, check=False, capture_output=True).returncode == -9, step
+        for name in IDS:
+            for folder in (evals / name / "results").glob("iteration-*[0-9]"):
+                assert json.loads((folder / "eval-results.json").read_text())["eval_id"] == name
+        run("verify-history", evals / IDS[0])  # any command that looks finishes what was begun
+        numbers = {len(list((evals / name / "results").glob("iteration-*"))) for name in IDS}
+        assert len(numbers) == 1, f"step {step}: all of them or none"
+        outcomes.append(numbers.pop() - saved)
+        saved += outcomes[-1]
+        assert not list(evals.rglob("*.partial"))
+        assert not list(evals.rglob(".*.changes"))
+    assert outcomes == [0, 0, 1, 1, 1]
     assert run("verify-all", evals) == 0
     for name in IDS:
         aggregate = json.loads((evals / name / "results" / "aggregate.json").read_text())
         assert [entry["iteration"] for entry in aggregate["iterations"]] == list(range(1, saved + 2))
-        assert not list((evals / name / "results").glob(".partial*"))
-    assert not (evals / ".verify-all.journal").exists()
 
 
 def test_folders_that_are_no_evals_are_named(evals, capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""Thirty kills over the commands that write; ``benchmarks/kill_campaign.py`` has the campaign of five hundred."""
+"""Kills over all commands that write; ``benchmarks/kill_campaign.py`` has the campaign of a thousand."""
 
 import subprocess
 import sys
@@ -7,14 +7,17 @@ from pathlib import Path
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "kill_campaign.py"
 
 
-def test_thirty_kills_lose_and_double_nothing():
+def test_kills_lose_and_double_nothing():
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--kills", "30", "--seed", "7"],
+        [sys.executable, str(SCRIPT), "--kills", "28", "--seed", "7"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "30 kills" in done.stdout
-    for command in ("run", "promptbench", "optimize", "report", "rescore", "verify-all", "import"):
+    assert "28 kills" in done.stdout
+    for command in (
+        "run", "promptbench", "optimize", "report", "rescore", "verify-all", "import", "ablate", "run --overwrite",
+        "log check --repair", "judge check", "improve", "view marks", "run --batch",
+    ):  # fmt: skip
         assert f"`{command}`" in done.stdout

@@ -8,8 +8,9 @@ import pytest
 import yaml
 from aiohttp import web
 
+import pcsuite as pcs
 from pcsuite.cli import main
-from pcsuite.errors import Exit
+from pcsuite.errors import ConfigError, Exit
 from support.loopback import LoopbackServer, completion
 from support.profiles import write_profile
 
@@ -147,3 +148,39 @@ def test_a_key_with_a_line_break_is_told_without_it(tmp_path, monkeypatch, capsy
     shown = capsys.readouterr().err
     assert "PCS_FAULTS_KEY has characters that no header can hold" in shown
     assert "first-half" not in shown
+
+
+@pytest.mark.parametrize(
+    ("address", "secret"),
+    [
+        ("http://me:S3cretPassw0rd@127.0.0.1:9/v1", "S3cretPassw0rd"),
+        ("http://me:pw/with@slash@127.0.0.1:9/v1", "with@slash"),
+        ("http://127.0.0.1:9/v1?key=s3cret-in-query", "s3cret-in-query"),
+        ("http://127.0.0.1:9/v1?api-version=1&sig=s3cret-in-query", "s3cret-in-query"),
+        ("ftp://me:S3cretPassw0rd@127.0.0.1/v1", "S3cretPassw0rd"),
+        ("me:S3cretPassw0rd@127.0.0.1:9/v1", "S3cretPassw0rd"),
+        ("http://me:S3cretPassw0rd@bad host/v1", "S3cretPassw0rd"),
+        ("http://me:S3cretPassw0rd@127.0.0.1:99999/v1", "S3cretPassw0rd"),
+    ],
+)
+def test_a_password_in_the_address_is_refused_without_it(tmp_path, capsys, address, secret):
+    model = {"provider": "openai", "family": "f", "size": "1B", "base_url": address}
+    path = write_profile(tmp_path, {"m": model}, items=1)
+    models = str(tmp_path / "models.yaml")
+    assert main(["run", "--config", str(path)]) == Exit.BAD_INPUT
+    assert main(["plan", "--config", str(path)]) in (Exit.BAD_INPUT, Exit.DONE)
+    main(["models", "check", "m", "--models-file", models])
+    main(["models", "list", "--models-file", models])
+    main(["models", "list", "--models-file", models, "--json"])
+    good = write_profile(tmp_path, items=1)
+    main(["run", "--config", str(good), "--base-url", address])
+    shown = capsys.readouterr()
+    shown_words = "".join((shown.out + shown.err).split())  # a table breaks lines anywhere
+    assert secret not in shown_words
+    with pytest.raises(ConfigError) as refused:
+        pcs.plan(profile=str(write_profile(tmp_path, {"m": model}, items=1)))
+        pcs.run(profile=str(tmp_path / "profile.yaml"))
+    assert secret not in str(refused.value)
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.name not in ("models.yaml", "profile.yaml"):
+            assert secret not in file.read_text(errors="replace"), file

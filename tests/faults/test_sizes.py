@@ -1,21 +1,27 @@
 """Things that are larger than they should be: one clear line each, and memory stays bounded."""
 
 import json
+import subprocess
+import sys
 import threading
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from pcsuite._util.http import MAX_RESPONSE_BYTES
+from pcsuite.ablation.study import prepare
 from pcsuite.config.yaml_source import YamlSource
+from pcsuite.data import init_task
 from pcsuite.engines.adapters.base import Decoding
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.weights import fetch_url
 from pcsuite.errors import ConfigError, DataError, EngineError
 from pcsuite.importers import documents
 from pcsuite.importers.base import FORMATS
+from support.ablating import request_in, write_inputs
 from support.import_logs import FIXTURES, repacked
 
 D0 = Decoding("d0", 0.0, 1.0, 20)
@@ -126,3 +132,74 @@ def test_a_configuration_of_many_megabytes(tmp_path):
     path.write_bytes(b"a: b\n" + b"#" * (17 << 20))
     with pytest.raises(ConfigError, match="more than 16 MiB"):
         YamlSource.read(path)
+
+
+# A large table of which few items are asked.
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_the_items_asked_of_a_large_table_are_those_of_the_whole_one(tmp_path, monkeypatch, by_id):
+    request = request_in(tmp_path, 600, limit=20)
+    if by_id:
+        lines = (tmp_path / "tickets.csv").read_text().splitlines()
+        numbered = [f"{line},n{number}" for number, line in enumerate(lines[1:])]
+        (tmp_path / "tickets.csv").write_text("\n".join([f"{lines[0]},id", *numbered]) + "\n")
+        request = replace(request, id_column="id")
+    whole = [(item.item_id, item.input_text, item.truth) for item in prepare(request).items]
+    monkeypatch.setattr(init_task, "LARGE_TABLE", 300)
+    monkeypatch.setattr(init_task, "KEPT_ROWS", 200)
+    few = prepare(request)
+    assert [(item.item_id, item.input_text, item.truth) for item in few.items] == whole
+    assert len(few.task.items) == 200
+    assert "200 items drawn from the csv's rows" in few.task.reading
+    assert len(prepare(replace(request, limit=100)).task.items) == 600  # too many to be sure of
+
+
+def test_the_last_line_of_a_large_table_is_still_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(init_task, "LARGE_TABLE", 100)
+    request = request_in(tmp_path, 300, limit=10)
+    with (tmp_path / "tickets.csv").open("a") as stream:
+        stream.write("one,two,three\n")
+    with pytest.raises(DataError, match="line 302: expected 2 columns, found 3"):
+        prepare(request)
+
+
+@pytest.mark.slow
+def test_a_large_table_with_a_small_limit_takes_little_memory(tmp_path):
+    """Of 300,000 rows 20 are asked: the rest costs reading, not keeping."""
+    prompt, _ = write_inputs(tmp_path, 1)
+    table = tmp_path / "large.csv"
+    with table.open("w") as stream:
+        stream.write("text,queue\n")
+        for number in range(300_000):
+            stream.write(
+                f"ticket {number} with words enough to be a line of ordinary length {number * 7},{number % 3}\n"
+            )
+    words = [
+        str(prompt),
+        "--data",
+        str(table),
+        "--answer",
+        "queue",
+        "--model",
+        "simulated",
+        "--limit",
+        "20",
+        "--show",
+    ]
+    measured = subprocess.run(
+        [sys.executable, "-c", MEASURED, "ablate", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert int(measured.stdout.split()[-1]) < 400_000, "kilobytes"  # all rows as items: more than 700,000
+
+
+MEASURED = """
+import resource, sys
+from pcsuite.cli import main
+assert main(sys.argv[1:]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""

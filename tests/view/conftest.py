@@ -40,11 +40,16 @@ def rows_of(run, shift=0):
     yield make_row(item="i10", condition="C1", seed=2, errors=["the server said no"])
 
 
+ODD_NAMES = (
+    "../../../etc/passwd", "..", ".", "a/../b", "~tilde", "a?b=c#d", "50%", "a b", "ü/ñ", "a\\b", "%2e%2e", "//host/x",
+)  # fmt: skip
+
+
 def ask(site, path, *, method="GET", headers=None, body=None, token="t0ken"):
     """A request to the server and its text."""
     address = urlsplit(site)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
-    sent = {"Cookie": f"pcsuite-view={token}"} if token else {}
+    sent = {"Cookie": f"pcsuite-view-{address.port}={token}"} if token else {}
     connection.request(method, path, body=body, headers={**sent, **(headers or {})})
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -84,6 +89,12 @@ def folder(tmp_path_factory) -> Path:
         for c in ("C0", "C1")
     ]
     write_log(made / "runs" / "formal.jsonl", formal)
+    odd = [
+        make_row(item=name, condition=c, score=float(c == "C1"), text=f"said of {name!r}", answer="yes")
+        for name in ODD_NAMES
+        for c in ("C0", "C1")
+    ]
+    write_log(made / "runs" / "odd.jsonl", odd, prompts=True)
     one = [make_row(item=f"i{n}", score=float(n % 2), answer="yes", text="yes") for n in range(3)]
     write_log(made / "runs" / "single.jsonl", one)
     unscored = [make_row(item=f"i{n}", condition=c) for n in range(3) for c in ("C0", "C1")]

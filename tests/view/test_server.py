@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+import html
+import re
+from urllib.parse import quote, urlsplit
 
 import pytest
 
-from view.conftest import HOSTILE, ask
+from view.conftest import HOSTILE, ODD_NAMES, ask
 
 
 def test_the_token_is_asked_for_and_turned_into_a_cookie(site):
@@ -25,6 +27,66 @@ def test_the_token_is_asked_for_and_turned_into_a_cookie(site):
 )
 def test_other_hosts_and_sites_are_refused(site, headers):
     assert ask(site, "/", headers=headers)[0].status == 403
+
+
+def test_any_item_id_has_an_address_of_its_own(site):
+    """As a browser resolves the links: dot segments are taken out, escaped ones too."""
+    matrix = ask(site, "/run/odd")[1]
+    links = [html.unescape(link) for link in re.findall(r'href="(/run/odd/item/[^"]*)"', matrix)]
+    shown = []
+    for link in links:
+        answer, text = ask(site, resolved(link))
+        assert answer.status == 200, link
+        heading = html.unescape(re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)[1])
+        shown += [name for name in ODD_NAMES if f"said of {name!r}" in html.unescape(text)]
+        for back in re.findall(r'href="(/run/odd/(?:prompt|item)/[^"]*)"', text):
+            assert ask(site, resolved(html.unescape(back)))[0].status == 200, (heading, back)
+    assert sorted(set(shown)) == sorted(ODD_NAMES)
+
+
+def resolved(link):
+    """The path that a browser asks for (WHATWG URL): ``..`` and its escapes go up, a backslash is a slash."""
+    path, mark, query = link.partition("?")
+    kept = []
+    for part in path.replace("\\", "/").split("/"):
+        plain = part.lower().replace("%2e", ".")
+        if plain == "..":
+            kept = kept[:-1]
+        elif plain != ".":
+            kept.append(part)
+    return "/".join(kept) + mark + query
+
+
+def test_two_viewers_on_one_host_do_not_log_each_other_out(site):
+    answer, _ = ask(site, "/?token=t0ken", token=None)
+    name = answer.headers["Set-Cookie"].partition("=")[0]
+    assert name == f"pcsuite-view-{urlsplit(site).port}"
+    both = {"Cookie": f"pcsuite-view-1=another; {name}=t0ken; pcsuite-view=old"}
+    assert ask(site, "/", token=None, headers=both)[0].status == 200
+
+
+def test_a_websocket_is_refused_in_words(site):
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version": "13",
+    }
+    for path in ("/", "/run/first/live.json", "/nowhere"):
+        for token in ("t0ken", None):
+            answer, text = ask(site, path, headers=upgrade, token=token)
+            assert (answer.status, text) == (403, "no WebSocket is spoken here")
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+
+
+def test_the_entrance_leads_on_by_a_page_of_its_own(site):
+    answer, _ = ask(site, "/enter?token=t0ken&to=%2Frun%2Ffirst%3Ftask%3Dagnews_json", token=None)
+    assert (answer.status, answer.headers["Refresh"]) == (200, "0; url=/run/first?task=agnews_json")
+    assert "SameSite=strict" in answer.headers["Set-Cookie"]
+    assert ask(site, "/enter?token=guess&to=%2F", token=None)[0].status == 403
+    for away in ("//evil.example/", "https://evil.example/", "/\\evil.example", ""):
+        answer, _ = ask(site, f"/enter?token=t0ken&to={quote(away, safe='')}", token=None)
+        assert answer.headers["Refresh"] == "0; url=/"
 
 
 def test_every_answer_has_a_strict_policy(site):

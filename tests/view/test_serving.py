@@ -2,13 +2,20 @@
 
 import http.cookiejar
 import logging
+import stat
+import sys
+import time
 import urllib.error
 import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
 from pcsuite.errors import ConfigError
 from pcsuite.view.serving import Serving
+from support.browser import Browser, find_chromium
 
 
 def get(url):
@@ -30,6 +37,49 @@ def test_it_answers_behind_its_token_until_closed(tmp_path):
         serving.close()
     with pytest.raises(urllib.error.URLError, match="refused"):
         get(serving.url)
+
+
+def test_the_browser_is_given_a_file_and_no_token(tmp_path, monkeypatch):
+    """Whoever lists processes sees what a browser was started with."""
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    serving = Serving(tmp_path, "a run")
+    try:
+        serving.open()
+        serving.open()
+        token = serving.url.partition("token=")[2]
+        (first, second) = opened
+        assert first == second
+        assert token not in first
+        file = Path(url2pathname(urlsplit(first).path))
+        assert token in file.read_text()
+        if sys.platform != "win32":
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    finally:
+        serving.close()
+    assert not file.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium is installed")
+def test_a_browser_gets_in_by_the_file(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    serving = Serving(tmp_path)
+    serving.start()
+    try:
+        serving.open()
+        with Browser(tmp_path / "profile") as browser:
+            browser.goto(opened[0])
+            for _ in range(100):
+                text = browser.run("document.body.innerText")
+                if "Runs" in text:
+                    break
+                time.sleep(0.1)
+            assert "Runs" in text, text
+            assert browser.run("location.search") == ""
+    finally:
+        serving.close()
 
 
 def test_a_port_that_is_taken_and_a_host_that_others_reach(tmp_path):

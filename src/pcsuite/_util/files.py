@@ -6,19 +6,22 @@ import errno
 import hashlib
 import logging
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import TypeAlias
 
 from pcsuite.errors import PcsuiteError, RunLockedError
 
 LOCK_NAME = ".lock"
 PARTIAL = ".partial"
 _POLL_SECONDS = 0.05
+_TEMPORARY = re.compile(r"\..+\.(\d+)\.tmp")
 # Far beyond any content: others must still be able to read who holds the lock.
 _LOCKED_BYTE = 1 << 30
 _CHUNK_BYTES = 1 << 20
@@ -49,6 +52,10 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         sync_folder(path.parent)
 
 
+Put: TypeAlias = Callable[[Path], AbstractContextManager[Path]]
+"""How a file is replaced: :func:`replacing` for one alone, ``FileChanges.replacing`` for one among others."""
+
+
 @contextmanager
 def write_errors(kind: type[PcsuiteError], path: Path, hint: str | None = None) -> Iterator[None]:
     """What the disk refuses in the block, as an error of the suite: ``PATH: cannot be written (why)``.
@@ -71,12 +78,35 @@ def replace_atomically(path: Path, data: bytes | str) -> None:
     """
     # A name of its own for each process: two writers must not share a half-written file.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _sweep_temporary(path.parent)
     try:
         write_durably(temporary, data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def _sweep_temporary(folder: Path) -> None:
+    """Remove what killed writers left in a folder; a process that still runs keeps its file."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match and not _process_runs(int(match[1])):
+                with suppress(OSError):
+                    Path(entry.path).unlink()
+
+
+def _process_runs(number: int) -> bool:
+    if sys.platform == "win32":
+        return True  # asking after a process there ends it
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's
+    return True
 
 
 @contextmanager
@@ -166,21 +196,29 @@ def file_lock(
     *,
     timeout: float | None = None,
     refusal: Callable[[str], str] = "in use{}".format,
+    waiting: Callable[[str], object] | None = None,
 ) -> Iterator[None]:
     """Hold an exclusive lock on a file; it goes with the process, however that ends.
 
     Another holder is waited for, at most ``timeout`` seconds (``None``: as long as it takes, 0: not at all). Then
     :class:`RunLockedError` is raised with the text that ``refusal`` makes of `` by process N`` (empty where the
-    holder is unknown).
+    holder is unknown); ``waiting`` is called once with the same, where there is anything to wait for.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         started = time.monotonic()
         while (held := try_lock(handle)) is False:
-            if timeout is not None and time.monotonic() - started >= timeout:
+            overdue = timeout is not None and time.monotonic() - started >= timeout
+            if overdue or waiting is not None:
                 holder = os.read(handle, 64).decode("ascii", "replace").strip()
-                raise RunLockedError(refusal(f" by process {holder}" if holder else ""))
+                by = f" by process {holder}" if holder else ""
+                if overdue:
+                    raise RunLockedError(refusal(by))
+                if waiting is not None:
+                    waiting(by)
+                    waiting = None
+                os.lseek(handle, 0, os.SEEK_SET)
             time.sleep(_POLL_SECONDS)
         if held is None:
             warn_without_locks(path)

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from pcsuite._util import signals
+
 ResultT = TypeVar("ResultT")
 
 
@@ -30,7 +32,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
+        return _run_cancellable(coroutine)
     worker = _LoopThread(coroutine)
     worker.start()
     try:
@@ -40,6 +42,21 @@ def run_blocking(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         worker.join()
         raise
     return worker.result()
+
+
+def _run_cancellable(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """``asyncio.run``; a signal that the command line hears cancels the coroutine, and is raised once it has ended."""
+
+    async def main() -> ResultT:
+        with signals.cancelling(asyncio.current_task()):
+            return await coroutine
+
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError:
+        if (number := signals.received()) is not None:
+            raise signals.Ended(number) from None
+        raise
 
 
 async def gather_or_cancel(coroutines: Iterable[Coroutine[Any, Any, ResultT]]) -> list[ResultT]:

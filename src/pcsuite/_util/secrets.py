@@ -23,17 +23,30 @@ _VENDOR_KEY = re.compile(r"\b(?:(?:sk|pk|rk|hf|gsk|xai|ghp|glpat|AKIA|sess)[-_]?
 _SECRET_NAME = re.compile(
     r"(?i)(api[-_]?key|secret|passw|token$|authori[sz]ation|credential|^auth|^key$|cookie)"
 )
+# What stands before the host of an address, whatever it holds: a port (``:8000/``) is none of it.
+_USER_INFO = re.compile(
+    r"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^\s/?#'\"<>]*|[^\s/@:'\"<>]*:(?!\d+(?:[/\s]|$))[^\s'\"<>]*)@(?=[\w\[*])"
+)
+_BARE_USER_INFO = re.compile(r"(?<![\w/@.%])[\w.%+-]+:(?!//)[^\s/@:'\"<>]{6,}@(?=[\w-]+[.:/])")
+_SECRET_QUERY = re.compile(
+    r"(?i)([?&;](?:[\w.-]*(?:key|token|secret|passw|signature|credential|auth)[\w.-]*|sig|pwd|pass|code)=)"
+    r"(?!\*\*\*)[^\s&;'\"<>#)]+"
+)
 _RANDOM = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z0-9]*[A-Z0-9])(?=\D*\d)[\w~.+=-]{20,}\Z")
 _LEAST_IN_ANSWERS = 12
 """Keys of fewer characters are left alone in answers: servers without keys are given words such as EMPTY."""
 
 _known: dict[str, tuple[str, ...]] = {}
+_spelled: dict[str, re.Pattern[str]] = {}
+"""Each secret with every character plain or escaped: a server may escape some of them and not others."""
+_ESCAPES = re.compile(r"[%\\&]")
 
 
 def remember(secret: str) -> None:
     """Know a secret from now on, for as long as the process lives; one of fewer than 6 characters is a word.
 
-    It is then found plain, percent-encoded, in base64 wherever it begins, in hexadecimal and as JSON writes it.
+    It is then found plain, in base64 wherever it begins, in hexadecimal, and with any of its characters escaped as
+    addresses, JSON, Python or HTML escape them.
     """
     secret = secret.strip()
     if len(secret) < 6 or secret in _known:
@@ -48,7 +61,35 @@ def remember(secret: str) -> None:
             coded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
             core = coded[(0, 2, 3)[shift] : len(coded) - (1 if (shift + len(data)) % 3 else 0)]
             forms |= {core, core.replace("+", "-").replace("/", "_")}
+        _spelled[secret] = re.compile("".join(map(_spellings, secret)))
     _known[secret] = tuple(sorted(forms, key=len, reverse=True))
+
+
+def _spellings(character: str) -> str:
+    """A pattern for one character of a secret, plain or escaped."""
+    code, data = ord(character), character.encode("utf-8", "surrogatepass")
+    ways = [re.escape(character), "".join(f"%(?:25)*(?i:{byte:02x})" for byte in data)]
+    ways += [
+        f"&#0*{code};",
+        f"&#[xX]0*(?i:{code:x});",
+        rf"\\+u\{{?0*(?i:{code:x})\}}?",
+        rf"\\+x(?i:{code:02x})",
+    ]
+    if character in "/\\\"'":
+        ways.append(r"\\+" + re.escape(character))
+    named = {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "'": "&apos;",
+        "+": "&plus;",
+        "=": "&equals;",
+    }
+    named |= {"/": "&sol;", " ": r"\+"}
+    if character in named:
+        ways.append(named[character])
+    return f"(?:{'|'.join(ways)})"
 
 
 def redact(text: str, *, guess: bool = True) -> str:
@@ -62,7 +103,12 @@ def redact(text: str, *, guess: bool = True) -> str:
             for form in forms:
                 if form in text:
                     text = text.replace(form, MASK)
+            if secret in _spelled and _ESCAPES.search(text):
+                text = _spelled[secret].sub(MASK, text)
     if guess:
+        text = _USER_INFO.sub(rf"\1{MASK}@", text)
+        text = _BARE_USER_INFO.sub(f"{MASK}@", text)
+        text = _SECRET_QUERY.sub(rf"\1{MASK}", text)
         text = _BEARER.sub(rf"\1\2{MASK}", text)
         text = _VENDOR_KEY.sub(MASK, text)
     return text
@@ -114,4 +160,4 @@ def public_url(url: str) -> str:
     for pair in filter(None, parts.query.split("&")):
         key, sep, value = pair.partition("=")
         query.append(f"{key}{sep}{masked(value, key)}")
-    return urlunsplit((parts.scheme, where, path, "&".join(query), ""))
+    return redact(urlunsplit((parts.scheme, where, path, "&".join(query), "")))

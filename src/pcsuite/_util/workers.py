@@ -31,6 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pcsuite._util import signals
 from pcsuite._util.processes import child_environment
 
 SCRIPT = Path(__file__).with_name("_worker.py")
@@ -209,6 +210,8 @@ class _Worker:
 
 def _interrupted() -> bool:
     """Whether Ctrl-C was pressed while we hold the loop up: from Python 3.11 on asyncio only notes the first one."""
+    if signals.received() is not None:
+        return True
     if threading.current_thread() is not threading.main_thread():
         return False
     try:
@@ -244,9 +247,7 @@ class WorkerPool:
         results: list[Result] = []
         closed = self._closed
         while len(results) < len(payloads):
-            if closed != self._closed:
-                raise PoolClosedError
-            worker = self._take(handler.kind)
+            worker = self._take(handler.kind, closed)
             try:
                 rest = payloads[len(results) : len(results) + MOST_JOBS]
                 results += worker.run(handler, shared, rest, limits)
@@ -257,9 +258,12 @@ class WorkerPool:
                 self._give_back(handler.kind, worker)
         return results
 
-    def _take(self, kind: str) -> _Worker:
+    def _take(self, kind: str, closed: int) -> _Worker:
+        """A worker for a batch; ``PoolClosedError`` where the pool, once closed ``closed`` times, was closed again."""
         with self._changed:
             while True:
+                if closed != self._closed:
+                    raise PoolClosedError
                 while self._idle[kind]:
                     worker = self._idle[kind].pop()
                     if worker.is_there():
@@ -279,8 +283,14 @@ class WorkerPool:
             with self._changed:
                 self._count[kind] -= 1
             raise
-        self._all.add(worker)
-        return worker
+        with self._changed:
+            if closed == self._closed:
+                self._all.add(worker)
+                return worker
+            # Closed while the process was being started: whoever closed the pool did not see this one.
+            self._count[kind] -= 1
+        worker.close()
+        raise PoolClosedError
 
     def _give_back(self, kind: str, worker: _Worker) -> None:
         with self._changed:
@@ -394,3 +404,4 @@ def inside_worker() -> bool:
 
 
 atexit.register(close_pool)
+signals.before_exit.append(close_pool)

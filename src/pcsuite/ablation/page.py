@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pcsuite import __version__
+from pcsuite._util.changes import changing_files
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import figure_text, p_text
 from pcsuite.ablation import picture
@@ -186,6 +187,8 @@ def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float
 def write_result(result: AblationResult) -> list[Path]:
     """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
 
+    They take the place of those of an earlier start all at once.
+
     Raises ``AnalysisError`` where a file cannot be written.
     """
     folder = result.study.folder
@@ -196,12 +199,10 @@ def write_result(result: AblationResult) -> list[Path]:
         f"trimmed.{suffix}": result.trimmed,
         "ablation.json": json.dumps(picture.document(result), indent=1, ensure_ascii=False) + "\n",
     }
-    written = []
-    for name, text in texts.items():
-        path = folder / name
-        with write_errors(AnalysisError, path):
-            path.write_bytes(text.encode("utf-8", "backslashreplace"))
-        written.append(path)
-    written.append(picture.blocks_table(result).write_csv(folder / "blocks.csv"))
-    written.append(write_png(result, folder / "ablation.png"))
-    return written
+    with write_errors(AnalysisError, folder), changing_files(folder / ".result.changes") as changes:
+        for name, text in texts.items():
+            changes.write(folder / name, text)
+        picture.blocks_table(result).write_csv(folder / "blocks.csv", changes.replacing)
+        with changes.replacing(folder / "ablation.png") as partial:
+            write_png(result, partial)
+    return [folder / name for name in (*texts, "blocks.csv", "ablation.png")]

@@ -14,7 +14,7 @@ from pcsuite._util.hashing import sha256_hex
 from pcsuite.ablation.arms import DesignName
 from pcsuite.config.definitions import TaskSpec
 from pcsuite.config.load import ScorerFile, Suite
-from pcsuite.config.profile import MissingAnswers
+from pcsuite.config.profile import MissingAnswers, ReproSection
 from pcsuite.config.spellings import regime_id
 from pcsuite.contrasts import MARGIN, Assumption
 from pcsuite.data import init_task
@@ -146,7 +146,12 @@ def _table_task(
     if not path.is_file():
         hint = did_you_mean(request.data, base.tasks)
         raise DataError(f"--data {request.data}: neither a file nor a task of the profile", hint=hint)
-    rows = init_task.read_table(path)
+    task_id = init_task.task_name(path.stem)
+    # The rows that are asked are those of the lowest rank: of a large table no others need be kept.
+    repro = ReproSection()
+    rank = init_task.table_rank(request, task_id, repro.global_seed, repro.deterministic_hash_seed)
+    few = request.limit is not None and 0 < request.limit * 10 <= init_task.KEPT_ROWS
+    rows = init_task.read_table(path, rank if few else None)
     columns = list(rows[0].values)
     ids, how_named = init_task.id_column(request, rows)
     request = replace(request, id_column=ids)
@@ -167,7 +172,6 @@ def _table_task(
         kind = request.scorer if request.scorer in ("classification", "number") else "short_answer"
     else:
         kind = init_task.likely_kind(rows, request)
-    task_id = init_task.task_name(path.stem)
     table = init_task.read_table_task(
         init_task.TaskRequest(task_id, path, **request.table_fields(kind=kind, inputs=inputs)),
         least=2,
@@ -193,7 +197,8 @@ def _table_task(
         task["final_answer_format"] = "The answer."
     spec = TaskSpec.model_validate(task)
     related = table.related(request.cluster, str(path))
-    parts = [f"{path.name}: {len(table.items)} items", f"input: {', '.join(inputs)}"]
+    drawn = f" drawn from the {path.suffix[1:]}'s rows by their rank" if rows[0].number else ""
+    parts = [f"{path.name}: {len(table.items)} items{drawn}", f"input: {', '.join(inputs)}"]
     if answer:
         parts.append(f"answer: {answer}{how}")
     if request.fields:

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from pcsuite._util.changes import changing_files
 from pcsuite._util.files import replacing
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
@@ -51,6 +52,7 @@ BATCH = 24
 """Items between two looks of an ablation that runs until decided."""
 _FOLDER = "ablations"
 _PROFILE, _CONDITIONS = "profile.yaml", "conditions.yaml"
+_JOURNAL = ".study.changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,9 @@ class Study:
         ``ConfigError`` where the profile that results is refused.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in (self._definitions() | self._selection(arms)).items():
-            text = content if isinstance(content, str) else as_yaml(content)
-            (self.folder / name).write_text(text, encoding="utf-8")
+        with changing_files(self.folder / _JOURNAL) as changes:
+            for name, content in (self._definitions() | self._selection(arms)).items():
+                changes.write(self.folder / name, content if isinstance(content, str) else as_yaml(content))
         if self.task.items is not None:
             path = datasets_dir(Path(self.base.profile.run.cache_dir)) / (
                 f"{self.task.spec.dataset}_{self.task.spec.split}.jsonl"
@@ -134,9 +136,10 @@ class Study:
         """
         contents = self._selection(arms)
         sources = dict(suite.sources)
-        for key, name in (("profile", _PROFILE), ("conditions_ref", _CONDITIONS)):
-            sources[key] = YamlSource(sources[key].path, as_yaml(contents[name]), contents[name])
-            sources[key].path.write_text(sources[key].text, encoding="utf-8")
+        with changing_files(self.folder / _JOURNAL) as changes:
+            for key, name in (("profile", _PROFILE), ("conditions_ref", _CONDITIONS)):
+                sources[key] = YamlSource(sources[key].path, as_yaml(contents[name]), contents[name])
+                changes.write(sources[key].path, sources[key].text)
         conditions = sources["conditions_ref"].parse(ConditionsFile).conditions
         selection = suite.profile.selection.model_copy(update={"conditions": tuple(conditions)})
         profile = suite.profile.model_copy(update={"selection": selection})

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.files import Put, replacing
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.alarms import Alarm, find_alarms
 from pcsuite.analysis.compare import COMPARE
@@ -91,9 +92,9 @@ class Analysis:
         """Records of ``effects.csv`` against the control of each group; twins and factorials are not among them."""
         return [record for record in self.tables[effects.EFFECTS.name].records() if record["kind"] == CONTROL]
 
-    def write(self, folder: Path) -> list[Path]:
-        """Write every table as CSV into a folder; returns the files."""
-        return [table.write_csv(folder / f"{name}.csv") for name, table in self.tables.items()]
+    def write(self, folder: Path, put: Put = replacing) -> list[Path]:
+        """Write every table as CSV into a folder; returns the files. ``put`` is how each takes its place."""
+        return [table.write_csv(folder / f"{name}.csv", put) for name, table in self.tables.items()]
 
 
 @one_blas_thread()

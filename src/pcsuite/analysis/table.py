@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pcsuite._util.files import write_errors
+from pcsuite._util.files import Put, replacing, write_errors
 from pcsuite.analysis.frame import SHOWN_ROWS, Frame, relation_of
 from pcsuite.errors import AnalysisError
 from pcsuite.stats.estimate import FloatArray, IntArray, Rng
@@ -180,15 +180,15 @@ class Table(Frame):
         """The rows as a DuckDB relation; raises ``MissingExtraError`` where DuckDB is not installed."""
         return relation_of(self.columns, self.rows)
 
-    def write_csv(self, path: Path) -> Path:
-        """Write the table as UTF-8 CSV and return the path.
+    def write_csv(self, path: Path, put: Put = replacing) -> Path:
+        """Write the table as UTF-8 CSV, whole or not at all, and return the path.
 
         Numbers have ten digits, undefined ones are empty, and text that a spreadsheet would evaluate begins with an
         apostrophe. Raises :class:`AnalysisError` where the file cannot be written.
         """
         with write_errors(AnalysisError, path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w", encoding="utf-8", newline="") as stream:
+            with put(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
                 for row in (self.columns, *self.rows) if not self.spec.dotted else self._with_dotted():
                     stream.write(",".join(map(_csv_cell, row)) + "\n")
         return path

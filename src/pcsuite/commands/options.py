@@ -14,10 +14,12 @@ import math
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
+from pcsuite._util.code import saying_code, without_code
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.spellings import PROFILE_WORDS
 from pcsuite.config.yaml_source import load_yaml
@@ -74,6 +76,16 @@ def flag(
 def switch(names: str, about: str, *keys: str, **settings: Any) -> Flag:
     """Declare a flag without a value, false where it is not given."""
     return flag(names, about, *keys, action="store_true", **settings)
+
+
+NO_CODE = switch("--no-code", "execute no Python file that the profile names: scorers are not loaded")
+
+
+@contextmanager
+def code_as_asked(args: argparse.Namespace) -> Iterator[None]:
+    """Execute none of a profile's files where ``--no-code`` is given; else say which are executed."""
+    with without_code() if args.no_code else saying_code():
+        yield
 
 
 @dataclass

@@ -51,6 +51,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
         flag("--item", "item id (default: the first of the profile's sample)", metavar="ID"),
         options.one("model", "model of a compiled prompt (default: the profile's first)"),
         options.CONFIG,
+        options.NO_CODE,
     ]
     options.add_flags(parser, Group("", [*flags, options.SET]))
 
@@ -63,7 +64,8 @@ def execute_prompt(args: argparse.Namespace) -> int:
     suite = options.suite_from(args, check_selection=args.model is None)
     if args.task not in suite.tasks:
         raise ConfigError(f"unknown task '{args.task}'", hint=did_you_mean(args.task, suite.tasks))
-    task = plan_task(suite, args.task)
+    with options.code_as_asked(args):
+        task = plan_task(suite, args.task)
     items = {item.item_id: item for item in task.items}
     if args.item is not None and args.item not in items:
         hint = did_you_mean(args.item, items)
@@ -130,6 +132,7 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|schema")
     check = actions.add_parser("check", help="check a profile and everything it refers to")
     check.add_argument("file", help="profile file or bundled name")
+    options.add_flags(check, Group("", [options.NO_CODE]))
     schema = actions.add_parser("schema", help="print or write JSON schemas")
     schema.add_argument("kind", nargs="?", choices=sorted(SCHEMAS), help="which file's schema to print")
     options.add_flags(schema, Group("", [flag("--out", "write all schemas into a folder", **DIR)]))
@@ -147,7 +150,8 @@ def execute_config(args: argparse.Namespace) -> int:
             suite.grammar(task_id)
         for line in suite.schema_warnings():
             print(f"warning: {line}")
-        check_components(suite)
+        with options.code_as_asked(args):
+            check_components(suite)
         suite.check_made_from()
         chosen = suite.profile.selection
         conditions = [
@@ -214,7 +218,7 @@ def configure_plan(parser: argparse.ArgumentParser) -> None:
     options.add_flags(
         parser,
         options.SELECTION,
-        Group("", [cells, options.JSON]),
+        Group("", [cells, options.JSON, options.NO_CODE]),
         POWER,
         Group("the profile", [*options.PROFILE.flags, options.MODEL_OPTION, options.MODELS_URL]),
         options.STOPPING,
@@ -236,7 +240,8 @@ def execute_plan(args: argparse.Namespace) -> int:
     options.check_stopping(args)
     from pcsuite.api.runs import plan as plan_of
 
-    planned = plan_of(options.suite_from(args))
+    with options.code_as_asked(args):
+        planned = plan_of(options.suite_from(args))
     plan, estimates = planned.plan, planned.estimates
     registered = registered_plan(plan)  # so is one in what is registered
     section = plan.suite.profile.preregistration

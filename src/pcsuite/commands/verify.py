@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pcsuite.verifier.keys import ConcludedKey
     from pcsuite.verifier.mapping import FieldMapping
     from pcsuite.verifier.scores import PooledScores
+    from pcsuite.verifier.store import SavedIteration
 
 _SHOWN_DISCREPANCIES = 12
 _SHOWN_DIAGNOSES = 6
@@ -370,7 +371,6 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     Returns 1 where a gate fails: macro-F1 below ``--fail-under``, or with ``--no-regress`` an eval below its best
     iteration so far. All evals are scored before anything is written.
     """
-    from pcsuite._util.files import replacing, write_errors
     from pcsuite.verifier.ci import CheckedEval
     from pcsuite.verifier.evals import (
         copy_samples,
@@ -406,18 +406,18 @@ def execute_verify_all(args: argparse.Namespace) -> int:
     overview = args.evals_dir / OVERVIEW
     with _ci_files(args, checked, problems):
         if not args.no_save:
-            with write_errors(DataError, overview), replacing(overview) as partial:
-                partial.touch()  # a folder that cannot be written is found before an iteration is
-                saved = save_together(args.evals_dir, scored, version)
-                fields = [entry.scored.comparison.by_field for entry in scored]
-                root = args.evals_dir.resolve()
-                pages = [quote(one.report.resolve().relative_to(root).as_posix()) for one in saved]
+            fields = [entry.scored.comparison.by_field for entry in scored]
+            root = args.evals_dir.resolve()
+
+            def overview_of(saved: Sequence[SavedIteration]) -> dict[Path, str]:
+                links = [quote(one.report.resolve().relative_to(root).as_posix()) for one in saved]
                 rows = [
-                    EvalRow(one.document, by_field, best[one.document["eval_id"]], page)
-                    for one, by_field, page in zip(saved, fields, pages, strict=True)
+                    EvalRow(one.document, by_field, best[one.document["eval_id"]], link)
+                    for one, by_field, link in zip(saved, fields, links, strict=True)
                 ]
-                html = render_overview(root.name, rows, pooled)
-                partial.write_text(html, encoding="utf-8", errors="backslashreplace")
+                return {overview: render_overview(root.name, rows, pooled)}
+
+            save_together(args.evals_dir, scored, version, overview_of)
     _print_notes(skipped_folders(args.evals_dir))
     for entry in scored:
         notes = (*entry.scored.notes, *entry.rules.truth.warnings)

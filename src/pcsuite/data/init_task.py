@@ -7,39 +7,49 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from heapq import nsmallest
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcsuite._util.files import unreadable_text
+from pcsuite._util.changes import changing_files, settle_changes
+from pcsuite._util.files import unreadable_text, write_errors
 from pcsuite._util.text import counted, read_json, shorten, table_delimiter
 from pcsuite.config.definitions import AnswerForm, TaskSpec
 from pcsuite.config.load import ScorerFile, models_beside
 from pcsuite.config.yaml_source import as_yaml
 from pcsuite.data.clusters import cluster_sentence, clustered, input_cluster, numbers_rows, text_key
-from pcsuite.data.items import Item, Row, datasets_dir, dump_line, read_jsonl, split_off
+from pcsuite.data.items import Item, Row, datasets_dir, dump_line, rank_of, read_jsonl, split_off
 from pcsuite.data.table_numbers import MARKS, all_numbers
 from pcsuite.data.task_recipes import RECIPES, Columns, Recipe, Schema, Wording, cell_text, with_answer_form
 from pcsuite.data.workbook import read_sheets
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 
+LARGE_TABLE = 50_000
+"""Rows of a table beyond which only those are kept from which the items that are asked can come."""
+KEPT_ROWS = 10_000
 
-def read_table(path: Path) -> list[Row]:
+
+def read_table(path: Path, rank: Callable[[int, Row], Any] | None = None) -> list[Row]:
     """Rows of a user's table, each with its place: CSV, TSV, workbook, JSON lines or a JSON list, by the file's ending.
 
-    Raises :class:`DataError` where the file is missing, empty, of another kind or malformed, and
+    With a ``rank`` (of a row and its number, from 1) a table of more than :data:`LARGE_TABLE` rows is read to its end
+    and checked line by line, but only the :data:`KEPT_ROWS` rows of the lowest rank are kept, in their order. Raises
+    :class:`DataError` where the file is missing, empty, of another kind or malformed, and
     :class:`~pcsuite.errors.MissingExtraError` for a workbook without the package that reads it.
     """
     if not path.is_file():
         raise DataError(f"{path} does not exist")
     suffix = path.suffix.lower()
     if suffix in {".csv", ".tsv"}:
-        rows = list(_csv_rows(path))
+        rows = _kept(_csv_rows(path), rank)
     elif suffix == ".xlsx":
         rows = list(_workbook_rows(path))
     elif suffix in {".jsonl", ".ndjson"}:
-        rows = list(read_jsonl(path))
+        rows = _kept(read_jsonl(path), rank)
     elif suffix == ".json":
         try:
             values = read_json(path.read_text(encoding="utf-8-sig"))
@@ -86,6 +96,30 @@ def _column_names(cells: Sequence[str], where: str) -> list[str]:
     if "" in names or len(set(names)) != len(names):
         raise DataError(f"{where}: column names must be there and differ, found {shorten(', '.join(cells))}")
     return names
+
+
+def _kept(rows: Iterator[Row], rank: Callable[[int, Row], Any] | None) -> list[Row]:
+    """All rows or, of a large table whose rows have ranks, those of the lowest."""
+    kept = list(rows if rank is None else islice(rows, LARGE_TABLE + 1))
+    if rank is None or len(kept) <= LARGE_TABLE:
+        return kept
+    numbered = enumerate(chain(kept, rows), start=1)
+    del kept
+    lowest = nsmallest(KEPT_ROWS, ((rank(number, row), number, row) for number, row in numbered))
+    return [row._replace(number=number) for _, number, row in sorted(lowest, key=itemgetter(1))]
+
+
+def table_rank(request: Columns, name: str, seed: int, hash_seed: str) -> Callable[[int, Row], bytes]:
+    """The rank by which :func:`~pcsuite.data.items.sample_items` chooses among the items of a task called ``name``."""
+
+    def rank(number: int, row: Row) -> bytes:
+        return rank_of(hash_seed, seed, name, _item_id(request, name, number, row))
+
+    return rank
+
+
+def _item_id(request: Columns, name: str, number: int, row: Row) -> str:
+    return cell_text(row, request.id_column) if request.id_column else f"{name}-{number:06d}"
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
@@ -288,16 +322,19 @@ def init_task(request: TaskRequest) -> InitResult:
     # What an earlier init-task of that name wrote is replaced as a whole: a split that is left over would be used.
     splits_of_old = [datasets_dir(request.cache_dir) / f"{request.name}_{split}.jsonl" for split in SPLITS]
     task_files = dict.fromkeys([*files, request.file("schema.json"), *splits_of_old])
+    journal = task_file.parent / f".{request.name}.changes"
+    root = Path(os.path.commonpath([path.absolute().parent for path in task_files]))
+    settle_changes(journal, root=root)
     present = [path for path in task_files if path.exists()]
     if present and not request.overwrite:
         exist = f"{', '.join(map(str, present))} {'exist' if len(present) > 1 else 'exists'} already"
         raise DataError(exist, hint="--overwrite replaces them")
-    for path in present:
-        if path not in files:
-            path.unlink()
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    with write_errors(DataError, task_file), changing_files(journal, root=root) as changes:
+        for path, text in files.items():
+            changes.write(path, text)
+        for path in present:
+            if path not in files:
+                changes.remove(path)
     sentence = cluster_sentence(related, request.cluster, table.ignored)
     return InitResult(task_file, profile_file, schema_file, written, sentence, table.numbers)
 
@@ -432,6 +469,8 @@ def id_column(columns: Columns, rows: Sequence[Row]) -> tuple[str | None, str]:
     """
     if columns.id_column is not None:
         return columns.id_column, f"ids: {columns.id_column}"
+    if rows[0].number:  # a part of a large table: whether its ids differ is not known
+        return None, "rows are numbered, since not all were kept (--id COL names their ids)"
     for name in rows[0].values:
         if name.casefold() not in ID_NAMES or name == columns.answer or name in columns.fields:
             continue
@@ -499,7 +538,7 @@ def _read_items(
     items: dict[str, Item] = {}
     first_asked: dict[tuple[str, ...], tuple[str, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
-        item_id = cell_text(row, request.id_column) if request.id_column else f"{request.name}-{number:06d}"
+        item_id = _item_id(request, request.name, row.number or number, row)
         if item_id in items:
             raise row.error(f"id '{item_id}' was already used")
         shown = {name: cell_text(row, name) for name in request.placed}

@@ -90,6 +90,8 @@ class Row(NamedTuple):
 
     where: str
     values: dict[str, Any]
+    number: int = 0
+    """Its place among the rows of a table, from 1, where not all of them were kept; else 0."""
 
     @classmethod
     def parse(cls, text: str, where: str) -> Row:

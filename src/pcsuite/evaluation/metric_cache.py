@@ -22,7 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from pcsuite._util.files import replacing
+from pcsuite._util.files import replace_atomically, replacing
 from pcsuite._util.text import describe
 from pcsuite.errors import DataError
 
@@ -427,7 +427,7 @@ def write_cache_report(target: Path, cache: Path | None = None, stats: Path | No
     text = render_cache_report(summarise_cache(cache, stats))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        replace_atomically(target, text)
     except OSError as error:
         raise DataError(f"cache report {target} cannot be written: {error}") from error
     return target

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
 
+from pcsuite._util import code
 from pcsuite._util.hashing import canonical_json
 from pcsuite._util.text import describe, shorten
 from pcsuite._util.workers import Limits, inside_worker
@@ -175,8 +176,13 @@ class OwnScorer(base.Evaluator):
         super().__init__(options, schema)
         self.scorer = scorer
         self._target = target
+        self.limits = None
+        if target is None and code.is_refused():
+            self._specified, self._function = None, self._not_loaded
+            self.is_loaded = False
+            return
         function = load_scorer(scorer, self.options.settings) if target is None else target
-        self._specified: Any = None
+        self._specified = None
         if is_task_evaluator(function):
             self._specified = function
             if isinstance(function, type):
@@ -188,8 +194,7 @@ class OwnScorer(base.Evaluator):
                         hint="it is made without arguments, or with those of evaluator_options: {settings: {…}}",
                     ) from error
             function = self._by_parse_and_score
-        self._function: Callable[..., Any] = function
-        self.limits = None
+        self._function = function
         if not inside_worker():
             try:
                 shared_evaluator(self)
@@ -200,6 +205,14 @@ class OwnScorer(base.Evaluator):
                     scorer.name,
                     describe(error),
                 )
+
+    _specified: Any
+    _function: Callable[..., Any]
+    is_loaded = True
+    """Whether its file was executed: without it nothing can be scored."""
+
+    def _not_loaded(self, *_: Any, **__: Any) -> Any:
+        raise ConfigError(f"{self.scorer.name} was not executed", hint="leave --no-code out to score by it")
 
     @classmethod
     def plugged(
@@ -391,7 +404,7 @@ class OwnScorer(base.Evaluator):
 
     def check_items(self, items: Sequence[Item]) -> None:
         """Call the function once, on the first item, so that one that cannot work raises before any call is paid."""
-        for item in items[:1]:
+        for item in items[:1] if self.is_loaded else ():
             if self._specified is not None:
                 self.gold_answer(item)
                 continue
@@ -437,6 +450,8 @@ def load_scorer(scorer: ScorerFile, settings: Mapping[str, Any]) -> Callable[...
     Raises :class:`ConfigError` of one line where the file cannot be executed, has no such function, or one that cannot
     be called with an answer, an item and the task's ``settings``.
     """
+    if not inside_worker():
+        code.before_executing(scorer.path, scorer.source)
     module = ModuleType(f"pcsuite_scorer_{scorer.path.stem}")
     module.__file__ = str(scorer.path)
     sys.path.insert(0, str(scorer.path.parent))

@@ -18,7 +18,8 @@ from pathlib import Path
 import msgspec
 
 from pcsuite._util.append import AppendFile
-from pcsuite._util.files import next_free, sync_folder
+from pcsuite._util.changes import changing_files, settle_changes
+from pcsuite._util.files import next_free
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import LogError
 from pcsuite.logging import segments
@@ -131,36 +132,30 @@ def repair_log(paths: RunPaths) -> tuple[LogAudit, RunPaths]:
     be written.
     """
     # The lock keeps runs out; a torn line stays, for it is among what the audit tells.
+    settle_changes(segments.changes_of(paths.log))
     held = AppendFile(paths.log, locked=True, repair=False)
     try:
         audit = audit_log(paths)
         aside = _free_name(paths)
-        stem = f"{paths.log.stem}~repair"
-        fresh = RunPaths.beside(paths.log.with_name(f"{stem}.jsonl"))
-        for path in astuple(fresh):
-            path.unlink(missing_ok=True)  # of a repair that was broken off
-        _write_sound(paths, fresh)
-        # Second names, no moves: until the new log is in its place the old one is whole.
-        closed = segments.closed_segments(paths.log)
-        for segment in closed:
-            target = segments.closed_path(aside.log, segment.number)
-            _link_or_copy(
-                segment.path, target.with_name(target.name + segments.COMPRESSED * segment.compressed)
-            )
-        for old, kept in zip(astuple(paths), astuple(aside), strict=True):
-            if old.exists():
-                _link_or_copy(old, kept)
-        if Beside.MANIFEST.of(paths.log).exists():
-            _link_or_copy(Beside.MANIFEST.of(paths.log), Beside.MANIFEST.of(aside.log))
-        # Prompts first: a log whose prompts are not there yet would look damaged.
-        fresh.prompts.replace(paths.prompts)
-        fresh.log.replace(paths.log)
-        for segment in closed:
-            segment.path.unlink()
-        for rescued, kept in zip(astuple(paths.rescue), astuple(aside.rescue), strict=True):
-            if rescued.exists():
-                rescued.rename(kept)
-        sync_folder(paths.log.parent)
+        with changing_files(segments.changes_of(paths.log)) as changes:
+            # Prompts first: a log whose prompts are not there yet would look damaged.
+            fresh_prompts, fresh_log = changes.stage(paths.prompts), changes.stage(paths.log)
+            _write_sound(paths, RunPaths(fresh_log, fresh_prompts))
+            # Second names, no moves: the old files stay where they are until the new ones take their place.
+            closed = segments.closed_segments(paths.log)
+            for segment in closed:
+                target = segments.closed_path(aside.log, segment.number)
+                kept = target.with_name(target.name + segments.COMPRESSED * segment.compressed)
+                _link_or_copy(segment.path, changes.stage(kept))
+                changes.remove(segment.path)
+            both = [*zip(astuple(paths), astuple(aside), strict=True)]
+            both.append((Beside.MANIFEST.of(paths.log), Beside.MANIFEST.of(aside.log)))
+            for old, kept in both:
+                if old.exists():
+                    _link_or_copy(old, changes.stage(kept))
+            for rescued, kept in zip(astuple(paths.rescue), astuple(aside.rescue), strict=True):
+                if rescued.exists():
+                    changes.move(rescued, kept)
     except OSError as error:
         raise LogError(f"{paths.log}: cannot be repaired ({error.strerror or error})") from error
     finally:

@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from pcsuite._util.append import AppendFile, read_lines
+from pcsuite._util.changes import changing_files, settle_changes
 from pcsuite._util.files import next_free
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import CallOutcome, LogError
@@ -455,7 +456,7 @@ class RunLog:
                 hint=f"pcsuite log check {self.paths.log} --repair puts them back; or delete the file",
             )
         with ExitStack() as opened:
-            self._file = AppendFile(self.paths.log, locked=True)
+            self._file = self._open_settled()
             opened.callback(lambda: self._file.close())
             if self._overwrite:
                 self._set_aside()
@@ -588,6 +589,16 @@ class RunLog:
             if not in_loop:
                 raise
 
+    def _open_settled(self) -> AppendFile:
+        """The live file, locked at a moment when nobody is changing the log as a whole."""
+        journal = segments.changes_of(self.paths.log)
+        while True:
+            settle_changes(journal)
+            file = AppendFile(self.paths.log, locked=True)
+            if not journal.exists():
+                return file
+            file.close()
+
     def _set_aside(self) -> None:
         """Give what the log has had so far, and all that lies beside it, the next free name; the log begins anew."""
         log = self.paths.log
@@ -602,13 +613,14 @@ class RunLog:
         aside = next_free(lambda number: log.with_suffix(f".old-{number}.jsonl"), occupied)
         old = self._file
         try:
-            for segment in closed:
-                target = segments.closed_path(aside, segment.number)
-                ending = segments.COMPRESSED if segment.compressed else ""
-                segment.path.rename(target.with_name(target.name + ending))
-            for what in with_it:
-                what.of(log).rename(what.of(aside))
-            log.rename(aside)
+            with changing_files(segments.changes_of(log)) as changes:
+                for segment in closed:
+                    target = segments.closed_path(aside, segment.number)
+                    ending = segments.COMPRESSED if segment.compressed else ""
+                    changes.move(segment.path, target.with_name(target.name + ending))
+                for what in with_it:
+                    changes.move(what.of(log), what.of(aside))
+                changes.move(log, aside)
         except OSError as error:
             raise LogError(f"{log}: cannot be set aside ({error.strerror})") from error
         self._file = AppendFile(log, locked=True)

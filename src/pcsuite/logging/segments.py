@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from pcsuite._util.append import split_lines
-from pcsuite._util.files import replacing, sync_folder
+from pcsuite._util.changes import changing_files, settle_changes
+from pcsuite._util.files import sync_folder
 from pcsuite.config.profile import RunSection
 from pcsuite.errors import ConfigError, LogError, did_you_mean
 
@@ -54,6 +55,11 @@ class Beside(Enum):
         'sweep.labels.ndjson'
         """
         return log.with_name(log.stem + self.value)
+
+
+def changes_of(log: Path) -> Path:
+    """The journal of changes to a log as a whole (set aside, repaired), which is there only meanwhile."""
+    return log.parent / f".{log.stem}.changes"
 
 
 _CHUNK_BYTES = 1 << 20
@@ -149,14 +155,17 @@ def compress_segment(path: Path) -> None:
 
     Raises :class:`OSError` where the copy cannot be written; the segment then stays as it was.
     """
-    target = path.with_name(path.name + COMPRESSED)
     # zlib lets other threads run while it works; a gzip file object would add its own buffering.
     squeeze = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-    with replacing(target, durable=True) as partial, path.open("rb") as source, partial.open("wb") as stream:
-        while chunk := source.read(_CHUNK_BYTES):
-            stream.write(squeeze.compress(chunk))
-        stream.write(squeeze.flush())
-    path.unlink()
+    with changing_files(path.with_name(f".{path.name}.changes")) as changes:
+        if not path.exists():
+            return  # an interrupted compression that was just completed
+        partial = changes.stage(path.with_name(path.name + COMPRESSED))
+        with path.open("rb") as source, partial.open("wb") as stream:
+            while chunk := source.read(_CHUNK_BYTES):
+                stream.write(squeeze.compress(chunk))
+            stream.write(squeeze.flush())
+        changes.remove(path)
 
 
 class Segment(NamedTuple):
@@ -222,8 +231,9 @@ def closed_segments(log: Path) -> list[Segment]:
 def log_segments(log: Path) -> list[Segment]:
     """All files of a log in order, the live one last; one moment's view, even while the log is rotated.
 
-    Empty where there is no log.
+    Empty where there is no log. A change of the whole log that a killed process left half made is settled first.
     """
+    settle_changes(changes_of(log))
     for _ in range(_MAX_TRIES):
         # Listed twice: a rotation in between would show a part twice or not at all.
         before = closed_segments(log)
@@ -238,6 +248,7 @@ def log_exists(log: Path) -> bool:
 
     A log that was just rotated has closed segments only.
     """
+    settle_changes(changes_of(log))
     return log.is_file() or bool(closed_segments(log))
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from pcsuite import __version__
-from pcsuite._util.files import next_free, replace_atomically, write_errors
+from pcsuite._util.changes import changing_files, settle_changes
+from pcsuite._util.files import next_free, write_errors
 from pcsuite._util.hashing import digest
 from pcsuite.analysis.table import number
 from pcsuite.config.definitions import OperatorSpec
@@ -229,7 +230,8 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
     content = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     aside: Path | None = None
     with write_errors(LogError, path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        journal = path.with_name(f".{path.name}.changes")
+        settle_changes(journal)
         if path.exists():
             try:
                 stored = str(json.loads(path.read_text(encoding="utf-8"))["hash"])
@@ -237,6 +239,8 @@ def freeze(path: Path, document: Mapping[str, Any]) -> Path | None:
                 stored = None
             if stored != document["hash"]:
                 aside = next_free(lambda number: path.with_suffix(f".old-{number}.json"))
-                path.rename(aside)
-        replace_atomically(path, content)
+        with changing_files(journal) as changes:
+            if aside is not None:
+                changes.move(path, aside)
+            changes.write(path, content)
     return aside

@@ -11,6 +11,7 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -51,6 +52,18 @@ def script_hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
+def segment(name: str) -> str:
+    """A name as one part of an address, whatever it holds: browsers resolve ``..`` and split at ``/``.
+
+    What they would resolve even when it is escaped gets a ``~`` before it, and so does what begins with one.
+
+    >>> segment("../secret"), segment(".."), segment("~x")
+    ('..%2Fsecret', '~..', '~~x')
+    """
+    quoted = quote(name, safe="", errors="backslashreplace")
+    return f"~{quoted}" if quoted in (".", "..") or quoted.startswith("~") else quoted
+
+
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The templates of all pages, each compiled once a process, with their filters and components."""
@@ -66,6 +79,6 @@ def environment() -> Environment:
         stylesheet=Markup(stylesheet()), script=Markup(script()), script_hash=Markup(script_hash(script()))
     )
     templates.globals["symbols"] = SYMBOLS
-    templates.filters.update(words.FILTERS, shade=score_shade)
+    templates.filters.update(words.FILTERS, shade=score_shade, segment=segment)
     templates.globals["ui"] = templates.get_template("pages/templates/components.html.j2").module
     return templates

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 import pcsuite
-from pcsuite._util.files import write_errors
+from pcsuite._util.files import Put, replace_atomically, replacing
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.analyse import Analysis, analyse
@@ -27,7 +27,6 @@ from pcsuite.analysis.twins import ladder
 from pcsuite.config.definitions import MetricSpec
 from pcsuite.config.load import bundled_configs
 from pcsuite.config.profile import MissingAnswers
-from pcsuite.errors import AnalysisError
 from pcsuite.evaluation.metric_cache import write_cache_report
 from pcsuite.logging.segments import Beside, log_segments
 from pcsuite.pages.figures.declare import Facts, Figure, draw_figures
@@ -132,9 +131,8 @@ class _ReportCache:
         )
         stamps = {name: _stamp(Path(name)) for name in (*reports, *tables, *plots)}
         self._note.parent.mkdir(parents=True, exist_ok=True)
-        self._note.write_bytes(
-            msgspec.json.encode(_ReportRecord(self._inputs, (reports, tables, plots), stamps))
-        )
+        record = _ReportRecord(self._inputs, (reports, tables, plots), stamps)
+        replace_atomically(self._note, msgspec.json.encode(record))
 
 
 @cache
@@ -168,14 +166,16 @@ def write_robustness(logs: Sequence[Path], output_dir: Path, *, plots: bool = Tr
     their figures into the run's folders under ``output_dir``.
     """
     folders = report_folders(logs, output_dir)
-    with RunTables(logs, folders.tables) as loaded:
-        record_owner(folders, logs)
-        scores = item_scores(loaded)
-        worst, by_attack = robustness_tables(scores)
-        tables = (worst, by_attack, interventions_table(loaded))
-        written = [table.write_csv(loaded.folder / f"{table.name}.csv") for table in tables]
-    drawn = {table.name: table for table in (worst, by_attack)} if plots else {}
-    figures = draw_figures(drawn, Facts(scores.temperature), folders.plots)
+    with folders.changing() as changes:
+        with RunTables(logs, folders.tables) as loaded:
+            record_owner(folders, logs)
+            scores = item_scores(loaded)
+            worst, by_attack = robustness_tables(scores)
+            tables = (worst, by_attack, interventions_table(loaded))
+        put = changes.replacing
+        written = [table.write_csv(folders.tables / f"{table.name}.csv", put) for table in tables]
+        drawn = {table.name: table for table in (worst, by_attack)} if plots else {}
+        figures = draw_figures(drawn, Facts(scores.temperature), folders.plots, put=put)
     notes = [
         f"{record['task']} × {record['model']} × {record['condition']}: the clean score is 0, so no drop rate"
         for record in worst.records()
@@ -237,52 +237,64 @@ def build_report(
         settings,
         also=[path for extra in extra_sections for path in extra.inputs(table_folders)],
     )
-    if (cached := cache.load()) is not None:
-        return _published(cached, folders)
-    with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
-        record_owner(folders, logs)
-        tables.clusters, tables.missing = clusters, missing
-        analysis = analyse(
-            tables,
-            truths,
-            references=references,
-            embeddings=embeddings,
-            metrics=metrics,
-            baseline=baseline,
-            posterior=posterior,
+    with folders.changing() as changes:
+        if (cached := cache.load()) is not None:  # only now: another process may just have made it
+            return _published(cached, folders)
+        put = changes.replacing
+        with RunTables(logs, folders.tables) as tables, ThreadPoolExecutor(max_workers=1) as pool:
+            record_owner(folders, logs)
+            tables.clusters, tables.missing = clusters, missing
+            analysis = analyse(
+                tables,
+                truths,
+                references=references,
+                embeddings=embeddings,
+                metrics=metrics,
+                baseline=baseline,
+                posterior=posterior,
+            )
+            # The database writes the rows while the figures are drawn.
+            wants_csv = runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS
+            as_csv = pool.submit(tables.write_csv, put) if wants_csv else None
+            written = [tables.folder / "runs.parquet", *analysis.write(tables.folder, put)]
+            figures = figures_of(analysis, folders.plots, put) if plots else []
+            samples = sample_rows(tables, logs, items=items)
+            if as_csv is not None:
+                written.insert(1, as_csv.result())
+            else:
+                changes.remove(tables.folder / "runs.csv")  # that of an earlier state of the log
+        external = [
+            section
+            for extra in extra_sections
+            if (section := extra.make(table_folders, analysis)) is not None
+        ]
+        written += [table.write_csv(folders.tables / f"{table.name}.csv", put) for _, table in external]
+        page = build_page(
+            analysis,
+            figures,
+            samples,
+            title=title or f"Report on {logs[0].stem}",
+            external=[section for section, _ in external],
+            view=shlex.join(["pcsuite", "view", logs[0].stem]),
         )
-        # The database writes the rows while the figures are drawn.
-        as_csv = pool.submit(tables.write_csv) if runs_csv or tables.loaded.rows <= SPREADSHEET_ROWS else None
-        written = [tables.folder / "runs.parquet", *analysis.write(tables.folder)]
-        figures = figures_of(analysis, folders.plots) if plots else []
-        samples = sample_rows(tables, logs, items=items)
-        if as_csv is not None:
-            written.insert(1, as_csv.result())
-        else:
-            (tables.folder / "runs.csv").unlink(missing_ok=True)  # that of an earlier state of the log
-    external = [
-        section for extra in extra_sections if (section := extra.make(table_folders, analysis)) is not None
-    ]
-    written += [table.write_csv(folders.tables / f"{table.name}.csv") for _, table in external]
-    page = build_page(
-        analysis,
-        figures,
-        samples,
-        title=title or f"Report on {logs[0].stem}",
-        external=[section for section, _ in external],
-        view=shlex.join(["pcsuite", "view", logs[0].stem]),
-    )
-    texts = _texts(page, analysis, formats, folders.name)
-    texts[RESULT_FILE] = json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
-    reports = [_write_text(folders.reports / name, text) for name, text in texts.items()]
+        texts = _texts(page, analysis, formats, folders.name)
+        texts[RESULT_FILE] = (
+            json.dumps(result_of(analysis, logs).document(), indent=1, ensure_ascii=False) + "\n"
+        )
+        reports = [folders.reports / name for name in texts]
+        for path, text in zip(reports, texts.values(), strict=True):
+            changes.write(path, text)
     report = ReportFiles(reports, written, [figure.png for figure in figures if figure.png is not None])
     # Before what changes with every call is added: that is no part of what was asked for.
     cache.store(report)
     return _published(report, folders)
 
 
-def figures_of(analysis: Analysis, folder: Path | None = None) -> list[Figure]:
-    """Every figure that the tables of an analysis allow, in the order of the page; as PNG where a folder is given."""
+def figures_of(analysis: Analysis, folder: Path | None = None, put: Put = replacing) -> list[Figure]:
+    """Every figure that the tables of an analysis allow, in the order of the page; as PNG where a folder is given.
+
+    ``put`` is how a file takes its place.
+    """
     scores = analysis.scores
     ladders = {}
     for task in scores.tasks:
@@ -292,7 +304,7 @@ def figures_of(analysis: Analysis, folder: Path | None = None) -> list[Figure]:
         bundles = {name: scores.operators.get((task, name), ()) for name in conditions}
         ladders[task] = ladder(bundles, scores.operator_types)
     facts = Facts(scores.temperature, ladders, analysis.judges.words)
-    return draw_figures(analysis.tables, facts, folder)
+    return draw_figures(analysis.tables, facts, folder, put=put)
 
 
 def _texts(page: ReportPage, analysis: Analysis, formats: Collection[str], run: str) -> dict[str, str]:
@@ -312,11 +324,3 @@ def _published(report: ReportFiles, folders: ReportFolders) -> ReportFiles:
     report.reports.append(write_cache_report(folders.reports / "cache_report.md"))
     report.runs = folders.publish()
     return report
-
-
-def _write_text(path: Path, text: str) -> Path:
-    with write_errors(AnalysisError, path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Lone surrogates, which a model may have written, are made readable.
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    return path

@@ -8,19 +8,23 @@ the files of the run that was reported on last.
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pcsuite._util.files import PARTIAL, replacing, write_errors
+from pcsuite._util.changes import FileChanges, changing_files
+from pcsuite._util.files import LOCK_NAME, PARTIAL, file_lock, replace_atomically, replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.errors import AnalysisError
 from pcsuite.pages.render import render_page
 
+_LOGGER = logging.getLogger("pcsuite")
 RESULT_FILE = "result.json"
 """What the report says, for programs; it also tells whose folder this is."""
 OWNER_FILE = "logs.json"
@@ -57,17 +61,44 @@ class ReportFolders:
         page. Raises ``AnalysisError`` where a folder cannot be written.
         """
         try:
-            for folder in (self.reports, self.tables, self.plots):
-                for path in folder.parent.glob("*"):  # links of ours lead to a file of one of the runs below
-                    if path.is_symlink() and len(path.readlink().parts) == 2:
-                        path.unlink(missing_ok=True)
-                for path in sorted(folder.glob("*")):
-                    if path.is_file() and path.name != INDEX_FILE and not path.name.endswith(PARTIAL):
-                        _link(folder.parent / path.name, path)
-            return write_index(self.output_dir, newest=self.name)
+            with file_lock(
+                self.output_dir / "reports" / LOCK_NAME
+            ):  # the old places are shared by all reports
+                return self._publish()
         except OSError as error:
             where = error.filename or self.output_dir
             raise AnalysisError(f"{where}: cannot be written ({error.strerror})") from error
+
+    @contextmanager
+    def changing(self) -> Iterator[FileChanges]:
+        """Files of this report that appear together when the block ends well; a second report waits, and says so.
+
+        Raises ``AnalysisError`` where they cannot be written.
+        """
+        parts = self.tables / ".parts"
+
+        def say(by: str) -> None:
+            _LOGGER.warning("waiting: the report on %s is being made%s", self.name, by)
+
+        with write_errors(AnalysisError, self.tables):
+            parts.mkdir(parents=True, exist_ok=True)
+        with (
+            write_errors(AnalysisError, self.reports),
+            file_lock(parts / "report.lock", waiting=say),
+            # Made anew by the same command: it need not outlive a power cut.
+            changing_files(parts / "report.changes", root=self.output_dir, durable=False) as changes,
+        ):
+            yield changes
+
+    def _publish(self) -> Path:
+        for folder in (self.reports, self.tables, self.plots):
+            for path in folder.parent.glob("*"):  # links of ours lead to a file of one of the runs below
+                if path.is_symlink() and len(path.readlink().parts) == 2:
+                    path.unlink(missing_ok=True)
+            for path in sorted(folder.glob("*")):
+                if path.is_file() and path.name != INDEX_FILE and not path.name.endswith(PARTIAL):
+                    _link(folder.parent / path.name, path)
+        return write_index(self.output_dir, newest=self.name)
 
 
 def report_folders(logs: Sequence[Path], output_dir: Path) -> ReportFolders:
@@ -98,7 +129,7 @@ def record_owner(folders: ReportFolders, logs: Sequence[Path]) -> None:
     note = folders.tables / ".parts" / OWNER_FILE
     with write_errors(AnalysisError, folders.tables):
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps([str(log.resolve()) for log in logs]), encoding="utf-8")
+        replace_atomically(note, json.dumps([str(log.resolve()) for log in logs]))
 
 
 def _link(link: Path, target: Path) -> None:

@@ -1,31 +1,23 @@
 """Iterations on disk, the aggregate over them, and what changed between two.
 
-Several evals are saved together or not at all. Everything is staged in ``.partial-*`` folders first; a journal in the
-folder of the evals then names the renames that make the staged folders iterations, and the next command that finds a
-journal whose writer has ended carries it out. A kill before the journal leaves nothing, a kill after it everything.
+Several evals are saved together or not at all (:mod:`pcsuite._util.changes`): a kill leaves nothing of it or, once the
+next command has completed it, everything.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from pcsuite._util.files import (
-    LOCK_NAME,
-    file_lock,
-    folder_lock,
-    replace_atomically,
-    sync_folder,
-    write_durably,
-)
-from pcsuite.errors import DataError, RunLockedError
+from pcsuite._util.changes import FileChanges, changing_files, settle_changes
+from pcsuite._util.files import LOCK_NAME, folder_lock
+from pcsuite.errors import DataError
 from pcsuite.verifier.evals import Eval, ScoredEval, truth_file
 from pcsuite.verifier.mapping import FieldMapping, bundled_mapping, load_mapping
 from pcsuite.verifier.results import (
@@ -45,8 +37,8 @@ EXTRACTION = "extracted.json"
 AGGREGATE = "aggregate.json"
 _ITERATION = re.compile(r"iteration-(\d{3,})")
 _PARTIAL = ".partial-"
-JOURNAL = ".verify-all.journal"
-_JOURNAL_LOCK = ".verify-all.lock"
+JOURNAL = ".verify-all.changes"
+_SAVE_JOURNAL = ".save.changes"
 
 
 class SavedIteration(NamedTuple):
@@ -70,99 +62,68 @@ def save_iteration(
     whole or not at all, also after a kill; several processes take turns. Raises ``DataError`` where the folder holds
     another eval's iterations or cannot be written, and ``RunLockedError`` where it stays locked.
     """
-    finish_interrupted(_results_folder(eval_dir).parent.parent)
-    return _save([ScoredEval(Eval(eval_id, eval_dir), rules, scored)], instructions_version, None)[0]
+    results = _results_folder(eval_dir)
+    settle_saves(results)
+    entry = ScoredEval(Eval(eval_id, eval_dir), rules, scored)
+    return _save([entry], instructions_version, results / _SAVE_JOURNAL)[0]
 
 
 def save_together(
-    root: Path, entries: Sequence[ScoredEval], instructions_version: str | None = None
+    root: Path,
+    entries: Sequence[ScoredEval],
+    instructions_version: str | None = None,
+    pages: Callable[[Sequence[SavedIteration]], Mapping[Path, str]] | None = None,
 ) -> list[SavedIteration]:
     """Save the next iterations of several evals below ``root``, all of them or none, also after a kill.
 
-    Raises as :func:`save_iteration` does, and then nothing was written.
+    ``pages`` makes further files of what is saved, which appear with it. Raises as :func:`save_iteration` does, and
+    then nothing was written.
     """
     for entry in entries:  # before a lock file is made anywhere
         _check_owner(_results_folder(entry.eval.folder), entry.eval.eval_id)
-    finish_interrupted(root)
-    busy = f"{root}: another verify-all has been saving for a minute"
-    lock = root / _JOURNAL_LOCK
-    was_there = lock.exists()
-    try:
-        with _write_errors(root), file_lock(lock, timeout=60.0, refusal=lambda _: busy):
-            return _save(entries, instructions_version, root / JOURNAL)
-    except BaseException:
-        if not was_there and not (root / JOURNAL).exists():
-            lock.unlink(missing_ok=True)
-        raise
+        settle_saves(_results_folder(entry.eval.folder))
+    with _write_errors(root):
+        return _save(entries, instructions_version, root / JOURNAL, pages)
 
 
-def finish_interrupted(root: Path) -> None:
-    """Carry out the journal that a killed :func:`save_together` left in ``root``, if there is one.
-
-    A journal whose writer still runs is left to it.
-    """
-    journal = root / JOURNAL
-    if not journal.exists():
-        return
-    try:
-        with _write_errors(root), file_lock(root / _JOURNAL_LOCK, timeout=0.0):
-            try:
-                renames = [(root / a, root / b) for a, b in json.loads(journal.read_text(encoding="utf-8"))]
-            except FileNotFoundError:
-                return
-            for partial, final in renames:
-                with folder_lock(final.parent):
-                    if partial.is_dir() and not final.exists():
-                        partial.rename(final)
-                        sync_folder(final.parent)
-                    replace_atomically(final.parent / AGGREGATE, to_json(_aggregate(final.parent, None)))
-            journal.unlink()
-    except RunLockedError:
-        return
+def settle_saves(results: Path) -> None:
+    """Complete or undo what a killed :func:`save_together` or :func:`save_iteration` left of an eval's results."""
+    root = results.parent.parent
+    settle_changes(root / JOURNAL)
+    settle_changes(results / _SAVE_JOURNAL)
 
 
 def _save(
-    entries: Sequence[ScoredEval], instructions_version: str | None, journal: Path | None
+    entries: Sequence[ScoredEval],
+    instructions_version: str | None,
+    journal: Path,
+    pages: Callable[[Sequence[SavedIteration]], Mapping[Path, str]] | None = None,
 ) -> list[SavedIteration]:
     folders = [_results_folder(entry.eval.folder) for entry in entries]
-    staged: list[tuple[Path, SavedIteration]] = []
     with ExitStack() as stack:
         # Locks are taken in one order everywhere, so that two savers never wait for each other.
         for results in sorted(set(folders)):
             stack.enter_context(_removing_new_folders(results))
             stack.enter_context(_write_errors(results))
             stack.enter_context(folder_lock(results))
-            # What killed savers left behind; the lock says that no other one runs.
+            # What killed savers of earlier versions left behind; the lock says that no other one runs.
             for path in results.glob(f"{_PARTIAL}*"):
                 shutil.rmtree(path, ignore_errors=True)
-            for path in results.glob(f".{AGGREGATE}.*.tmp"):
-                path.unlink(missing_ok=True)
-        try:
-            for entry, results in zip(entries, folders, strict=True):
-                with _write_errors(results):
-                    staged.append(_stage(entry, results, instructions_version))
-            if journal is not None:
-                moves = [(partial, saved.folder) for partial, saved in staged]
-                relative = [[os.path.relpath(path, journal.parent) for path in move] for move in moves]
-                replace_atomically(journal, json.dumps(relative))
-            for partial, saved in staged:
-                partial.rename(saved.folder)
-                sync_folder(saved.folder.parent)
-        except BaseException:
-            # Before the journal is written nothing has happened; after it the next command goes on.
-            if journal is None or not journal.exists():
-                for results in folders:
-                    shutil.rmtree(results / f"{_PARTIAL}{os.getpid()}", ignore_errors=True)
-            raise
-        for _, saved in staged:
-            replace_atomically(saved.folder.parent / AGGREGATE, to_json(saved.aggregate))
-        if journal is not None:
-            journal.unlink()
-    return [saved for _, saved in staged]
+        together = stack.enter_context(changing_files(journal))
+        saved = []
+        for entry, results in zip(entries, folders, strict=True):
+            with _write_errors(results):
+                saved.append(_stage(entry, results, instructions_version, together))
+        for path, text in (pages(saved) if pages is not None else {}).items():
+            with _write_errors(path):
+                together.write(path, text)
+    return saved
 
 
-def _stage(entry: ScoredEval, results: Path, instructions_version: str | None) -> tuple[Path, SavedIteration]:
-    """Write everything of an iteration into a folder that does not count yet; that folder, and the iteration."""
+def _stage(
+    entry: ScoredEval, results: Path, instructions_version: str | None, together: FileChanges
+) -> SavedIteration:
+    """Write everything of an iteration into a folder that does not count yet, and have it count with the changes."""
     from pcsuite.verifier.report import render_report
 
     (eval_id, _), rules, scored = entry
@@ -174,13 +135,14 @@ def _stage(entry: ScoredEval, results: Path, instructions_version: str | None) -
     previous = _scored_under(earlier[-1][1], rules) if earlier else None
     changes = compare_results(previous, document) if previous is not None else None
     report = render_report(document, aggregate, scored.comparison, changes)
-    partial = results / f"{_PARTIAL}{os.getpid()}"
+    folder = results / f"iteration-{number:03d}"
+    partial = together.stage(folder)
     partial.mkdir()
-    write_durably(partial / RESULTS, to_json(document))
-    write_durably(partial / EXTRACTION, scored.extraction)
-    write_durably(partial / REPORT, report.encode("utf-8", "backslashreplace"))
-    sync_folder(partial)
-    return partial, SavedIteration(results / f"iteration-{number:03d}", document, aggregate)
+    (partial / RESULTS).write_bytes(to_json(document))
+    (partial / EXTRACTION).write_bytes(scored.extraction)
+    (partial / REPORT).write_bytes(report.encode("utf-8", "backslashreplace"))
+    together.write(results / AGGREGATE, to_json(aggregate))
+    return SavedIteration(folder, document, aggregate)
 
 
 def _check_owner(results: Path, eval_id: str) -> None:
@@ -223,7 +185,7 @@ def rebuild_aggregate(eval_dir: Path, rules: Rules | None) -> Document:
     Nothing is written. Raises ``DataError`` where no iteration was saved.
     """
     results = _results_folder(eval_dir)
-    finish_interrupted(results.parent.parent)
+    settle_saves(results)
     if not _iteration_folders(results):
         raise DataError(f"{results}: no saved iterations", hint="pcsuite verify saves one")
     return _aggregate(results, rules)
@@ -243,7 +205,7 @@ def best_f1(eval_dir: Path, rules: Rules) -> float | None:
     ``None`` where none was saved, or none can be compared.
     """
     results = _results_folder(eval_dir)
-    finish_interrupted(results.parent.parent)
+    settle_saves(results)
     best: float | None = _aggregate(results, rules)["best_f1"] if _iteration_folders(results) else None
     return best
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pcsuite._util.files import replace_atomically
+from pcsuite._util.changes import changing_files, settle_changes
+from pcsuite._util.files import write_errors
 from pcsuite._util.loops import run_blocking
 from pcsuite.errors import ConfigError
 from pcsuite.view.server import ASSETS, make_app
@@ -23,6 +24,7 @@ from pcsuite.view.viewer import Viewer
 
 HOST = "bundle.invalid"
 """A name that no host can have (RFC 2606)."""
+JOURNAL = ".bundle.changes"
 MOST_ITEMS = 60
 MOST_BYTES = 4_500_000
 _HREF = re.compile(r'href="(/[^"]*)"')
@@ -33,9 +35,11 @@ _PAGE_POLICY = f"default-src 'none'; {_SOURCES}; base-uri 'none'"
 def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_ITEMS) -> list[Path]:
     """Write the pages of a run into a folder: its matrices, ``items`` items with their prompts, head-to-heads, marks.
 
-    The files are under 5 MB together; nothing in them asks for anything. Raises ``ConfigError`` where the folder holds
-    other things, or the run is not there.
+    The files are under 5 MB together; nothing in them asks for anything. They take the place of an earlier bundle's
+    all at once. Raises ``ConfigError`` where the folder holds other things or cannot be written, or the run is not
+    there.
     """
+    settle_changes(folder / JOURNAL)
     if folder.exists() and any(folder.iterdir()) and not (folder / "view.css").is_file():
         raise ConfigError(f"{folder}: not empty, and no earlier bundle", hint="name another folder")
     viewer.run(run)
@@ -45,21 +49,22 @@ def write_bundle(viewer: Viewer, run: str, folder: Path, *, items: int = MOST_IT
         address: "index.html" if index == 0 else f"page-{index:04d}.html"
         for index, address in enumerate(pages)
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("page-*.html"):
-        old.unlink()
     written = []
     now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
     notice = (
         f"Run {html.escape(run)} as files, copied {now}; at most {items} items"
         " can be opened. What is no link was not taken along: pcsuite view has all of it."
     )
-    for address, text in pages.items():
-        written.append(folder / names[address])
-        replace_atomically(written[-1], _local(text, names, notice))
-    for name, text_of in ASSETS.items():
-        written.append(folder / name)
-        replace_atomically(written[-1], text_of())
+    with write_errors(ConfigError, folder), changing_files(folder / JOURNAL) as changes:
+        for address, text in pages.items():
+            written.append(folder / names[address])
+            changes.write(written[-1], _local(text, names, notice))
+        for name, text_of in ASSETS.items():
+            written.append(folder / name)
+            changes.write(written[-1], text_of())
+        for old in folder.glob("page-*.html"):
+            if old not in written:
+                changes.remove(old)
     return written
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from pcsuite._util.text import shorten
 from pcsuite.config.spellings import regime_id
@@ -13,6 +13,8 @@ from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.view.marks import LABELS
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from pcsuite.view.data import OpenRun
 
 AXES = {
@@ -130,6 +132,17 @@ def address(path: str, parameters: Mapping[str, Any]) -> str:
     """A link with the parameters that are not empty, in a fixed order, so that equal states have equal addresses."""
     kept = {name: value for name, value in sorted(parameters.items()) if value not in ("", None)}
     return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def path_of(request: Request) -> str:
+    """The path of a request as the browser wrote it, so that a link back to it is the same address."""
+    raw: bytes = request.scope.get("raw_path") or quote(request.url.path).encode()
+    return raw.decode("ascii", "replace").partition("?")[0]
+
+
+def named_item(segment: str) -> str:
+    """The item that the last part of an address means; the filter ``segment`` of the templates wrote it."""
+    return segment.removeprefix("~")
 
 
 def state_of(selection: Filter) -> dict[str, str]:

@@ -22,7 +22,16 @@ from pcsuite.pages.words import CLIP
 from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
-from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
+from pcsuite.view.filters import (
+    AXES,
+    Filter,
+    address,
+    filter_like,
+    filter_of,
+    named_item,
+    path_of,
+    whole_number,
+)
 from pcsuite.view.labelling import label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
 from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
@@ -171,7 +180,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     """One item: its input and truth, the answers side by side, two of them word by word, and the steps of loops."""
     query = {**request.query_params, "task": request.path_params["task"]}
     run, selection, marks, labels = _slice_of(viewer, request, query)
-    name = request.path_params["item"]
+    name = named_item(request.path_params["item"])
     answers = run.answers(selection.task, name)
     if not answers:
         raise ConfigError(f"task '{selection.task}' has no item '{name}' in this run")
@@ -261,7 +270,7 @@ def prompt_page(viewer: Viewer, request: Request) -> Page:
     run = viewer.run(request.path_params["run"])
     query = {**request.query_params, "task": request.path_params["task"]}
     selection = filter_of(run, _by_condition(query))
-    name = request.path_params["item"]
+    name = named_item(request.path_params["item"])
     rows = {
         row["condition_id"]: row
         for row in reversed(run.answers(selection.task, name))
@@ -552,7 +561,7 @@ def form_target(viewer: Viewer, request: Request) -> str | None:
         for axis in AXES:
             if query.get(axis) not in values.get(axis, ()):
                 query.pop(axis, None)
-    return address(request.url.path, query)
+    return address(path_of(request), query)
 
 
 PAGES = {

@@ -8,11 +8,12 @@ script.
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +26,7 @@ from starlette.routing import Route
 from pcsuite._util.text import shorten
 from pcsuite.errors import ConfigError, PcsuiteError
 from pcsuite.pages.render import render_page, script, stylesheet
-from pcsuite.view.filters import address, state_of
+from pcsuite.view.filters import address, path_of, state_of
 from pcsuite.view.labelling import add_label
 from pcsuite.view.marks import Marks
 from pcsuite.view.pages import PAGES, Page, form_target
@@ -33,6 +34,10 @@ from pcsuite.view.runs import planned_rows, refreshed
 from pcsuite.view.viewer import StillReading, Viewer
 
 COOKIE = "pcsuite-view"
+ENTRANCE = "/enter"
+"""Where the file that a browser is given leads: with the token, and the page to show in ``to``."""
+NO_WEBSOCKET = "no WebSocket is spoken here"
+_URL = "%/:=&?~#+!$,;'@()*[]"
 LARGEST_FORM = 100_000
 """Bytes of a note, its form included."""
 POLICY = (
@@ -56,7 +61,7 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
         request: Request, template: str, context: dict[str, Any], query: Mapping[str, str] | None = None
     ) -> str:
         # The address and its query are given so that links keep everything that is not changed by them.
-        links = {"query": query or {}, "path": request.url.path, "address": address, "state_of": state_of}
+        links = {"query": query or {}, "path": path_of(request), "address": address, "state_of": state_of}
         return render_page(f"view/templates/{template}", served=True, **context, **links)
 
     def page(build: Callable[[Viewer, Request], Page]) -> Callable[[Request], Awaitable[Response]]:
@@ -124,7 +129,7 @@ async def keep_label(viewer: Viewer, request: Request) -> Response:
     """Note the label of a drawn answer, and lead to the next one without."""
     form = await _form(request, "unit", "label", "note")
     await run_in_threadpool(add_label, viewer, request.path_params["run"], form)
-    return RedirectResponse(request.url.path, status_code=303)
+    return RedirectResponse(path_of(request), status_code=303)
 
 
 async def add_mark(viewer: Viewer, request: Request) -> Response:
@@ -181,6 +186,16 @@ def _guarded(app: Any, token: str | None, hosts: frozenset[str]) -> Any:
     """The application behind checks of host, origin and token; headers are added to every answer."""
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            # No page opens one, so nobody who knows the token asks: it is refused whatever it brings.
+            if "websocket.http.response" in (scope.get("extensions") or {}):
+                headers = {**HEADERS, "Content-Type": "text/plain; charset=utf-8"}
+                encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+                await send({"type": "websocket.http.response.start", "status": 403, "headers": encoded})
+                await send({"type": "websocket.http.response.body", "body": NO_WEBSOCKET.encode()})
+            else:
+                await send({"type": "websocket.close", "code": 1008, "reason": NO_WEBSOCKET})
+            return
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
@@ -202,15 +217,27 @@ def _guarded(app: Any, token: str | None, hosts: frozenset[str]) -> Any:
             refusal = "requests of other sites are refused"
         elif request.method not in ("GET", "HEAD", "POST"):
             refusal = "only GET and POST are answered"
+        elif "websocket" in request.headers.get("upgrade", "").lower():
+            refusal = NO_WEBSOCKET
         elif token is not None:
             presented = request.query_params.get("token")
+            cookie = cookie_name(host)
             if presented is not None and hmac.compare_digest(presented.encode(), token.encode()):
                 rest = {name: value for name, value in request.query_params.items() if name != "token"}
-                response = RedirectResponse(address(request.url.path, rest), status_code=303)
-                response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+                response: Response = RedirectResponse(address(path_of(request), rest), status_code=303)
+                if request.url.path == ENTRANCE:
+                    # A page from the disk led here. The browser follows a redirect as that other site would, without
+                    # our cookie; a page of ours that leads on is of this site.
+                    onward = rest.get("to", "/")
+                    onward = onward if re.match(r"/(?![/\\])", onward) else "/"
+                    words = "The page opens by itself."
+                    response = PlainTextResponse(
+                        words, headers={"Refresh": f"0; url={quote(onward, safe=_URL)}"}
+                    )
+                response.set_cookie(cookie, token, httponly=True, samesite="strict")
                 await response(scope, receive, with_headers)
                 return
-            if not hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), token.encode()):
+            if not hmac.compare_digest(request.cookies.get(cookie, "").encode(), token.encode()):
                 refusal = "the address must carry the token that pcsuite view printed"
         if refusal is not None:
             await PlainTextResponse(refusal, status_code=403)(scope, receive, with_headers)
@@ -218,6 +245,15 @@ def _guarded(app: Any, token: str | None, hosts: frozenset[str]) -> Any:
         await app(scope, receive, with_headers)
 
     return guard
+
+
+def cookie_name(host: str) -> str:
+    """The cookie of the viewer at a host and port: cookies know no ports, and two viewers would share one.
+
+    >>> cookie_name("127.0.0.1:8765")
+    'pcsuite-view-8765'
+    """
+    return f"{COOKIE}-{host.rpartition(':')[2]}"
 
 
 def new_token() -> str:

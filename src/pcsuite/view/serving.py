@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 import threading
 import webbrowser
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, require
-from pcsuite.view.server import make_app, new_token
+from pcsuite.view.server import ENTRANCE, make_app, new_token
 from pcsuite.view.viewer import MAX_WAIT_S, Viewer
 
+_ENTRANCE_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={url}"><title>pcsuite view</title></head>
+<body><p><a href="{url}">pcsuite view</a></p></body></html>
+"""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -54,12 +62,16 @@ class Serving:
         app = make_app(self._viewer, token=token, hosts=frozenset(f"{name}:{bound}" for name in names))
         # Without its own logging: to set that up it would close every handler of the process, a notebook's own too.
         self._server: Any = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, log_level="warning", access_log=False)
+            uvicorn.Config(app, log_config=None, log_level="error", access_log=False, ws="none")
         )
         self._thread: threading.Thread | None = None
         path = f"/run/{run}" if run else "/"
-        self.url = f"http://{'127.0.0.1' if host == '::1' else host}:{bound}{path}?token={token}"
+        self._root = f"http://{'127.0.0.1' if host == '::1' else host}:{bound}"
+        self.url = f"{self._root}{path}?token={token}"
         """Address for a browser, token included."""
+        self._entrance = f"{self._root}{ENTRANCE}?{urlencode({'token': token, 'to': path})}"
+        self._places = (output_dir, Path(tempfile.gettempdir()))
+        self._opened: Path | None = None
 
     def run(self) -> None:
         """Serve until Ctrl-C."""
@@ -67,6 +79,7 @@ class Serving:
             self._server.run(sockets=[self._listener])
         finally:
             self._viewer.close()
+            self._remove_entrance()
 
     def start(self) -> None:
         """Serve from a thread; returns at once."""
@@ -74,8 +87,24 @@ class Serving:
         self._thread.start()
 
     def open(self) -> None:
-        """Show it in a browser."""
-        webbrowser.open(self.url)
+        """Show it in a browser, which is given a file that only this user can read.
+
+        Everybody on the computer sees the words that a browser is started with; the token is not among them.
+        """
+        if self._opened is None:
+            self._opened = self._entrance_file()
+        webbrowser.open(self._opened.absolute().as_uri())
+
+    def _entrance_file(self) -> Path:
+        page = _ENTRANCE_PAGE.format(url=escape(self._entrance, quote=True))
+        for folder in self._places:
+            with suppress(OSError):
+                # Made with the mode 600; in the folder of the runs where it can be, since some browsers see no others.
+                handle, name = tempfile.mkstemp(prefix=".pcsuite-view-", suffix=".html", dir=folder)
+                with open(handle, "w", encoding="utf-8") as stream:
+                    stream.write(page)
+                return Path(name)
+        raise ConfigError("no file can be written for the browser", hint="--no-open, then open the address")
 
     def close(self) -> None:
         """End it and wait until it has ended."""
@@ -85,6 +114,12 @@ class Serving:
         else:
             self._viewer.close()
         self._listener.close()
+        self._remove_entrance()
+
+    def _remove_entrance(self) -> None:
+        if self._opened is not None:
+            self._opened.unlink(missing_ok=True)
+            self._opened = None
 
     def __repr__(self) -> str:
         return f"Serving({self.url!r})"

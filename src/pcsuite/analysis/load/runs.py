@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pcsuite._util.files import replacing, write_errors
+from pcsuite._util.files import LOCK_NAME, Put, file_lock, replace_atomically, replacing, write_errors
 from pcsuite._util.hashing import sha256_hex
 from pcsuite.analysis.frame import quiet_connection
 from pcsuite.analysis.load.parts import PARQUET, LogParts, file_stamp
@@ -36,6 +37,7 @@ from pcsuite.config.profile import MissingAnswers
 from pcsuite.errors import AnalysisError
 from pcsuite.logging.log import warn_of_altered
 
+_LOGGER = logging.getLogger("pcsuite")
 DOTTED_VIEW = "runs_dotted.sql"
 HELD_BYTES = 4 << 20
 """A ``runs.parquet`` up to this size is held as a table: planning a query over the file takes longer than its rows."""
@@ -102,11 +104,15 @@ class RunTables:
             memory_limit=self._memory, threads=threads, temp_directory=str(spill)
         )
         try:
-            self._load()
+            with file_lock(self.folder / ".parts" / LOCK_NAME, waiting=self._say_waiting):
+                self._load()
         except BaseException:
             self.close()
             raise
         return self
+
+    def _say_waiting(self, by: str) -> None:
+        _LOGGER.warning("%s: waiting: its tables are being made%s", self.folder, by)
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -143,10 +149,10 @@ class RunTables:
         """
         return sql_name(METRIC_PREFIX + name) if self.metrics.get(name) == "number" else None
 
-    def write_csv(self) -> Path:
+    def write_csv(self, put: Put = replacing) -> Path:
         """Write ``runs.csv``: every counted row, text cells made safe for spreadsheets; left where it is current.
 
-        May run on a thread of its own beside queries. Returns the file's path.
+        May run on a thread of its own beside queries. ``put`` is how the file takes its place. Returns its path.
         """
         target = self.folder / "runs.csv"
         note_file = self.folder / ".parts" / "runs_csv.json"
@@ -161,11 +167,13 @@ class RunTables:
                 for column, kind in ((sql_name(name), kind) for name, kind, *_ in described)
             )
             rows = f"SELECT * REPLACE ({CLEAN_UNNAMED}) FROM runs"
-            cursor.execute(
-                f"COPY (SELECT {selected} FROM ({rows})) TO {sql_text(str(target))} (FORMAT csv, HEADER)"
-            )
-            cursor.close()
-            note_file.write_text(json.dumps({"stamp": self.stamp, "file": file_stamp(target)}))
+            with put(target) as partial:
+                cursor.execute(
+                    f"COPY (SELECT {selected} FROM ({rows})) TO {sql_text(str(partial))} (FORMAT csv, HEADER)"
+                )
+                cursor.close()
+                stamp = file_stamp(partial)  # a rename leaves it as it is
+            note_file.write_text(json.dumps({"stamp": self.stamp, "file": stamp}))
         return target
 
     def _load(self) -> None:
@@ -273,7 +281,7 @@ class RunTables:
         text = f"-- In this folder: duckdb -init {DOTTED_VIEW}\n{view}\n"
         target = self.folder / DOTTED_VIEW
         if not target.is_file() or target.read_text(encoding="utf-8") != text:
-            target.write_text(text, encoding="utf-8")
+            replace_atomically(target, text)
 
     def _is_noted(self, note_file: Path, target: Path) -> bool:
         """Whether a file was made of just these parts and nobody has changed it since."""

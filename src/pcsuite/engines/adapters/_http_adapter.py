@@ -154,8 +154,13 @@ class HttpOptions(Definition):
             raise ValueError(
                 cls.address_needs.get(name, f"the address needs '{name}': --model-option {name}=…")
             )
+        public_url(value)  # what is secret in it is known from here on, whatever is said of the address
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or _BLANK_OR_CONTROL.search(value):
+        try:
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # what stands where a port should is most likely half a password
+            is_address = False
+        if not is_address or _BLANK_OR_CONTROL.search(value):
             raise ValueError("an address such as http://127.0.0.1:8000/v1 is needed")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("no credentials or query in the address: name the key's variable in api_key_env")

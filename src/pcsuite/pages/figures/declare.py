@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pcsuite._util.files import Put, replacing
 from pcsuite.analysis.load.item_scores import least_random, natural_key
 from pcsuite.analysis.table import Table
 from pcsuite.pages.figures import drawing
@@ -122,13 +123,15 @@ def figure(
 
 
 def draw_figures(
-    tables: Mapping[str, Table | Records], facts: Facts | None = None, folder: Path | None = None, *, live: bool = False
+    tables: Mapping[str, Table | Records], facts: Facts | None = None, folder: Path | None = None, *,
+    live: bool = False, put: Put = replacing,
 ) -> list[Figure]:  # fmt: skip
     """Every declared figure that the tables allow, in the order of the page.
 
     ``tables`` are tables or their records by name. Figures are written as ``<folder>/<name>.png`` where a folder is
     given, which raises :class:`AnalysisError` where it cannot be; ``live`` ones have links and a legend that hides
-    series, for pages with a script. A record may have a ``url``, to which its mark leads.
+    series, for pages with a script. A record may have a ``url``, to which its mark leads. ``put`` is how a file takes
+    its place.
     """
     figures = []
     for spec in FIGURES:
@@ -139,12 +142,18 @@ def draw_figures(
         ]
         for *names, rows in grouped(usable, *spec.columns):
             key = dict(zip(spec.columns, names, strict=True))
-            figures.append(_drawn(spec, key, rows, facts or Facts(), folder, live))
+            figures.append(_drawn(spec, key, rows, facts or Facts(), folder, live, put))
     return figures
 
 
 def _drawn(
-    spec: FigureSpec, key: Mapping[str, str], rows: Records, facts: Facts, folder: Path | None, live: bool
+    spec: FigureSpec,
+    key: Mapping[str, str],
+    rows: Records,
+    facts: Facts,
+    folder: Path | None,
+    live: bool,
+    put: Put,
 ) -> Figure:
     if spec.one_regime:
         regime = least_random({row["decoding"] for row in rows}, facts.temperature)
@@ -159,7 +168,8 @@ def _drawn(
         painted = drawing.paint(sheet.figure, bitmap=folder is not None)
     png = folder / f"{name}.png" if folder is not None else None
     if png is not None:
-        painted.write_png(png)
+        with put(png) as partial:
+            painted.write_png(partial)
     svg = page_svg(painted.svg(), name, sheet.caption, sheet.tips, live=live)
     return Figure(spec, name, key["task"], key.get("model"), sheet.caption, svg, png)
 
