@@ -12,8 +12,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from pcsuite.evaluation.base import clean_text, fold, storable, without_reasoning_tags
-from pcsuite.evaluation.parsing import MAX_DEPTH, is_schema_echo, object_spans
+from pcsuite._util.text import storable
+from pcsuite.evaluation.base import fold
+from pcsuite.evaluation.json_spans import object_spans
+from pcsuite.evaluation.parsing import MAX_DEPTH, is_schema_echo
+from pcsuite.evaluation.thoughts import clean_text, without_reasoning_tags
 
 _LONGEST = 20_000
 _CURLY_QUOTES = str.maketrans("“”„‘’", '"""\'\'')
