@@ -10,10 +10,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from pcsuite.evaluation.base import JsonMode, Parsed, depth_of, required_fields, storable
+from pcsuite.evaluation.claims import RETRACTION
 from pcsuite.evaluation.json_spans import object_spans
 from pcsuite.evaluation.schema_check import schema_error
 
@@ -33,6 +35,8 @@ class JsonReading:
     mode: JsonMode
     value: Any = None
     errors: list[str] = field(default_factory=list)
+    doubt: str = ""
+    """Why the object cannot be taken for the answer: it was taken back, or another one stands beside it."""
 
 
 def read_json(
@@ -59,18 +63,65 @@ def read_json(
     else:
         return JsonReading("strict", value, notes)
     required, known = required_fields(schema, answer_fields), (schema or {}).get("properties", ())
-    best, best_rank = None, -1
-    for start, end in reversed(object_spans(stripped)):
+    names = tuple(answer_fields) or required
+    best, best_rank, best_span = None, -1, (0, 0)
+    spans = object_spans(stripped)
+    for start, end in reversed(spans):
         try:
             value, notes = _load(stripped[start:end])
         except ValueError:
             continue
         rank = _rank(value, required, answer_fields, known)
         if rank > best_rank:
-            best, best_rank = JsonReading("embedded", value, notes), rank
+            best, best_rank, best_span = JsonReading("embedded", value, notes), rank, (start, end)
             if rank == _COMPLETE:
                 break
-    return best or JsonReading("none", None, [f"no JSON object: {whole_text_error}"])
+    if best is None:
+        return JsonReading("none", None, [f"no JSON object: {whole_text_error}"])
+    if best_rank > 1:
+        before, between, behind = _surroundings(stripped, best_span, spans)
+        if _is_taken_back(behind):
+            best.doubt = "taken back behind it"
+        elif (
+            before is not None
+            and _ALTERNATIVE.fullmatch(between)
+            and _rank(before, required, answer_fields, known) == best_rank
+            and any(before.get(name) != best.value.get(name) for name in names)
+        ):
+            best.doubt = "another answer stands beside it"
+    return best
+
+
+_ALTERNATIVE = re.compile(
+    r"\W*(?:\b(?:or|and|alternatively|option \w+|either|another|also|possibility \w+|answer \w)\b\W*)*"
+)
+_TAKEN_BACK = re.compile(
+    r"\W*(?:\b(?:oh|but|hmm+|no|ah|well)\b\W*)*\b(?:wait|actually|sorry|correction|hold on|scratch|hmm+|oops|i (?:was|made|mis)\w*"
+    r"|on second thought|let me (?:re\w+|correct|fix))\b(?=.*\w)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _surroundings(
+    text: str, span: tuple[int, int], spans: Sequence[tuple[int, int]]
+) -> tuple[dict[str, Any] | None, str, str]:
+    """The object before one, if there is any, what stands between the two, and what stands behind."""
+    before, between = None, ""
+    index = spans.index(span)
+    if index:
+        start, end = spans[index - 1]
+        between = text[end : span[0]]
+        with suppress(ValueError):
+            value, _ = _load(text[start:end])
+            before = value if isinstance(value, dict) else None
+    return before, between, text[span[1] :].lstrip("`").strip()
+
+
+def _is_taken_back(tail: str) -> bool:
+    """Whether what stands behind an object says that it is wrong, or begins another answer."""
+    if not tail:
+        return False
+    return any(cue[1] for cue in RETRACTION.finditer(tail)) or _TAKEN_BACK.match(tail) is not None
 
 
 _COMPLETE = 4
@@ -121,7 +172,10 @@ def parse_object(text: str, schema: Mapping[str, Any] | None, answer_fields: Seq
     if not parsed.json_valid:
         parsed.schema_valid = None if schema is None else False
         return parsed
-    if isinstance(reading.value, dict):
+    if reading.doubt:
+        parsed.parse_errors.append(f"object left aside: {reading.doubt}")
+        parsed.reading = "ambiguous"
+    elif isinstance(reading.value, dict):
         parsed.fields = reading.value
     else:
         parsed.parse_errors.append(f"expected a JSON object, got {type(reading.value).__name__}")
