@@ -41,75 +41,103 @@ class Mention(NamedTuple):
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)*_\]]*(?=\s|$)|[。！？।؟]|\n+|;(?=\s)")
 
 _HARD = (
-    r"\bscratch (?:that|this)|\bstrike that|\b(?:ignore|disregard|forget) (?:that|this|the above|my|what)|\btake (?:that|it) back"
+    r"\bscratch (?:that|this)|\bstrike that|\b(?:ignore|disregard|forget) (?:that|this|the above|my|what)"
+    r"|\btake (?:that|it) back"
     r"|\b(?:that|this|it|which)(?:['’]s| is| was| can['’]t be| cannot be| isn['’]t| is not| wasn['’]t)"
     r" (?:\w+ )?(?:wrong|incorrect|not right|not correct|a mistake|an error|mistaken)\b"
-    r"|\b(?:that|this) (?:can['’]t be|cannot be|isn['’]t|is not|wasn['’]t|doesn['’]t (?:look|seem)) (?:right|correct)\b"
-    r"|\bi (?:made|see|spot|found|have made) (?:a|an|my) (?:\w+ )?(?:mistake|error|slip)|\bi(?: was|['’]m| am| got (?:it|that)) wrong\b"
-    r"|\bi stand corrected|\bi (?:misread|misspoke|miscounted|miscalculated|misunderstood)|\bmy (?:mistake|bad)\b|\b(?:w?oops)\b"
+    r"|\b(?:that|this) (?:can['’]t be|cannot be|isn['’]t|is not|wasn['’]t|doesn['’]t (?:look|seem)) (?:right"
+    r"|correct)\b"
+    r"|\bi (?:made|see|spot|found|have made) (?:a|an|my) (?:\w+ )?(?:mistake|error|slip)|\bi(?: was|['’]m"
+    r"| am| got (?:it|that)) wrong\b"
+    r"|\bi stand corrected|\bi (?:misread|misspoke|miscounted|miscalculated|misunderstood)|\bmy (?:mistake"
+    r"|bad)\b|\b(?:w?oops)\b"
 )
 _SOFT = (
-    r"(?<!n['’]t )(?<!not )\bwait\b(?! for| until)|\bhold on\b|\bhmm+\b|\bactually\b|\bcorrection\b|\bcorrected\b|\bon (?:second thought|reflection)"
-    r"|\bi (?:meant|revise|change my)|\bsorry\b|\blet me (?:re\w+|correct|fix|try again|start over|think again)|\bno,? (?:it|the|that|i|wait|sorry)\b"
-    r"|(?:[—–]|\.\.\.|…|,) ?no[,:]|\bupdate:|\bedit:|\bupon (?:re\w+|closer)|\brather:|\bchecking again|\bthought about it again"
+    r"(?<!n['’]t )(?<!not )\bwait\b(?! for| until)|\bhold on\b|\bhmm+\b|\bactually\b|\bcorrection\b"
+    r"|\bcorrected\b|\bon (?:second thought|reflection)"
+    r"|\bi (?:meant|revise|change my)|\bsorry\b|\blet me (?:re\w+|correct|fix|try again|start over"
+    r"|think again)|\bno,? (?:it|the|that|i|wait|sorry)\b"
+    r"|(?:[—–]|\.\.\.|…|,) ?no[,:]|\bupdate:|\bedit:|\bupon (?:re\w+|closer)|\brather:|\bchecking again"
+    r"|\bthought about it again"
 )
 RETRACTION = re.compile(rf"({_HARD})|{_SOFT}", re.IGNORECASE)
 """Words that take back what was said before; the group is set where they do so even if nothing follows."""
 
 _EXCLUDES = re.compile(
-    r"\b(?:any|every|all|each|anything|everything|anyone|everyone|anybody|everybody)(?: [\w-]+){0,3} but|\bexcept(?:ing)?\b(?: for)?"
-    r"|\bother than|\bapart from|\baside from|\bexcluding|\bwith the exception of|\brather than|\binstead of|\bas opposed to|\bunlike"
-    r"|\bfar from|\bthan\b(?: to| in| as)?|\bneither|\bnor\b|\bversus|\bvs\b|\b(?:rul(?:e|es|ed|ing) out|eliminat\w+|discard\w*|reject\w*|dismiss\w*)",
+    r"\b(?:any|every|all|each|anything|everything|anyone|everyone|anybody|everybody)(?: [\w-]+){0,3} but"
+    r"|\bexcept(?:ing)?\b(?: for)?"
+    r"|\bother than|\bapart from|\baside from|\bexcluding|\bwith the exception of|\brather than|\binstead of"
+    r"|\bas opposed to|\bunlike"
+    r"|\bfar from|\bthan\b(?: to| in| as)?|\bneither|\bnor\b|\bversus|\bvs\b|\b(?:rul(?:e|es|ed|ing) out"
+    r"|eliminat\w+|discard\w*|reject\w*|dismiss\w*)",
     re.IGNORECASE,
 )
 _DENIES = re.compile(
-    r"\b(?:not|never|no longer|cannot|hardly|scarcely|\w+n['’]t|nicht|kein\w*|n['’]est pas|pas)\b(?! only| just| without)",
+    r"\b(?:not|never|no longer|cannot|hardly|scarcely|\w+n['’]t|nicht|kein\w*|n['’]est pas|pas|fail(?:s|ed)? to|lacks?|refuses? to"
+    r"|(?:wrong|incorrect|false|a mistake|an error) to|nothing(?! but| else| other)|no(?! doubt| question| other| matter)(?= \w))\b"
+    r"(?! only| just| without)",
     re.IGNORECASE,
 )
 _SCOPE_END = re.compile(
-    r"\b(?:but|so|because|since|however|it['’]s|therefore|hence|thus|actually|instead|sondern|mais)\b|[:;—–!?]",
+    r"\b(?:but|so|because|since|however|it['’]s|therefore|hence|thus|actually|instead|sondern|mais)\b"
+    r"|[:;—–!?]",
     re.IGNORECASE,
 )
 _LIST_WORDS = frozenset({"or", "and", "nor", "oder", "und", "ou", "et", "option", "options", "either"})
 _DENIED_AFTER = re.compile(
-    r"[\s\"'*`)\]]*(?:[,(—–-]\s*)?(?:\b(?:is|are|was|would be|seems|must be|sounds)\b (?:\w+ ){0,2}?(?:wrong|incorrect|false|out\b|a myth|unlikely|untrue|excluded"
-    r"|eliminated|ruled out|not\b|never\b)|\b(?:is|are|was|does|do|did|ca|wo|would)n['’]t\b|\bdoes not\b|\bdo not\b|\bcannot\b|\bcan be (?:ruled|eliminated|excluded)"
+    r"[\s\"'*`)\]]*(?:[,(—–-]\s*)?(?:\b(?:is|are|was|would be|seems|must be|sounds)\b (?:\w+ ){0,2}?(?:wrong"
+    r"|incorrect|false|out\b|a myth|unlikely|untrue|excluded"
+    r"|eliminated|ruled out|not\b|never\b)|\b(?:is|are|was|does|do|did|ca|wo|would)n['’]t\b|\bdoes not\b"
+    r"|\bdo not\b|\bcannot\b|\bcan be (?:ruled|eliminated|excluded)"
     r"|\bnever\b|\bno longer\b|(?:wrong|incorrect)\b|[|:(\s]*(?:✗|✘|❌|×))",
     re.IGNORECASE,
 )
 _REFUTED_AFTER = re.compile(
-    r"[\s\"'*`)\]]*(?:\b(?:is|was|would be)(?:n['’]t| not)? (?:\w+ )?(?:wrong|incorrect|false|out\b|a myth|ruled out|untrue)"
-    r"|\b(?:is|was)(?:n['’]t| not) (?:the |an? )?(?:right|correct|it\b|true|answer|one\b)|\bnever\b|\b(?:can['’]t|cannot) be\b)",
+    r"[\s\"'*`)\]]*(?:\b(?:is|was|would be)(?:n['’]t| not)? (?:\w+ )?(?:wrong|incorrect|false|out\b|a myth"
+    r"|ruled out|untrue)"
+    r"|\b(?:is|was)(?:n['’]t| not) (?:the |an? )?(?:right|correct|it\b|true|answer|one\b)|\bnever\b"
+    r"|\b(?:did|does|has|had)(?: not|n['’]t)\b"
+    r"|\b(?:can['’]t|cannot) be\b)",
     re.IGNORECASE,
 )
 _CONFIRMED_AFTER = re.compile(
-    r"[\s\"'*`)\]]*(?:\b(?:is|was|would be|seems|must be) (?:the |a )?(?:\w+ )?(?:correct|right|best|answer|true)\b|[|:(\s]*(?:✓|✔|✅|☑))",
+    r"[\s\"'*`)\]]*(?:\b(?:is|was|would be|seems|must be) (?:the |a )?(?:\w+ )?(?:correct|right|best|answer"
+    r"|true)\b|[|:(\s]*(?:✓|✔|✅|☑))",
     re.IGNORECASE,
 )
 _DOUBT = (
-    r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain|know|clear)\b|\bunsure\b|\buncertain\b|\bunclear\b|\bdon['’]t know\b|\bhard to (?:say|tell)"
-    r"|\b(?:cannot|can['’]t|can not|unable to|impossible to|difficult to) (?:\w+ )?(?:tell|say|determine|decide|know|judge|be sure)"
+    r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain|know|clear)\b|\bunsure\b|\buncertain\b|\bunclear\b"
+    r"|\bdon['’]t know\b|\bhard to (?:say|tell)"
+    r"|\b(?:cannot|can['’]t|can not|unable to|impossible to|difficult to) (?:\w+ )?(?:tell|say|determine"
+    r"|decide|know|judge|be sure)"
     r"|\bwhether\b|\bit depends|\bdepends on|\bjust guessing|\bwild guess|\bno idea\b"
 )
 _DOUBTED = re.compile(_DOUBT, re.IGNORECASE)
 _PERHAPS = re.compile(
-    r"\b(?:might|may|could)(?: \w+)? (?:be|have|also|well)\b|\bmaybe\b|\bperhaps\b|\bpossibly\b|\bconceivably\b|\bpotentially\b"
-    r"|\beither\b|\bpeut-être\b|\bvielleicht\b|\bquizás?\b|\btal vez\b|\btalvez\b|\bforse\b",
+    r"\b(?:might|may|could)(?: \w+)? (?:be|have|also|well)\b|\bmaybe\b|\bperhaps\b|\bpossibly\b"
+    r"|\bconceivably\b|\bpotentially\b"
+    r"|\beither\b|\bbetween\b|\bpeut-être\b|\bvielleicht\b|\bquizás?\b|\btal vez\b|\btalvez\b|\bforse\b",
     re.IGNORECASE,
 )
 _PERHAPS_AFTER = re.compile(
-    rf"\bmaybe\b|\bperhaps\b|\bpossibly\b|\bonly if\b|\bunless\b|\botherwise\b|\bdepend(?:s|ing)\b|, if\b|\?|{_DOUBT}",
+    rf"\bmaybe\b|\bperhaps\b|\bpossibly\b|\bonly if\b|\bunless\b|\botherwise\b|\bdepend(?:s|ing)\b|, if\b|\?"
+    rf"|{_DOUBT}",
     re.IGNORECASE,
 )
 _DOUBT_FOLLOWS = re.compile(
-    rf"\W*(?:(?:but|though|although|however),? )?(?:(?:i|that['’]s|it['’]s|this is|then again)\b.{{0,40}})?(?:{_DOUBT}|\bjust a guess\b)",
+    rf"\W*(?:(?:but|though|although|however),? )?(?:(?:i|that['’]s|it['’]s|this is"
+    rf"|then again)\b.{{0,40}})?(?:{_DOUBT}|\bjust a guess\b)",
     re.IGNORECASE,
 )
 _HEARSAY = re.compile(
-    r"\b(?:some|many|most|people|others?|they|critics|you|one|everyone|students?|it is|it['’]s|often|commonly|widely|popularly)\b(?: \w+){0,3}?"
-    r" (?:say|says|said|think|thinks|thought|believe|believes|believed|argue|claim|assume|assumed|expect|guess|suggest|answer|file|call|label|classify|put|choose|pick|go|vote|opt|consider|treat)\b"
-    r"|\bi (?:first|initially|originally|had|almost|at first) (?:thought|said|guessed|assumed|wrote|considered|put|chose)|\bat first\b|\binitially\b"
-    r"|\boriginally\b|\bformerly\b|\bpreviously\b|\bused to be\b|\bmy first (?:guess|answer|thought)|\bthe (?:naive|obvious|tempting|popular|common) ",
+    r"\b(?:some|many|most|people|others?|they|critics|you|one|everyone|students?|it is|it['’]s|often"
+    r"|commonly|widely|popularly)\b(?: \w+){0,3}?"
+    r" (?:say|says|said|think|thinks|thought|believe|believes|believed|argue|claim|assume|assumed|expect"
+    r"|guess|suggest|answer|file|call|label|classify|put|choose|pick|go|vote|opt|consider|treat)\b"
+    r"|\bi (?:first|initially|originally|almost|at first)\b|\bi had (?:thought|said|guessed|assumed)\b"
+    r"|\bat first\b|\binitially\b"
+    r"|\boriginally\b|\b(?:wrongly|mistakenly|falsely|erroneously)\b|\bformerly\b|\bpreviously\b|\bused to be\b|\bmy first (?:guess|answer|thought)"
+    r"|\bthe (?:naive|obvious|tempting|popular|common) ",
     re.IGNORECASE,
 )
 _CONCEDES = re.compile(
@@ -119,18 +147,24 @@ _CONTRAST = re.compile(
     r"\b(?:but|however|yet|instead|so|therefore|hence|thus)\b|[—–]|, (?=(?:it|this|that|the|i|we)\b)",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"\bif\b(?=.*\b(?:would|were|had|could)\b)", re.IGNORECASE)
+_CONDITION = re.compile(
+    r"\bonly if\b|\bunless\b|\bprovided (?:that )?|\bif\b(?=.*\b(?:would|were|had|could)\b)", re.IGNORECASE
+)
 _WOULD_IF = re.compile(r"\bwould(?: \w+)? $", re.IGNORECASE)
 REFUSAL = re.compile(
-    r"\b(?:i(?:['’]m| am) (?:sorry|afraid)\b.{0,20})?\b(?:i (?:cannot|can['’]t|can not|won['’]t|will not|must decline|decline to|do not want to)"
-    r"|i(?:['’]m| am) (?:unable|not able) to|as an ai\b.{0,40}) ?(?:\w+ ){0,2}?(?:help|assist|answer|provide|comply|discuss|categori[sz]e|classify"
+    r"\b(?:i(?:['’]m| am) (?:sorry|afraid)\b.{0,20})?\b(?:i (?:cannot|can['’]t|can not|won['’]t|will not"
+    r"|must decline|decline to|do not want to)"
+    r"|i(?:['’]m| am) (?:unable|not able) to|as an ai\b.{0,40}) ?(?:\w+ ){0,2}?(?:help|assist|answer|provide"
+    r"|comply|discuss|categori[sz]e|classify"
     r"|determine|do|write|extract|read|give|share|decide|choose|label|process|handle|engage|fulfil)",
     re.IGNORECASE,
 )
 """A sentence that declines to do what was asked: what it names is no answer."""
 _JOINED = re.compile(
-    r"[\s\"'*`)(\]\[.,/&|:=–-]{0,6}(?:(?:and/or|or even|or maybe|or perhaps|as well as|or|and|oder|und|ou|et|y|o)\b)?"
-    r"(?: (?:a|an|the|option|choice|letter|either|maybe|perhaps|possibly|also|even|in|of))*[\s\"'*`(\[,]{0,4}",
+    r"[\s\"'*`)(\]\[.,/&|:=–-]{0,6}(?:(?:and/or|or even|or maybe|or perhaps|as well as|or|and|oder|und|ou|et"
+    r"|y|o)\b)?"
+    r"(?: (?:a|an|the|option|choice|letter|either|maybe|perhaps|possibly|also|even|in"
+    r"|of))*[\s\"'*`(\[,]{0,4}",
     re.IGNORECASE,
 )
 
@@ -268,6 +302,7 @@ def _with_inherited(mentions: Sequence[Mention], text: str) -> list[Mention]:
     for index, (left, right) in enumerate(pairwise(mentions)):
         left = weighed[index]
         between = text[left.end : right.start]
-        if right.weight < left.weight and len(between) < 40 and _JOINED.fullmatch(between):
-            weighed[index + 1] = right._replace(weight=left.weight)
+        if right.weight != left.weight and len(between) < 40 and _JOINED.fullmatch(between):
+            weight = max(left.weight, right.weight)
+            weighed[index], weighed[index + 1] = left._replace(weight=weight), right._replace(weight=weight)
     return weighed

@@ -14,28 +14,36 @@ from pcsuite.evaluation.claims import FINAL, MARKED, POINTED, Mention
 
 _HASH = re.compile(r"####[ \t]*")
 _NOUN = (
-    r"answer|result|r[ée]ponse|r[ée]sultat|respuesta|resultado|resposta|risposta|risultato|antwort|ergebnis|antwoord"
+    r"answer|result|r[ée]ponse|r[ée]sultat|respuesta|resultado|resposta|risposta|risultato|antwort|ergebnis"
+    r"|antwoord"
     r"|ответ|відповідь|odpowied[źz]|cevap|yan[ıi]t|svar|vastaus"
 )
 _ADJECTIVE = (
-    r"final|correct|right|best|true|most likely|corrected|revised|richtige|endgültige|korrekte|bonne|finale|correcte"
+    r"final|correct|right|best|true|most likely|corrected|revised|richtige|endgültige|korrekte|bonne|finale"
+    r"|correcte"
     r"|correcta|final|correta|corretta|juiste|окончательный|правильный|poprawna|prawidłowa|doğru"
 )
 _IS = (
     r"is|would be|must be|should be|will be|comes to|equals|ist|lautet|wäre|est|es|é|è|sería|seria|sarebbe|to"
 )
 _LINE = re.compile(
-    r"(?im)^[ \t*_>#|-]{0,16}(?:(?:so|therefore|thus|hence)[ ,]{1,3})?(?:(?:the|my|die|das|la|le|el|a|il|o|de|het)[ ]{1,2})?"
-    rf"(?P<final>(?:{_ADJECTIVE})[ ]{{1,2}})?(?:(?:{_NOUN}|label|category|verdict|choice|conclusion)(?:[ ]{{1,2}}(?:{_ADJECTIVE}))?|a)"
-    rf"(?:[ *_]{{0,4}}[ ]?[:=：|]|[ ]{{1,2}}(?:{_IS})\b[ :]{{0,3}}|(?<![ ]a)[ *_]{{0,4}}(?=\n))[ \t*_]{{0,4}}(?:\n[ \t]{{0,4}})?"
+    r"(?im)^[ \t*_>#|-]{0,16}(?:(?:so|therefore|thus|hence)[ ,]{1,3})?(?:(?:the|my|die|das|la|le|el|a|il|o"
+    r"|de|het)[ ]{1,2})?"
+    rf"(?P<final>(?:{_ADJECTIVE})[ ]{{1,2}})?(?:(?:{_NOUN}|label|category|verdict|choice"
+    rf"|conclusion)(?:[ ]{{1,2}}(?:{_ADJECTIVE}))?|a)"
+    rf"(?:[ *_]{{0,4}}[ ]?[:=：|]|[ ]{{1,2}}(?:{_IS})\b[ :]{{0,3}}"
+    rf"|(?<![ ]a)[ *_]{{0,4}}(?=\n))[ \t*_]{{0,4}}(?:\n[ \t]{{0,4}})?"
 )
 _WITHIN = re.compile(
-    rf"\b(?:the|my|die|das|la|le|el|a|il|o|de|het) (?P<final>(?:{_ADJECTIVE}) )?(?:{_NOUN}|choice|option|label|category|verdict|class|desk|topic)"
-    rf"(?: \([^()\n]{{0,40}}\))?(?: (?:{_ADJECTIVE}|here|then|to this|to the question))?,? (?:\w+ )?(?:{_IS})\b[ :]{{0,3}}",
+    rf"\b(?:the|my|die|das|la|le|el|a|il|o|de|het) (?P<final>(?:{_ADJECTIVE}) )?(?:{_NOUN}|choice|option"
+    rf"|label|category|verdict|class|desk|topic)"
+    rf"(?: \([^()\n]{{0,40}}\))?(?: (?:{_ADJECTIVE}|here|then|to this"
+    rf"|to the question))?,? (?:\w+ )?(?:{_IS})\b[ :]{{0,3}}",
     re.IGNORECASE,
 )
 _SCRIPT = re.compile(
-    r"(?P<final>最终|最終)?(?:答案|答え|回答|正解|정답|답변|답|الإجابة|الجواب|उत्तर|जवाब)[ ]?(?:[^\s\w]?(?:是|为|為|は|은|는|هي|هو|है))?[ :：]{0,3}"
+    r"(?P<final>最终|最終)?(?:答案|答え|回答|正解|정답|답변|답|الإجابة|الجواب|उत्तर|जवाब)[ ]?(?:[^\s\w]?(?:是|为|為|は|은|는|هي|هو"
+    r"|है))?[ :：]{0,3}"
 )
 _BOX = re.compile(r"\\(?:boxed|fbox)[ ]{0,2}\{")
 _TAG = re.compile(r"<(answer|final_answer|final)>|<\|begin_of_box\|>", re.IGNORECASE)
@@ -106,7 +114,8 @@ def _box_end(text: str, start: int) -> int:
 def _field_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     alternatives = "|".join(re.escape(name).replace("_", "[ _]") for name in names)
     return re.compile(
-        rf"(?im)^[ \t*_>|-]{{0,8}}(?:final |predicted |the )?(?:{alternatives})[*_ ]{{0,4}}[:=：][ \t*_\"']{{0,4}}"
+        rf"(?im)^[ \t*_>|-]{{0,8}}(?:final |predicted "
+        rf"|the )?(?:{alternatives})[*_ ]{{0,4}}[:=：][ \t*_\"']{{0,4}}"
     )
 
 
@@ -140,11 +149,20 @@ def field_line(text: str, names: Collection[str]) -> str | None:
 
 
 _POINTS = re.compile(
-    r"(?:\b(?:is|are|be|as|to|under|into|about|namely|meant|mean|say|choose|chose|pick|select|label|category|class|topic|verdict|option|choice|letter|go with"
-    r"|means|likely|probably|certainly|clearly|so|therefore|hence|thus|ist|est|es|è|é|becomes|remains|fits)[:,]?|[:=→>]|->)"
-    r"(?: (?:a|an|the|in|clearly|most|likely|probably|best|simply|indeed|definitely|category|label|class|option|choice|answer|letter|it|that|this|is|be|of|desk))*"
+    r"(?:\b(?:is|are|be|as|to|under|into|about|namely|meant|mean|say|choose|chose|pick|select|label|category"
+    r"|class|topic|verdict|option|choice|letter|go with"
+    r"|means|likely|probably|certainly|clearly|so|therefore|hence|thus|ist|est|es|è|é|becomes|remains"
+    r"|fits|label+ed|classified|categori[sz]ed|tagged|filed)[:,]?|[:=→>]|->)"
+    r"(?: (?:a|an|the|in|clearly|most|likely|probably|best|simply|indeed|definitely|category|label|class"
+    r"|option|choice|answer|letter|it|that|this|is|be|of|desk))*"
     r"[\s\"'“‘*`(\[]{0,5}$",
     re.IGNORECASE,
+)
+
+
+_NOUN_FOLLOWS = re.compile(
+    r" (?!because|since|as|and|or|but|here|in|not|rather|than|so|with|by|at|on|for|to|throughout|issue|question|ticket|category"
+    r"|label|class|desk|item|topic|one|problem|request|related|matter|type|answer|if|when|due|based|the|this|it|is|was)[a-z]"
 )
 
 
@@ -185,4 +203,6 @@ def _is_pointed_at(text: str, mention: Mention) -> bool:
     if not head or head[-1] in "\n.!?:;":
         # At the head of a sentence it is pointed at where it is set off.
         return not after or bool(re.match(r"[*_\"'`)\]]{0,4}\s*(?:$|[.,:;!)\n—–(-])", after))
+    if text[mention.start : mention.end].islower() and _NOUN_FOLLOWS.match(text, mention.end):
+        return False  # "a positive side", "the billing address": a word of a phrase
     return _POINTS.search(before) is not None

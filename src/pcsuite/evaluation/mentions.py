@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from pcsuite.evaluation.abstention import text_abstains
 from pcsuite.evaluation.claims import (
     AMBIGUOUS,
     ASIDE,
@@ -165,46 +166,56 @@ YES_NO_WORDS = {
 _SETS_OFF = r"(?=\W*$|\s*[,.!;:*)\]}\"'”’»\n—–。，、！；،।]|\s*-(?!\w)"
 _HEAD = r"(?:^|[.!?;:。！？\n—–])[\s*_\"'“‘`>#|({\[-]*(?:(?:so|thus|therefore|hence|well|overall|in short|also|donc|alors)\b,?\s*)?"
 _LIKELY = (
-    r"(?:(?:most |very |quite |almost )?(?:likely|probably|certainly|definitely|surely|clearly|i(?:['’]d| would)? say|i think|i believe|my answer is"
+    r"(?:(?:most |very |quite |almost )?(?:likely|probably|certainly|definitely|surely|clearly|i(?:['’]d"
+    r"| would)? say|i think|i believe|my answer is"
     r"|it is|it['’]s)[,:]? )?"
 )
 
 
 def _words(index: int, *, english: bool) -> str:
     columns = [words[index] for name, words in YES_NO_WORDS.items() if (name == "English") == english]
-    return "|".join(sorted(set("|".join(columns).split("|")), key=len, reverse=True))
+    return "|".join(sorted(set("|".join(columns).split("|")), key=lambda word: (-len(word), word)))
 
 
 _YES_NO_HEAD = re.compile(
-    rf"{_HEAD}{_LIKELY}(?:\b(?P<yes>{_words(0, english=True)})\b|\b(?P<no>{_words(1, english=True)})\b)(?!\s*(?:/|or\b))"
-    rf"{_SETS_OFF}|\s+(?:it|they|he|she|the|this|that|there|these|those|because|since|as|you|we|i|not|a|an|in|by|according|based|for|and)\b)",
+    rf"{_HEAD}{_LIKELY}(?:\b(?P<yes>{_words(0, english=True)})\b"
+    rf"|\b(?P<no>{_words(1, english=True)})\b)(?!\s*(?:/|or\b))"
+    rf"{_SETS_OFF}|\s+(?:it|they|he|she|the|this|that|there|these|those|because|since|as|you|we|i|not|a|an"
+    rf"|in|by|according|based|for|and)\b)",
     re.IGNORECASE,
 )
 _FOREIGN_HEAD = re.compile(
-    rf"{_HEAD}(?:(?P<yes>{_words(0, english=False)})|(?P<no>{_words(1, english=False)})){_SETS_OFF})",
+    rf"(?:{_HEAD}|\b(?:lautet|ist|est|es|è|é|jest)\s+|[是为は]\s?)(?:(?P<yes>{_words(0, english=False)})|(?P<no>{_words(1, english=False)})){_SETS_OFF})",
     re.IGNORECASE,
 )
 _AFFIRMS = re.compile(
-    rf"{_HEAD}(?:(?P<no>(?:absolutely|definitely|certainly|of course|surely|probably|most likely|likely|almost certainly|clearly) not|not at all|not really"
-    r"|(?:that(?:['’]s| is) |it(?:['’]s| is) )?(?:not (?:true|correct|the case)|untrue|incorrect)|negative|by no means|under no circumstances)"
-    r"|(?P<yes>(?:absolutely|definitely|certainly|of course|indeed|without (?:a )?doubt|undoubtedly|surely|(?:that(?:['’]s| is) )?(?:correct|right))))"
+    rf"{_HEAD}(?:(?P<no>(?:absolutely|definitely|certainly|of course|surely|probably|most likely|likely"
+    rf"|almost certainly|clearly) not|not at all|not really"
+    r"|(?:that(?:['’]s| is) |it(?:['’]s| is) )?(?:not (?:true|correct|the case)|untrue|incorrect)|negative"
+    r"|by no means|under no circumstances)"
+    r"|(?P<yes>(?:absolutely|definitely|certainly|of course|indeed|without (?:a )?doubt|undoubtedly|surely"
+    r"|(?:that(?:['’]s| is) )?(?:correct|right))))"
     rf"{_SETS_OFF}|\s+(?:it|they|he|she|the|this|that|you|we|a|an)\b)",
     re.IGNORECASE,
 )
 _PREDICATE = re.compile(
-    r"\b(?:statement|claim|it|this|that|assertion|proposition|premise)(?:['’]s| is| seems| would be) (?:indeed |certainly |actually |probably |most likely |likely )?"
+    r"\b(?:statement|claim|it|this|that|assertion|proposition|premise)(?:['’]s| is| seems"
+    r"| would be) (?:indeed |certainly |actually |probably |most likely |likely )?"
     r"(?:(?P<yes>true)|(?P<no>false|untrue|not true))\b(?! (?:story|love|friend|to)\b)",
     re.IGNORECASE,
 )
 # Anywhere in a text: "yes" always names the answer, "no", "true" and "false" at the end of a clause or of a pair;
 # "no limit" and "a true story" do not.
 _YES_NO_WORD = re.compile(
-    r"(?<![\w-])(?:(?P<yes>yes)(?![\w-])|(?P<no>no)(?=\s*(?:$|[,.!?;:/|*)}\"'”’\n—–]|-\s|(?:or|and|but|in|for)\b))"
-    r"|(?P<true>true)(?=\s*(?:$|[,.!?;:/|*)}\"'”’\n—–]))|(?P<false>false)(?=\s*(?:$|[,.!?;:/|*)}\"'”’\n—–])))",
+    r"(?<![\w-])(?:(?P<yes>yes)(?![\w-])|(?P<no>no)(?=\s*(?:$"
+    r"|[,.!?;:/|*)}\"'”’\n—–✓✔✅✗❌]|-\s|(?:or|and|but|in|for)\b))"
+    r"|(?P<true>true)(?=\s*(?:$"
+    r"|[,.!?;:/|*)}\"'”’\n—–]))|(?P<false>false)(?=\s*(?:$|[,.!?;:/|*)}\"'”’\n—–])))",
     re.IGNORECASE,
 )
 _YES_NO_FORM = re.compile(
-    r"[(\[]?[\"'*]{0,2}\b(?:yes|true)\b[\"'*]{0,2}\s?(?:/|\||or)\s?[\"'*]{0,2}(?:no|false)\b[\"'*]{0,2}[)\]]?",
+    r"[(\[]?[\"'*]{0,2}\b(?:yes|true)\b[\"'*]{0,2}\s?(?:/|\||or)\s?[\"'*]{0,2}(?:no"
+    r"|false)\b[\"'*]{0,2}[)\]]?",
     re.IGNORECASE,
 )
 _NO_IDIOM = re.compile(r"no,? (?:doubt|one|question|matter|wonder|problem|idea|way to)\b", re.IGNORECASE)
@@ -244,10 +255,12 @@ def claimed_yes_or_no(text: str, fields: tuple[str, ...] = ()) -> Conclusion:
 
 _LETTER = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])|\(([a-z])\)")
 _ARTICLE = re.compile(
-    r"A\s+(?!is\b|and\b|or\b|because\b|since\b|as\b|rather\b|was\b|would\b|seems\b|but\b|by\b|over\b|instead\b|fits\b)[a-z]|I\s"
+    r"A\s+(?!is\b|and\b|or\b|because\b|since\b|as\b|rather\b|was\b|would\b|seems\b|but\b|by\b|over\b"
+    r"|instead\b|fits\b)[a-z]|I\s"
 )
 _LETTER_CUE = re.compile(
-    r"(?:\b(?:option|choice|answer|letter|likely|probably|choose|pick|select|is|would be|be|than|of|except|but|not|and|or|rather|both|either|neither|nor)|[:(,|]|^)[ :*\"'({]{0,4}$",
+    r"(?:\b(?:option|choice|answer|letter|likely|probably|choose|pick|select|is|would be|be|than|of|except"
+    r"|but|not|and|or|rather|both|either|neither|nor)|[:(,|]|^)[ :*\"'({]{0,4}$",
     re.IGNORECASE,
 )
 _LETTER_ENDS = re.compile(r"[\s\"'*`)}\]$.!]*(?:$|\n)")
@@ -329,21 +342,24 @@ def _without_options(mentions: list[Mention], text: str) -> list[Mention]:
 
 _REFERENCE, _RIVAL = "reference", "rival"
 _RELATED = re.compile(
-    r"\b(?:near|close to|(?:not )?far from|next to|outside|beside|after|before|(?:west|east|north|south|rival|son|daughter|brother|sister|wife|husband|friend"
-    r"|student|pupil|teacher|successor|predecessor|neighbou?r|suburb|namesake|contemporary|disciple|assistant|colleague|mother|father|miles|km|kilomet\w+)"
+    r"\b(?:near|(?:inspired|influenced|admired|taught) by|based on|close to|(?:not )?far from|next to|outside|beside|after|before|(?:west|east|north|south"
+    r"|rival|son|daughter|brother|sister|wife|husband|friend"
+    r"|student|pupil|teacher|successor|predecessor|neighbou?r|suburb|namesake|contemporary|disciple"
+    r"|assistant|colleague|mother|father|miles|km|kilomet\w+)"
     r" (?:of|to|from))(?: the| a| old)? [\"'*]{0,3}$",
     re.IGNORECASE,
 )
 _OR_BEFORE = re.compile(
     r"\b(?:or|und/oder|oder|ou)(?: the| a| maybe| perhaps| possibly)? [\"'*(]{0,3}$", re.IGNORECASE
 )
-_OR_AFTER = re.compile(r"[\"'*)]{0,3},?\s(?:or|oder|ou)\b", re.IGNORECASE)
+_OR_AFTER = re.compile(r"[\"'*)]{0,3}[,;]?\s?(?:[–—-]\s?)?(?:or|oder|ou)\b", re.IGNORECASE)
 _APPOSITION = re.compile(
     r"\W*(?:[A-Z][\w'’.-]*[ ]?){1,4},\s(?:a|an|the|who|which|near|not far|close|born|student|once)\b"
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s")
 _FAINTLY_BACK = re.compile(
-    r"\b(?:no,? )?wait\b|\bsorry\b|\bhmm+\b|\bno,|\bactually,? (?:it|that|the|no)\b|\bi meant\b",
+    r"\b(?:no,? )?wait\b|\bsorry\b|\bhmm+\b|\bno,|\bactually,? (?:it|that|the|no)\b|\bi meant\b"
+    r"|\bon (?:second thought|reflection)\b|\bor rather\b|\bcorrection\b|\brather,",
     re.IGNORECASE,
 )
 
@@ -360,6 +376,8 @@ def claims_reference(text: str, references: Sequence[str], fields: tuple[str, ..
     True
     """
     text = text[:_LONGEST]
+    if text_abstains(text) and not re.search(r"\b(?:but|however)\b", text):
+        return None
     mentions = []
     for match in _spelling_pattern(tuple(references)).finditer(text):
         before = text[max(0, match.start() - 60) : match.start()]

@@ -80,7 +80,7 @@ class NumberEvaluator(SingleAnswerEvaluator):
         reading = read_number(text)
         if not reading.quick:
             conclusion = marked_answer(text) or ("" if reading.marked else last_line(text))
-            if text_abstains(conclusion) and (number_of(conclusion) is None or not reading.marked):
+            if text_abstains(conclusion) and number_of(conclusion) is None:
                 return conclusion
         return AMBIGUOUS if reading.ambiguous else reading.number
 

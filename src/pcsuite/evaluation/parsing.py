@@ -96,7 +96,8 @@ _ALTERNATIVE = re.compile(
     r"\W*(?:\b(?:or|and|alternatively|option \w+|either|another|also|possibility \w+|answer \w)\b\W*)*"
 )
 _TAKEN_BACK = re.compile(
-    r"\W*(?:\b(?:oh|but|hmm+|no|ah|well)\b\W*)*\b(?:wait|actually|sorry|correction|hold on|scratch|hmm+|oops|i (?:was|made|mis)\w*"
+    r"\W*(?:\b(?:oh|but|hmm+|no|ah|well)\b\W*)*\b(?:wait|actually|sorry|correction|hold on|scratch|hmm+|oops"
+    r"|i (?:was|made|mis)\w*"
     r"|on second thought|let me (?:re\w+|correct|fix))\b(?=.*\w)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -24,8 +24,10 @@ from pcsuite.evaluation.numerals import (
 
 _LEADING_MARKUP = "*_`\"'“”($€£¥₹\\[{:= \t"
 _HEDGE = re.compile(
-    r"(?:exactly|about|approximately|approx\.?|around|roughly|nearly|almost|only|just|simply|equal to|a total of|most likely"
-    r"|probably|likely|clearly|definitely|certainly|indeed|therefore|thus|now|actually|precisely|still|in fact|also|then"
+    r"(?:exactly|about|approximately|approx\.?|around|roughly|nearly|almost|only|just|simply|equal to"
+    r"|a total of|most likely"
+    r"|probably|likely|clearly|definitely|certainly|indeed|therefore|thus|now|actually|precisely|still"
+    r"|in fact|also|then"
     r"|NUMBER|USD|EUR|[a-z] ?=|[≈~])[ ,]{0,2}",
     re.IGNORECASE,
 )
@@ -34,20 +36,26 @@ _CORRECTION = re.compile(
     r"\b(?:but|rather|instead|actually|it is|it['’]s|correct is)\b[ :,]{1,3}", re.IGNORECASE
 )
 _BOUND_WORDS = (
-    r"at least|at most|at minimum|at maximum|more than|less than|fewer than|greater than|larger than|smaller than|higher than"
-    r"|lower than|over|under|up to|no more than|no less than|no fewer than|not more than|not less than|above|below|minimum of"
-    r"|maximum of|a minimum|a maximum|exceeding|beyond|upwards of|close to|mindestens|höchstens|au moins|al menos|anything but"
+    r"at least|at most|at minimum|at maximum|more than|less than|fewer than|greater than|larger than"
+    r"|smaller than|higher than"
+    r"|lower than|over|under|up to|no more than|no less than|no fewer than|not more than|not less than|above"
+    r"|below|minimum of"
+    r"|maximum of|a minimum|a maximum|exceeding|beyond|upwards of|close to|mindestens|höchstens|au moins"
+    r"|al menos|anything but"
     r"|anything except|other than"
 )
 _RANGE = re.compile(
-    rf"(?:somewhere |anywhere |any number )?(?:between|from|either|{_BOUND_WORDS})[ ]{{1,2}}[$€£¥₹]?-?\.?[0-9]|[<>≤≥][ =]{{0,2}}[$€£¥₹]?-?\.?[0-9]",
+    rf"(?:somewhere |anywhere |any number )?(?:between|from|either"
+    rf"|{_BOUND_WORDS})[ ]{{1,2}}[$€£¥₹]?-?\.?[0-9]|[<>≤≥][ =]{{0,2}}[$€£¥₹]?-?\.?[0-9]",
     re.IGNORECASE,
 )
 # An operation, a range, an alternative or a bound: what stands before it is not the whole answer.
 _GOES_ON = re.compile(
     r"[ ]{0,2}(?:%|[A-Za-z]{1,12})?[ ]{0,2}(?:[*×·÷+/−–-]|x(?=[ ]{0,2}[($0-9]))[ ]{0,2}[$€£(]{0,2}\.?[0-9]"
-    r"|(?: [A-Za-z]{1,12})?[ ]{1,2}(?:or|to|and|through)[ ]{1,2}(?:maybe |perhaps |possibly |even )?[$€£]?-?\.?[0-9]|:[0-9]"
-    r"|\+(?![0-9])|(?: [A-Za-z]{1,12})? (?:or|and) (?:more|less|fewer|higher|lower|greater|above|below|up|over|so)\b| at (?:least|most|minimum)\b"
+    r"|(?: [A-Za-z]{1,12})?[ ]{1,2}(?:or|to|and|through)[ ]{1,2}(?:maybe |perhaps |possibly "
+    r"|even )?[$€£]?-?\.?[0-9]|:[0-9]"
+    r"|\+(?![0-9])|(?: [A-Za-z]{1,12})? (?:or|and) (?:more|less|fewer|higher|lower|greater|above|below|up"
+    r"|over|so)\b| at (?:least|most|minimum)\b"
     r"| ?[\[(](?:or|maybe|perhaps)\b| ?[<>≤≥]"
 )
 _EQUALS = re.compile(r"[ ]{0,2}=(?![=>])")
@@ -58,42 +66,53 @@ _SENTENCE_END = re.compile(
 _LONGEST = 40_000
 _QUICK = re.compile(r"[ \t]*\$?(-?[0-9][0-9,]*(?:\.[0-9]+)?)\.?")
 _DOUBT = re.compile(
-    r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain)\b|\bunsure\b|\buncertain\b|\bdon['’]t know\b|\b(?:might|may|could)(?: \w+)? be\b|\bmaybe\b|\bperhaps\b"
-    r"|\bpossibly\b|\bwhether\b|\bit depends\b|\b(?:cannot|can['’]t|unable to|impossible to) (?:\w+ )?(?:tell|say|determine|decide|know|work)"
-    r"|\bjust (?:a guess|guessing)|\bif\b(?=.{0,200}\bwould\b)|\bwould\b(?=.{0,80}\bif\b)|\bvielleicht\b|\bpeut-être\b",
+    r"\b(?:not|n['’]t)(?: \w+)? (?:sure|certain)\b|\bunsure\b|\buncertain\b|\bdon['’]t know\b|\b(?:might|may"
+    r"|could)(?: \w+)? be\b|\bmaybe\b|\bperhaps\b"
+    r"|\bpossibly\b|\bwhether\b|\bit depends\b|\b(?:cannot|can['’]t|unable to"
+    r"|impossible to) (?:\w+ )?(?:tell|say|determine|decide|know|work)"
+    r"|\bjust (?:a guess|guessing)|\bif\b(?=.{0,200}\bwould\b)|\bwould\b(?=.{0,80}\bif\b)|\bvielleicht\b"
+    r"|\bpeut-être\b",
     re.IGNORECASE,
 )
 _HEADLINE = re.compile(
     r"[\W_]{0,6}[-−]?[$€£¥₹]?[-−]?[0-9][0-9,./ ]*(?:[ ]?%|(?:[ ][^\W\d_]{1,14}){1,3})?[.!*_` ]{0,6}"
 )
 _NOT_A_CLAIM = re.compile(
-    r"[\W_]*(?:check|double-check|verify|verification|proof|sanity|note|hope|let me know|feel free|if you|would you|source|given|step)\b",
+    r"[\W_]*(?:check|double-check|verify|verification|proof|sanity|note|hope|let me know|feel free|if you"
+    r"|would you|source|given|step)\b",
     re.IGNORECASE,
 )
 _NO_QUANTITY_BEFORE = re.compile(
-    r"(?:\b(?:step|part|option|question|problem|example|case|day|no\.|section|chapter|page|version|figure|table|line|item|grade)[ ]?|#|\bv\.? ?)$|[^\W\d_][-_]?$",
+    r"(?:\b(?:step|part|option|question|problem|example|case|day|no\.|section|chapter|page|version|figure"
+    r"|table|line|item|grade)[ ]?|#|\bv\.? ?)$|[^\W\d_][-_]?$",
     re.IGNORECASE,
 )
 _NO_QUANTITY_AFTER = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _DENIED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|nor|neither|\w+n['’]t|cannot|instead of|rather than|except|other than|anything but|unlike|than)\b"
-    r"(?: be| equal to| exactly| to| for| just| only| the answer| a| the)*[ *_$€£:]{0,4}|\bit (?:isn['’]t|is not|wasn['’]t) [ *_$€£]{0,4})$",
+    r"(?:\b(?:not|never|nor|neither|\w+n['’]t|cannot|instead of|rather than|except|other than|anything but"
+    r"|unlike|than)\b"
+    r"(?: be| equal to| exactly| to| for| just| only| the answer| a| the)*[ *_$€£:]{0,4}|\bit (?:isn['’]t"
+    r"|is not|wasn['’]t) [ *_$€£]{0,4})$",
     re.IGNORECASE,
 )
 _DENIED_AFTER = re.compile(
-    r"[ *_]{0,4}(?:[A-Za-z]{1,12} )?(?:is|was|would be|seems|can['’]t be|cannot be) ?(?:\w+ )?(?:wrong|incorrect|not\b|false|right(?<=be right)|too (?:high|low|much|many|few))",
+    r"[ *_]{0,4}(?:[A-Za-z]{1,12} )?(?:is|was|would be|seems|can['’]t be|cannot be) ?(?:\w+ )?(?:wrong"
+    r"|incorrect|not\b|false|right(?<=be right)|too (?:high|low|much|many|few))",
     re.IGNORECASE,
 )
 _BOUND_BEFORE = re.compile(
     rf"(?:\b(?:{_BOUND_WORDS})|(?<![-=])[<>≤≥]=?)[ ]{{0,2}}[*_$€£(]{{0,4}}$", re.IGNORECASE
 )
 _JOINED_BEFORE = re.compile(
-    r"(?:\bbetween [$€£]?-?[0-9][0-9,.]*(?: \w+)? and|[0-9][%$€£]?(?: [A-Za-z]{1,12})? \(?(?:or|to)|[0-9]%? ?[–—-]|[0-9] ?[*×·÷+/−]|[0-9] x|\beither)[ ]?[*_$€£(]{0,4}$",
+    r"(?:\bbetween [$€£]?-?[0-9][0-9,.]*(?: \w+)? and|[0-9][%$€£]?(?: [A-Za-z]{1,12})? \(?(?:or|to)"
+    r"|[0-9]%? ?[–—-]|[0-9] ?[*×·÷+/−]|[0-9] x|[0-9]:|\beither)[ ]?[*_$€£(]{0,4}$",
     re.IGNORECASE,
 )
 _ADJUNCT_BEFORE = re.compile(
-    r"\b(?:for|in|per|from|of|after|with|at|each|every|by|over|during|across|among|than|on|within|before|until|since|using|given|out of|to (?:buy|get|make|drive|reach|cover|fill))"
-    r"(?: (?:the|all|these|those|her|his|their|its|my|our|a|only|just|other|remaining|about|first|last|total))*[ ]?[*_$€£(]{0,4}$",
+    r"\b(?:for|in|per|from|of|after|with|at|each|every|by|over|during|across|among|than|on|within|before"
+    r"|until|since|using|given|out of|to (?:buy|get|make|drive|reach|cover|fill))"
+    r"(?: (?:the|all|these|those|her|his|their|its|my|our|a|only|just|other|remaining|about|first|last"
+    r"|total))*[ ]?[*_$€£(]{0,4}$",
     re.IGNORECASE,
 )
 _EXPLAINS = re.compile(
@@ -394,9 +413,15 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
     matches = _numerals(sentence)
     if not matches:
         return None, False
-    if _EQUALS.search(sentence):
-        result = _result(sentence)
-        if result is not None and not _DENIED_BEFORE.search(sentence[: matches[0].start()]):
+    if not _DENIED_BEFORE.search(sentence[: matches[0].start()]):
+        result = _result(sentence) if _EQUALS.search(sentence) else None
+        if result is None and len(matches) > 1:
+            # "12 plus 30 makes 42"
+            sides = _RESULT_VERB.split(sentence)
+            result = (
+                _single(sides[-1]) if len(sides) > 1 and not _DENIED_BEFORE.search(sides[-2] + " ") else None
+            )
+        if result is not None:
             return {result}, False
     values: list[tuple[int, str]] = []
     unsettled = False
@@ -421,8 +446,28 @@ def _quantities(sentence: str) -> tuple[set[str] | None, bool]:
     return distinct, unsettled and not distinct
 
 
+_RESULT_VERB = re.compile(
+    r"\b(?:makes|gives(?: us)?|equals|yields|totals|comes to|adds up to|amounts to|(?:for |is |are |makes |gives )?a (?:grand )?total of"
+    r"|altogether|in total,?)\b[: ]{0,2}",
+    re.IGNORECASE,
+)
+_OPENS_WITH_ADJUNCT = re.compile(
+    r"\W{0,4}(?:with|if|since|because|after|given|as|for|in|when|by|at|of|out of|adding|using|starting|while|although)\b[^,]{1,160}, ",
+    re.IGNORECASE,
+)
+_PART_OF_IT = re.compile(r"(?: [A-Za-z]{1,12})? of (?:them|these|those|which|whom|it)\b")
+
+
 def _without_adjuncts(sentence: str, values: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """The values that a sentence is about, where the others belong to adjuncts and explanations."""
+    opening = _OPENS_WITH_ADJUNCT.match(sentence)
+    if opening is not None and any(start >= opening.end() for start, _ in values):
+        values = [(start, value) for start, value in values if start >= opening.end()]
+    for start, _ in values[1:]:
+        numeral = NUMERAL.match(sentence, start)
+        if numeral is not None and _PART_OF_IT.match(sentence, numeral.end()):
+            values = [pair for pair in values if pair[0] < start]  # "42 in all, 12 of them red and 30 blue"
+            break
     explained = _EXPLAINS.search(sentence, values[0][0])
     cut = explained.start() if explained is not None else len(sentence)
     main = [(start, value) for start, value in values if start < cut]
@@ -508,7 +553,9 @@ _WORD_VALUES = {word: value for value, word in enumerate(_UNITS)} | {
 _SCALE_WORDS = {"thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 _WORD = rf"(?:{'|'.join([*_WORD_VALUES, 'hundred', *_SCALE_WORDS])})"
 _NUMBER_WORDS = re.compile(
-    rf"\b(?:a (?=hundred|thousand|million|billion|dozen))?(?:(minus|negative) )?(?:(?:a )?(dozen)|{_WORD}(?:(?:[ -]| and |, ){_WORD})*)(?: and (?:a|one) (half|quarter|third)| and (three) quarters)?\b",
+    rf"\b(?:a (?=hundred|thousand|million|billion|dozen))?(?:(minus|negative) )?(?:(?:a )?(dozen)"
+    rf"|{_WORD}(?:(?:[ -]| and |, ){_WORD})*)(?: and (?:a|one) (half|quarter|third)"
+    rf"| and (three) quarters)?\b",
     re.IGNORECASE,
 )
 _PARTS = {"half": Fraction(1, 2), "quarter": Fraction(1, 4), "third": Fraction(1, 3)}

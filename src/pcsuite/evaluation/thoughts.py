@@ -24,7 +24,8 @@ class ThoughtFamily(NamedTuple):
 
 
 _TAG = (
-    r"(?:\w{1,12}:)?(?:think(?:ing)?|thoughts?|thought_process|reason(?:ing)?|scratch_?pad|reflection|analysis"
+    r"(?:\w{1,12}:)?(?:think(?:ing)?|thoughts?|thought_process|reason(?:ing)?|scratch_?pad|reflection"
+    r"|analysis"
     r"|inner_?monologue|monologue|antthinking|deliberation|planning)"
 )
 THOUGHTS = (
@@ -50,7 +51,8 @@ _THOUGHT = re.compile(
 # Tokens around an answer that say nothing themselves. The end of a message also ends a channel of thoughts.
 _MESSAGE_END = "<|end|>"
 _TOKEN = re.compile(
-    rf"{re.escape(_MESSAGE_END)}|<\|start\|>assistant|<\|(?:channel\|>final<\|)?(?:message|return|start|im_end|eot_id|endoftext)\|>"
+    rf"{re.escape(_MESSAGE_END)}|<\|start\|>assistant|<\|(?:channel\|>final<\|)?(?:message|return|start"
+    rf"|im_end|eot_id|endoftext)\|>"
     r"|<\|(?:begin|end)_of_solution\|>|<\|(?:START|END)_RESPONSE\|>"
 )
 _HINTS = ("<", "◁", "THINK]", "[/think]", "analysis", "Here is my thought process")
