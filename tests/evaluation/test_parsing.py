@@ -167,9 +167,39 @@ def test_the_answer_is_the_last_object_with_its_keys(text: str) -> None:
 
 
 def test_without_a_complete_object_the_last_with_the_answers_field_counts() -> None:
-    parsed = parse_object('{"label": "no"} or {"label": "yes"} {"confidence": 1}', SCHEMA, ("label",))
+    text = '{"label": "no"} is a draft: {"label": "yes"} {"confidence": 1}'
+    parsed = parse_object(text, SCHEMA, ("label",))
     assert parsed.fields == {"label": "yes"}
     assert parse_object(f"only this: {ECHO}", SCHEMA, ("label",)).fields.get("label") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"label": "no", "confidence": 0.9} or {"label": "yes", "confidence": 0.9}',
+        f'{{"label": "no", "confidence": 0.9}}\n{FULL}',
+        f"{FULL}\nWait, that's wrong. It is no.",
+        f"{FULL}\nHmm, that is not right.",
+        f"```json\n{FULL}\n```\nActually, the label should be no.",
+        f"{FULL} Scratch that.",
+    ],
+)
+def test_an_object_that_is_taken_back_or_one_of_two_is_no_answer(text: str) -> None:
+    parsed = parse_object(text, SCHEMA, ("label",))
+    assert (parsed.fields, parsed.reading, parsed.json_valid) == ({}, "ambiguous", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{FULL}\nI hope this helps! Let me know if anything is wrong.",
+        f"{FULL}\n{FULL}",
+        f"{FULL}\nActually",
+        "I waited. Sorry for that. " + FULL,
+    ],
+)
+def test_polite_words_take_nothing_back(text: str) -> None:
+    assert parse_object(text, SCHEMA, ("label",)).fields == {"label": "yes", "confidence": 0.9}
 
 
 @pytest.mark.parametrize(

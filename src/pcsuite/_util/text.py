@@ -42,6 +42,21 @@ def read_json(text: str | bytes) -> Any:
     return value
 
 
+def storable(text: str) -> str:
+    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is.
+
+    >>> storable("a\\ud800b") == "a\\ufffdb"
+    True
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def table_delimiter(header: str) -> str:
     """What parts the columns of a CSV file, by its first line: a comma, or the semicolon or tab it has more of.
 

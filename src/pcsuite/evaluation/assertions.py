@@ -31,9 +31,9 @@ from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, did_you_mean
 from pcsuite.evaluation import base
-from pcsuite.evaluation.numerals import final_number, number_of
 from pcsuite.evaluation.parsing import read_json
 from pcsuite.evaluation.schema_check import schema_error, written_answer
+from pcsuite.evaluation.stated_numbers import final_number, number_of
 from pcsuite.prompts.verbatim import fill_placeholders
 
 ITEM_KEY = "assert"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from abc import ABC, abstractmethod
@@ -17,10 +16,13 @@ import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from pcsuite._util.text import MAX_JSON_DEPTH, describe
+from pcsuite._util.text import storable as storable
 from pcsuite._util.workers import Limits
 from pcsuite.config.definitions import JudgeSpec
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError, OutOfMemoryError, OutOfTimeError
+from pcsuite.evaluation.thoughts import clean_text as clean_text
+from pcsuite.evaluation.thoughts import set_aside
 from pcsuite.retrieval.base import KnownPages
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -316,9 +318,9 @@ def conclude(
     ``unsupported_rate`` is ``None`` where the task cannot have unsupported content; ``extra`` holds its own metrics.
     """
     truncated = answer.finish_reason == "length"
-    set_aside = len(storable(answer.text)) - len(clean_text(answer.text))
-    if set_aside:
-        parsed.parse_errors.insert(0, f"{_SET_ASIDE}{set_aside} characters set aside")
+    thoughts = set_aside(answer.text)
+    if thoughts:
+        parsed.parse_errors.insert(0, f"{_SET_ASIDE}{thoughts} characters set aside")
     if truncated:
         parsed.answer = None
         parsed.parse_errors.append("truncated: generation ended at the token limit")
@@ -344,70 +346,6 @@ def conclude(
         metrics["json_strict"] = parsed.json_mode == "strict"
     metrics.update(extra or {})
     return Evaluation(parsed, metrics)
-
-
-_REASONING_TAG = re.compile(
-    r"<(/?)(?:think|thinking|thought|reasoning|scratchpad|reflection)\s*>|\[(/?)THINK\]", re.IGNORECASE
-)
-
-
-def clean_text(text: str) -> str:
-    """The text to score: lone surrogates made storable, reasoning blocks (``<think>…</think>`` and the like) set aside.
-
-    Every evaluator cleans an answer's text first; what was set aside, :func:`conclude` notes. A closing tag alone ends
-    a block that the chat template opened; one that never ends takes all the rest. A text that is JSON as it stands is
-    left alone: a tag inside it is a part of some value.
-
-    >>> clean_text("<think>7 or 8?</think>It is 8.")
-    'It is 8.'
-    """
-    text = storable(text)
-    if "<" not in text and "THINK]" not in text:
-        return text
-    tags = list(_REASONING_TAG.finditer(text))
-    if not tags:
-        return text
-    with suppress(ValueError, RecursionError):
-        json.loads(text)
-        return text
-    kept: list[str] = []
-    position, inside = 0, False
-    for tag in tags:
-        closing = bool(tag[1] or tag[2])
-        if closing:
-            if not inside:
-                kept.clear()
-            position, inside = tag.end(), False
-        elif not inside:
-            kept.append(text[position : tag.start()])
-            inside = True
-    if not inside:
-        kept.append(text[position:])
-    return "".join(kept).strip()
-
-
-def storable(text: str) -> str:
-    """The text with U+FFFD for lone surrogates; plain ASCII is returned as it is.
-
-    >>> storable("a\\ud800b") == "a\\ufffdb"
-    True
-    """
-    if text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def without_reasoning_tags(text: str) -> str:
-    """The whole text with the tags of reasoning blocks blanked: what a lenient reader still sees.
-
-    >>> without_reasoning_tags("<think>It is 8.</think>")
-    ' It is 8. '
-    """
-    return _REASONING_TAG.sub(" ", text)
 
 
 def truth_of(item: Item, key: str) -> Any:

@@ -18,9 +18,10 @@ from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
 from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_object
 from pcsuite.evaluation.listed import Counts, counts_by_name
-from pcsuite.evaluation.numerals import number_of
+from pcsuite.evaluation.markdown_lists import named_values
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import written_answer
+from pcsuite.evaluation.stated_numbers import number_of
 from pcsuite.stats.f1 import f1_score
 
 FieldMatch = Literal["exact", "number", "text"]
@@ -66,7 +67,7 @@ class ExtractionEvaluator(base.Evaluator):
         values = dict(flatten(parsed.fields)) if readable and complete else {}
         tp, wrong, invented, omitted = counts = self._counts(truth, values)
         kinder = counts
-        if complete and not abstained and (wrong or omitted):
+        if complete and not abstained and (wrong or omitted) and parsed.reading != "ambiguous":
             kinder = self._lenient_counts(answer.text, truth, parsed, counts)
         if abstained:
             parsed.answer = ABSTENTION
@@ -105,15 +106,22 @@ class ExtractionEvaluator(base.Evaluator):
         """Counts where broken JSON is mended and keys match whatever their case; the strict ones unless kinder."""
         fields, rule = parsed.fields, "another spelling"
         names = self._top_names(truth)
-        if not fields:
-            loose = loose_object(lenient_text(text), names)
+        if loose_field(fields, names) is None:
+            visible = lenient_text(text)
+            loose = loose_object(visible, names)
+            if loose is None and "{" not in visible:
+                listed = named_values(visible, tuple(truth))
+                loose = (listed, "lines or a table") if listed else None
             if loose is None:
                 return strict
             fields, rule = loose
         values = dict(flatten(fields))
-        if rule == "another spelling" and all(name in values for name in truth):
+        spelled = {name: _as_truth(loose_field(values, (name,)), truth[name]) for name in truth}
+        if rule == "another spelling" and all(
+            name in values and spelled[name] is values[name] for name in truth
+        ):
             return strict
-        kinder = self._counts(truth, {name: loose_field(values, (name,)) for name in truth})
+        kinder = self._counts(truth, spelled)
         if kinder[0] <= strict[0]:
             return strict
         parsed.note_lenient("fields", rule)
@@ -175,6 +183,16 @@ class ExtractionEvaluator(base.Evaluator):
         if match == "text" and isinstance(value, (str, int, float)):
             return base.squad_normalise(str(value)) or _exact(value)
         return _exact(value)
+
+
+_TRUTH_VALUES = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def _as_truth(value: Any, truth: object) -> Any:
+    """A word for a truth value as one, where the truth is one; any other value as it is."""
+    if isinstance(truth, bool) and isinstance(value, str):
+        return _TRUTH_VALUES.get(value.strip().casefold(), value)
+    return value
 
 
 def _confusion(counts: tuple[int, int, int, int]) -> Counts:

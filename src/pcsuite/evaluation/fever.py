@@ -17,8 +17,9 @@ from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation import base
-from pcsuite.evaluation.lenient import field_line, loose_answer, one_mention
-from pcsuite.evaluation.numerals import marked_answer
+from pcsuite.evaluation.claims import Unsure
+from pcsuite.evaluation.lenient import loose_answer
+from pcsuite.evaluation.mentions import claimed_label
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import written_answer
 from pcsuite.retrieval.base import KnownPages
@@ -37,6 +38,11 @@ _LENIENT = {
     "NOT ENOUGH INFO": NOT_ENOUGH_INFO, "NOT_ENOUGH_INFO": NOT_ENOUGH_INFO, "NOT ENOUGH INFORMATION": NOT_ENOUGH_INFO,
     "NOT_ENOUGH_INFORMATION": NOT_ENOUGH_INFO, "NOT ENOUGH EVIDENCE": NOT_ENOUGH_INFO, "NEI": NOT_ENOUGH_INFO,
     "INSUFFICIENT_INFO": NOT_ENOUGH_INFO, "INSUFFICIENT INFORMATION": NOT_ENOUGH_INFO,
+    "INSUFFICIENT EVIDENCE": NOT_ENOUGH_INFO, "UNVERIFIABLE": NOT_ENOUGH_INFO, "NEUTRAL": NOT_ENOUGH_INFO,
+    "CANNOT BE VERIFIED": NOT_ENOUGH_INFO, "NO EVIDENCE": NOT_ENOUGH_INFO,
+    "TRUE": "SUPPORTS", "ENTAILMENT": "SUPPORTS", "ENTAILED": "SUPPORTS", "CONFIRMED": "SUPPORTS", "CONFIRMS": "SUPPORTS",
+    "FALSE": "REFUTES", "NOT TRUE": "REFUTES", "UNTRUE": "REFUTES", "CONTRADICTS": "REFUTES", "CONTRADICTED": "REFUTES",
+    "CONTRADICTION": "REFUTES", "CONTRADICT": "REFUTES", "DISPROVED": "REFUTES", "DISPROVEN": "REFUTES", "DISPUTED": "REFUTES",
 }  # fmt: skip
 """What only ``lenient_score`` takes for a verdict."""
 _LABEL_NAMES = ("label", "verdict", "answer", "claim_label", "classification")
@@ -155,14 +161,19 @@ class FeverEvaluator(base.Evaluator):
     def _lenient_label(self, answer: base.Answer, parsed: base.Parsed) -> str | None:
         """The verdict by another name, in broken JSON or in a sentence that names just one; ``None`` if cut off."""
         names = (self.options.label_field, *_LABEL_NAMES)
-        loose = None if answer.finish_reason == "length" else loose_answer(answer.text, parsed.fields, names)
-        if loose is None or not isinstance(loose[0], str):
+        doubted = parsed.reading == Unsure.AMBIGUOUS.value
+        loose = None
+        if answer.finish_reason != "length":
+            loose = loose_answer(answer.text, parsed.fields, names, doubted=doubted)
+        if loose is None or not isinstance(loose[0], (str, bool)):
             return None
-        value, rule = loose
-        if rule is None:
-            value, rule = field_line(value, names) or marked_answer(value) or value, "verdict in a sentence"
-        label = canonical_label(value) or one_mention(value, _LENIENT, any_case=len(value) <= 60)
+        value, rule = str(loose[0]), loose[1] or "verdict in a sentence"
+        label = canonical_label(value) or claimed_label(value, _LENIENT, names, any_case=True, verbs=True)
+        if isinstance(label, Unsure):
+            parsed.reading = label.value
+            return None
         if label is not None:
+            parsed.reading = "lenient"
             parsed.note_lenient(repr(label), rule)
         return label
 

@@ -12,14 +12,18 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from pcsuite.evaluation.base import clean_text, fold, storable, without_reasoning_tags
-from pcsuite.evaluation.parsing import MAX_DEPTH, is_schema_echo, object_spans
+from pcsuite._util.text import storable
+from pcsuite.evaluation.json_spans import object_spans
+from pcsuite.evaluation.parsing import MAX_DEPTH, is_schema_echo
+from pcsuite.evaluation.thoughts import clean_text, without_reasoning_tags
 
 _LONGEST = 20_000
 _CURLY_QUOTES = str.maketrans("“”„‘’", '"""\'\'')
 _STRINGS_AND = r'"(?:[^"\\\n]|\\.)*"'
 _TRAILING_COMMA = re.compile(_STRINGS_AND + r"|,(?=\s*[}\]])")
 _COMMENT = re.compile(_STRINGS_AND + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Braces of LaTeX and prose begin no object.
+_OBJECT_BEGINS = re.compile(r"""\{\s*(?:["'“}]|[A-Za-z_]\w*\s*:|$)""")
 _BARE_KEY = re.compile(_STRINGS_AND + r"|(?<=[{,])(\s*)([A-Za-z_]\w*)(?=\s*:)")
 
 
@@ -87,12 +91,13 @@ def loose_object(
 
 
 def loose_answer(
-    text: str, fields: Mapping[str, Any], names: Collection[str]
+    text: str, fields: Mapping[str, Any], names: Collection[str], *, doubted: bool = False
 ) -> tuple[Any, str | None] | None:
     """What a lenient reader takes for the one value of an answer, and by which rule; ``None`` where it finds nothing.
 
     The value under one of ``names`` in the ``fields`` that were read, else in broken JSON, else the text outside JSON,
-    which has no rule: its task says what counts there.
+    which has no rule: its task says what counts there. ``doubted`` says that the object in the text was taken back or is
+    one of several: then the words behind it count alone.
 
     >>> loose_answer('{"Label": "World",}', {}, ["label"]), loose_answer("I say World.", {}, ["label"])
     (('World', 'trailing comma'), ('I say World.', None))
@@ -101,7 +106,7 @@ def loose_answer(
     if value is not None:
         return value, "another spelling"
     visible = lenient_text(text)
-    loose = loose_object(visible, names, scalar=True)
+    loose = None if doubted else loose_object(visible, names, scalar=True)
     if loose is not None:
         return loose_field(loose[0], names, scalar=True), loose[1]
     prose = prose_of(visible).strip()
@@ -109,12 +114,12 @@ def loose_answer(
 
 
 def prose_of(text: str) -> str:
-    """The text behind the last brace, or all of a text without one: words beside an object are not read in it.
+    """The text behind the last object, or all of a text without one: words beside an object are not read in it.
 
     >>> prose_of('{"label": "Wor')
     ''
     """
-    if "{" not in text:
+    if "{" not in text or not _OBJECT_BEGINS.search(text):
         return text
     return text.rpartition("}")[2] if text.rfind("}") > text.rfind("{") else ""
 
@@ -157,19 +162,21 @@ def unwrapped(value: Any, rule: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def loose_lists(
-    text: str, names: tuple[str, ...], entry_names: Collection[str]
+    text: str, names: tuple[str, ...], entry_names: Collection[str], size: int
 ) -> Iterator[tuple[Any, dict[str, Any], str]]:
     """What broken JSON may list, last first: the value, the object it was found in, and the rule.
 
     ``names`` are the keys it may have, the field's own first; a list without an object counts where one of its entries
-    has a key of ``entry_names``. A schema that is echoed is passed over.
+    has a key of ``entry_names``, or where all are lists of ``size``. A schema that is echoed is passed over.
 
-    >>> next(loose_lists('[{"name": "Rex"},]', ("entities",), ("name",)))
+    >>> next(loose_lists('[{"name": "Rex"},]', ("entities",), ("name",), 2))
     ([{'name': 'Rex'}], {}, 'a bare list')
     """
     for value, rule in loose_values(lenient_text(text)):
         if isinstance(value, list):
-            if any(isinstance(entry, dict) and loose_field(entry, entry_names) for entry in value):
+            if any(isinstance(entry, dict) and loose_field(entry, entry_names) for entry in value) or (
+                value and all(isinstance(entry, list) and len(entry) == size for entry in value)
+            ):
                 yield value, {}, "a bare list"
             continue
         for record, way in unwrapped(value, rule):
@@ -221,152 +228,9 @@ def _repairs(text: str) -> Iterator[tuple[str, str]]:
     quoted = _BARE_KEY.sub(lambda match: match[0] if match[2] is None else f'{match[1]}"{match[2]}"', closed)
     if quoted != closed:
         yield "key without quotes", quoted
-    if "'" in straight or "True" in straight or "False" in straight or "None" in straight:
+    if any(sign in straight for sign in ("'", "(", "True", "False", "None")):
         yield "Python literal", straight
 
 
 def _keep_strings(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith('"') else ""
-
-
-_NEGATION = r"(?:not|\w+n['’]t|cannot|never|nor|neither|nothing|hardly|without|rather than|instead of|no)\b"
-_NEGATED = re.compile(
-    rf"\b{_NEGATION}(?: (?:a|an|the|any|really|very|so|about|to|be|seem|sound|look|in|option|choice)\b)*"
-    r"[ \"'*(]*$",
-    re.IGNORECASE,
-)
-_LONGEST_MENTION = 400
-
-
-def one_mention(text: str, spellings: Mapping[str, str], *, any_case: bool) -> str | None:
-    """The one label a short text names, as whole words and not denied; ``None`` for none or for several.
-
-    ``spellings`` map what a label may be called to the label; ``any_case`` compares without case. Otherwise capitals
-    of a spelling must be capitals in the text, and others may be: "world" does not name World, "Positive" names
-    positive.
-
-    >>> one_mention("The desk is Sports, I think.", {"Sports": "Sports", "World": "World"}, any_case=False)
-    'Sports'
-    """
-    if not spellings or len(text) > _LONGEST_MENTION:
-        return None
-    named: set[str] = set()
-    longest_first = sorted(spellings, key=len, reverse=True)
-    pattern = "|".join(map(re.escape, longest_first))
-    lookup = {fold(name): (name, label) for name, label in spellings.items()}
-    for mention in re.finditer(rf"(?<![\w/-])(?:{pattern})(?![\w/-])", text, re.IGNORECASE):
-        # The dotless i of Turkish matches an i without folding to one.
-        spelling, label = lookup.get(fold(mention[0]), (None, ""))
-        if spelling is None or not (any_case or _keeps_capitals(mention[0], spelling)):
-            continue
-        if not _NEGATED.search(text[max(0, mention.start() - 24) : mention.start()]):
-            named.add(label)
-    return named.pop() if len(named) == 1 else None
-
-
-def _keeps_capitals(mention: str, spelling: str) -> bool:
-    if len(mention) != len(spelling):
-        return mention == spelling
-    return all(
-        written.isupper() for written, expected in zip(mention, spelling, strict=True) if expected.isupper()
-    )
-
-
-_YES_NO_HEAD = re.compile(
-    r"(?:^|[.!?;:\n])[\s*_\"'>(-]*(?:so|thus|therefore)?,?\s*\b(yes|no|true|false)\b(?!\s*(?:/|or\b|and\b))"
-    r"(?=\W*$|\s*[,.!;:*)\"'\n—–]|\s*-(?!\w)|\s+(?:it|they|he|she|the|this|that|there|these|those|because|since|as|you|we|i"
-    r"|not|a|an|in|by|if|according|based)\b)",
-    re.IGNORECASE,
-)
-# Anywhere in a text: "yes" always names the answer, "no", "true" and "false" at the end of a clause or of a pair;
-# "no limit" and "a true story" do not.
-_YES_NO_WORD = re.compile(
-    r"(?<![\w-])(?:(yes)(?![\w-])|(no|true|false)(?=\s*(?:$|[,.!?;:/|*)\"'”’\n—–]|-\s|(?:or|and|but)\b)))",
-    re.IGNORECASE,
-)
-_YES_NO_QUESTION = re.compile(r"\b(?:yes or no|yes/no|true or false|true/false) ?\?", re.IGNORECASE)
-_CLAUSE_END = re.compile(r"[,.!?;:\n]")
-_DENIAL = re.compile(rf"\b{_NEGATION}", re.IGNORECASE)
-
-
-def yes_or_no(text: str) -> str | None:
-    """``"yes"`` or ``"no"`` where a sentence of the text opens with one of them and the text never names the other.
-
-    True and false name them too. What is denied in its own clause ("that is not true") names nothing.
-
-    >>> yes_or_no("Yes, birds have wings."), yes_or_no("No one knows."), yes_or_no("Yes, but also no.")
-    ('yes', None, None)
-    """
-    statement = _YES_NO_QUESTION.sub("?", text[:2000])
-    heads = {_as_yes_no(head) for head in _YES_NO_HEAD.findall(statement)}
-    if len(heads) != 1:
-        return None
-    for mention in _YES_NO_WORD.finditer(statement):
-        clause = _CLAUSE_END.split(statement[max(0, mention.start() - 80) : mention.start()])[-1]
-        if not _DENIAL.search(clause):
-            heads.add(_as_yes_no(mention[0]))
-    return heads.pop() if len(heads) == 1 else None
-
-
-def _as_yes_no(word: str) -> str:
-    return "yes" if word.casefold() in ("yes", "true") else "no"
-
-
-_LETTER_ALONE = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])")
-_ANOTHER_LETTER = re.compile(r"\s*(?:or|and|,|/)\s*[A-Z]\b")
-_LETTER_CUE = re.compile(
-    r"(?:\b(?:option|choice|answer|letter|likely|probably|choose|pick|select|is|would be|be)|[:(])[ :*\"'(]{0,4}$",
-    re.IGNORECASE,
-)
-
-
-def loose_choice(text: str, choices: Mapping[str, str]) -> str | None:
-    """The option meant by a letter with text beside it, or by an option's text in a sentence.
-
-    A letter counts with its own option's text ("D, beach"), after words that point at it ("most likely D"), or as the
-    only one in a short text; "A" as an article does not. Two letters, or a letter with another option's text, are none.
-
-    >>> options = {"A": "river bank", "D": "beach"}
-    >>> loose_choice("D, beach", options), loose_choice("most likely D", options), loose_choice("A or D", options)
-    ('D', 'D', None)
-    """
-    stripped = text.strip()
-    if len(stripped) > _LONGEST_MENTION:
-        return None
-    letters = {letter.upper(): letter for letter in choices}
-    named = one_mention(
-        stripped, {option: letter for letter, option in choices.items() if option.strip()}, any_case=True
-    )
-    mentioned = []
-    for match in _LETTER_ALONE.finditer(stripped):
-        if match[1] not in letters or _NEGATED.search(stripped[max(0, match.start() - 24) : match.start()]):
-            continue
-        alone = match[1] not in "AI" or _LETTER_CUE.search(
-            stripped[max(0, match.start() - 24) : match.start()]
-        )
-        alone = alone or _ANOTHER_LETTER.match(stripped, match.end())
-        ends = not stripped[match.end() :].strip(" .,;:!)*\"'")
-        opens = match.start() <= 3 and stripped[match.end() : match.end() + 2].strip(" ")[:1] in tuple(
-            ".,;:)-–—*/"
-        )
-        if alone or ends or opens:
-            mentioned.append(letters[match[1]])
-    distinct = set(mentioned)
-    if len(distinct) > 1:
-        return None
-    if distinct:
-        letter = distinct.pop()
-        return letter if named in (None, letter) else None
-    return named
-
-
-def field_line(text: str, names: Collection[str]) -> str | None:
-    """What a line ``name: value`` gives for one of the answer's fields, without quotes and commas; the last counts.
-
-    >>> field_line("Label: Sports\\nConfidence: 0.9", ["label"])
-    'Sports'
-    """
-    alternatives = "|".join(re.escape(name).replace("_", "[ _]") for name in names)
-    head = rf"^[ \t*_>-]{{0,8}}(?:final |predicted )?(?:{alternatives})[*_ ]{{0,4}}[:=][ \t*_\"']{{0,4}}"
-    values = re.findall(rf"(?im){head}([^\n]{{1,300}})", text)
-    return values[-1].strip(" \t*_\"',.}") or None if values else None

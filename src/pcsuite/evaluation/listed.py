@@ -84,7 +84,9 @@ class ListEvaluator(base.Evaluator):
             if parsed.json_valid and not isinstance(listed, list):
                 parsed.parse_errors.append(f"no list '{self.list_field}'")
             counts = (0, 0, len(gold))
-            kinder = None if truncated else self.lenient_counts(answer.text, None, item, counts, parsed)
+            kinder = None
+            if not truncated and parsed.reading != "ambiguous":
+                kinder = self.lenient_counts(answer.text, None, item, counts, parsed)
             extra = self.count_metrics(counts, kinder or counts) | {"field_completeness": 0.0}
             # Nothing read where nothing was to be found is no right answer, strictly or leniently.
             lenient = f1_score(*kinder, empty=1.0) if kinder is not None else 0.0

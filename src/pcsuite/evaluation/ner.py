@@ -13,14 +13,16 @@ from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.base import MetricValue, Parsed, fold, truth_of
-from pcsuite.evaluation.lenient import loose_field, loose_lists
+from pcsuite.evaluation.claims import RETRACTION
+from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_lists
 from pcsuite.evaluation.listed import Counts, ListEvaluator, confusion, counts_by_name
+from pcsuite.evaluation.markdown_lists import table_records, typed_entries
 from pcsuite.stats.f1 import f1_score, precision_recall_f1
 
-_TEXT_NAMES = ("text", "entity", "name", "value", "mention", "word", "span")
+_TEXT_NAMES = ("text", "entity", "name", "value", "mention", "word", "span", "named_entity", "entity_text")
 _TYPE_NAMES = ("type", "label", "entity_type", "category", "tag", "class")
 _LENIENT_TYPES = {
-    "PERSON": "PER", "PEOPLE": "PER", "B-PER": "PER",
+    "PERSON": "PER", "PEOPLE": "PER", "B-PER": "PER", "INDIVIDUAL": "PER",
     "ORGANIZATION": "ORG", "ORGANISATION": "ORG", "COMPANY": "ORG", "B-ORG": "ORG",
     "LOCATION": "LOC", "GPE": "LOC", "PLACE": "LOC", "CITY": "LOC", "COUNTRY": "LOC", "B-LOC": "LOC",
     "MISCELLANEOUS": "MISC", "OTHER": "MISC", "NORP": "MISC", "EVENT": "MISC", "B-MISC": "MISC",
@@ -143,7 +145,7 @@ class NerEvaluator(ListEvaluator):
         """A list of entities in broken JSON, in a bare list, or by type (``{"PER": ["Rex"]}``), and the rule."""
         types = {*self.options.types, *self.options.lenient_types}
         names = (self.options.entities_field, "named_entities", "ner")
-        for inner, record, way in loose_lists(text, names, _TEXT_NAMES):
+        for inner, record, way in loose_lists(text, names, _TEXT_NAMES, 2):
             if isinstance(inner, list):
                 return inner, way
             by_type = inner if isinstance(inner, dict) else record
@@ -155,7 +157,14 @@ class NerEvaluator(ListEvaluator):
                     if isinstance(entry, str)
                 ]
                 return pairs, "entities by type"
-        return None
+        if "{" in text or any(cue[1] for cue in RETRACTION.finditer(text)):
+            return None
+        visible = lenient_text(text)
+        records = [record for record in table_records(visible) if loose_field(record, _TEXT_NAMES)]
+        if records:
+            return records, "a table"
+        entries = typed_entries(visible, types)
+        return None if entries is None else (entries, "a list of lines")
 
     def place(self, listed: Sequence[object], item: Item, *, any_case: bool = False) -> list[Mention]:
         """Find each listed entity in the input, in the order listed.

@@ -14,21 +14,22 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation.abstention import ABSTENTION, text_abstains
 from pcsuite.evaluation.base import Answer, Evaluation, truth_of
+from pcsuite.evaluation.claims import AMBIGUOUS, Conclusion
 from pcsuite.evaluation.harness import (
     helm_final_number_exact_match,
     lm_eval_flexible_extract,
     lm_eval_strict_match,
 )
-from pcsuite.evaluation.numerals import (
+from pcsuite.evaluation.marks import marked_answer
+from pcsuite.evaluation.numerals import number_text
+from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
+from pcsuite.evaluation.stated_numbers import (
     UNIT_SUFFIX,
-    final_number,
     last_line,
     loose_numbers,
-    marked_answer,
     number_of,
-    number_text,
+    read_number,
 )
-from pcsuite.evaluation.single_answer import SingleAnswerEvaluator, SingleAnswerOptions
 
 
 def _one_group(pattern: str) -> str:
@@ -76,30 +77,34 @@ class NumberEvaluator(SingleAnswerEvaluator):
         if self.options.answer_extractor is not None:
             matches = user_pattern(self.options.answer_extractor).finditer(text)
             return matches[-1][-1] if matches else last_line(text) if text_abstains(last_line(text)) else None
-        number, marked = final_number(text)
-        conclusion = marked_answer(text) or ("" if marked else last_line(text))
-        if text_abstains(conclusion) and (number_of(conclusion) is None or not marked):
-            return conclusion
-        return number
+        reading = read_number(text)
+        if not reading.quick:
+            conclusion = marked_answer(text) or ("" if reading.marked else last_line(text))
+            if text_abstains(conclusion) and number_of(conclusion) is None:
+                return conclusion
+        return AMBIGUOUS if reading.ambiguous else reading.number
 
     def canonical(self, value: object, item: Item) -> str | None:
         """One spelling of the number."""
         return number_of(value)
 
-    def lenient_value(self, value: object, item: Item) -> str | None:
+    def lenient_value(self, value: object, item: Item) -> Conclusion:
         """The gold number where a lenient reader may take the text for it, else the strict one.
 
-        See :func:`~pcsuite.evaluation.numerals.loose_numbers`.
+        See :func:`~pcsuite.evaluation.stated_numbers.loose_numbers`.
         """
         gold = self.gold_value(item)
         if isinstance(value, str) and gold in loose_numbers(value):
             return gold
         return number_of(value)
 
-    def lenient_prose(self, text: str, item: Item) -> str | None:
+    def lenient_prose(self, text: str, item: Item) -> Conclusion:
         """The gold number where the text states it in other units or in words, else the strict reading."""
         gold = self.gold_value(item)
-        return gold if gold in loose_numbers(text) else final_number(text)[0]
+        if gold in loose_numbers(text):
+            return gold
+        reading = read_number(text)
+        return AMBIGUOUS if reading.ambiguous else reading.number
 
     def gold_value(self, item: Item) -> str:
         """The item's number in its canonical spelling.

@@ -41,8 +41,8 @@ from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, OutOfMemoryError, OutOfTimeError
 from pcsuite.evaluation import base
 from pcsuite.evaluation.isolation import ask_worker, shared_evaluator
-from pcsuite.evaluation.numerals import final_number
 from pcsuite.evaluation.parsing import parse_object
+from pcsuite.evaluation.stated_numbers import final_number
 
 _LOGGER = logging.getLogger("pcsuite")
 SCORE_NAMES = ("score", "task_score", "pass")

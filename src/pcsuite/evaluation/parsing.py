@@ -10,20 +10,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from pcsuite.evaluation.base import JsonMode, Parsed, depth_of, required_fields, storable
+from pcsuite.evaluation.claims import RETRACTION
+from pcsuite.evaluation.json_spans import object_spans
 from pcsuite.evaluation.schema_check import schema_error
 
 MAX_DEPTH = 64
 """Deepest nesting of objects and arrays that is read; no schema of a task comes near it."""
 
-_CANDIDATE_DEPTH = 16
 _INT64_DIGITS = 18
-_TOKENS = re.compile(r'\\.|["{}\[\]\n]', re.DOTALL)
-# After its brace an object has a quoted key, a bare one as in JavaScript, or its end; prose and LaTeX have not.
-_OBJECT_FOLLOWS = re.compile(r"""\s*(?:["'}]|[A-Za-z_]\w*\s*:)""")
 # What can stand in a numeral that is beyond a double or 64 bits; any other is read as Python reads it.
 _UNUSUAL_NUMBER = re.compile(r"[0-9]{18}|[eE][+-]?[0-9]{3}|NaN|Infinity")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -36,6 +35,8 @@ class JsonReading:
     mode: JsonMode
     value: Any = None
     errors: list[str] = field(default_factory=list)
+    doubt: str = ""
+    """Why the object cannot be taken for the answer: it was taken back, or another one stands beside it."""
 
 
 def read_json(
@@ -62,18 +63,66 @@ def read_json(
     else:
         return JsonReading("strict", value, notes)
     required, known = required_fields(schema, answer_fields), (schema or {}).get("properties", ())
-    best, best_rank = None, -1
-    for start, end in reversed(object_spans(stripped)):
+    names = tuple(answer_fields) or required
+    best, best_rank, best_span = None, -1, (0, 0)
+    spans = object_spans(stripped)
+    for start, end in reversed(spans):
         try:
             value, notes = _load(stripped[start:end])
         except ValueError:
             continue
         rank = _rank(value, required, answer_fields, known)
         if rank > best_rank:
-            best, best_rank = JsonReading("embedded", value, notes), rank
+            best, best_rank, best_span = JsonReading("embedded", value, notes), rank, (start, end)
             if rank == _COMPLETE:
                 break
-    return best or JsonReading("none", None, [f"no JSON object: {whole_text_error}"])
+    if best is None:
+        return JsonReading("none", None, [f"no JSON object: {whole_text_error}"])
+    if best_rank > 1:
+        before, between, behind = _surroundings(stripped, best_span, spans)
+        if _is_taken_back(behind):
+            best.doubt = "taken back behind it"
+        elif (
+            before is not None
+            and _ALTERNATIVE.fullmatch(between)
+            and _rank(before, required, answer_fields, known) == best_rank
+            and any(before.get(name) != best.value.get(name) for name in names)
+        ):
+            best.doubt = "another answer stands beside it"
+    return best
+
+
+_ALTERNATIVE = re.compile(
+    r"\W*(?:\b(?:or|and|alternatively|option \w+|either|another|also|possibility \w+|answer \w)\b\W*)*"
+)
+_TAKEN_BACK = re.compile(
+    r"\W*(?:\b(?:oh|but|hmm+|no|ah|well)\b\W*)*\b(?:wait|actually|sorry|correction|hold on|scratch|hmm+|oops"
+    r"|i (?:was|made|mis)\w*"
+    r"|on second thought|let me (?:re\w+|correct|fix))\b(?=.*\w)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _surroundings(
+    text: str, span: tuple[int, int], spans: Sequence[tuple[int, int]]
+) -> tuple[dict[str, Any] | None, str, str]:
+    """The object before one, if there is any, what stands between the two, and what stands behind."""
+    before, between = None, ""
+    index = spans.index(span)
+    if index:
+        start, end = spans[index - 1]
+        between = text[end : span[0]]
+        with suppress(ValueError):
+            value, _ = _load(text[start:end])
+            before = value if isinstance(value, dict) else None
+    return before, between, text[span[1] :].lstrip("`").strip()
+
+
+def _is_taken_back(tail: str) -> bool:
+    """Whether what stands behind an object says that it is wrong, or begins another answer."""
+    if not tail:
+        return False
+    return any(cue[1] for cue in RETRACTION.finditer(tail)) or _TAKEN_BACK.match(tail) is not None
 
 
 _COMPLETE = 4
@@ -124,7 +173,10 @@ def parse_object(text: str, schema: Mapping[str, Any] | None, answer_fields: Seq
     if not parsed.json_valid:
         parsed.schema_valid = None if schema is None else False
         return parsed
-    if isinstance(reading.value, dict):
+    if reading.doubt:
+        parsed.parse_errors.append(f"object left aside: {reading.doubt}")
+        parsed.reading = "ambiguous"
+    elif isinstance(reading.value, dict):
         parsed.fields = reading.value
     else:
         parsed.parse_errors.append(f"expected a JSON object, got {type(reading.value).__name__}")
@@ -180,44 +232,3 @@ def _without_surrogates(value: Any) -> Any:
     if isinstance(value, dict):
         return {storable(key): _without_surrogates(child) for key, child in value.items()}
     return value
-
-
-def object_spans(text: str) -> list[tuple[int, int]]:
-    """Every ``{…}`` that may be an object of its own, in order of its end.
-
-    Quotes count only inside an object (prose has apostrophes and quotations); a raw line break inside a string is not
-    JSON, so it ends whatever was open, and so does a bracket that closes what is not open. What stands inside an object
-    is a part of it and no answer by itself; braces of prose or LaTeX around an object do not make it one. Spans nested
-    too deep are left out: with at most ``_CANDIDATE_DEPTH`` around any character the work stays linear.
-    """
-    spans: list[tuple[int, int]] = []
-    opened: list[tuple[int, str, int]] = []  # position, bracket, how many enclosing braces are objects
-    in_string = False
-    for match in _TOKENS.finditer(text):
-        token = match[0]
-        if in_string:
-            if token == '"':
-                in_string = False
-            elif token == "\n":
-                in_string = False
-                opened.clear()
-        elif token in "{[":
-            if token == "{" or opened:
-                objects = opened[-1][2] if opened else 0
-                objects += token == "{" and _OBJECT_FOLLOWS.match(text, match.end()) is not None
-                opened.append((match.start(), token, objects))
-        elif token == "}":
-            if opened and opened[-1][1] == "[":
-                opened.clear()
-            elif opened:
-                start, _, _ = opened.pop()
-                if not (opened and opened[-1][2]) and len(opened) < _CANDIDATE_DEPTH:
-                    spans.append((start, match.end()))
-        elif token == "]":
-            if opened and opened[-1][1] == "[":
-                opened.pop()
-            elif opened and opened[-1][2]:
-                opened.clear()
-        elif token == '"' and opened:
-            in_string = True
-    return spans

@@ -17,8 +17,10 @@ from pydantic import BaseModel, Field
 from pcsuite.config.definitions import Definition
 from pcsuite.data.items import Item
 from pcsuite.evaluation.base import Parsed, fold, truth_of
-from pcsuite.evaluation.lenient import loose_field, loose_lists
+from pcsuite.evaluation.claims import RETRACTION
+from pcsuite.evaluation.lenient import lenient_text, loose_field, loose_lists
 from pcsuite.evaluation.listed import Counts, ListEvaluator, confusion
+from pcsuite.evaluation.markdown_lists import table_records, triples
 from pcsuite.stats.f1 import f1_score
 
 _HEAD_NAMES = ("head", "subject", "source", "from", "entity1", "arg1")
@@ -113,10 +115,14 @@ class RelationEvaluator(ListEvaluator):
         if listed is None:
             # A list of relations in broken JSON, or a bare one.
             names = (self.options.relations_field, "triples", "relation_list")
-            candidates = loose_lists(text, names, _HEAD_NAMES)
+            candidates = loose_lists(text, names, _HEAD_NAMES, 3)
             listed, rule = next(
                 ((inner, way) for inner, _, way in candidates if isinstance(inner, list)), (None, "")
             )
+            if listed is None and "{" not in text and not any(cue[1] for cue in RETRACTION.finditer(text)):
+                visible = lenient_text(text)
+                records = [record for record in table_records(visible) if loose_field(record, _HEAD_NAMES)]
+                listed, rule = (records, "a table") if records else (triples(visible), "a list of lines")
             if listed is None:
                 return None
         gold = self.gold_keys(item)

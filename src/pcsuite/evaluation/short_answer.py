@@ -10,11 +10,13 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION
+from pcsuite.evaluation.claims import AMBIGUOUS, Conclusion
 from pcsuite.evaluation.harness import helm_f1_score, helm_quasi_prefix_exact_match, lm_eval_exact_match
+from pcsuite.evaluation.mentions import claims_reference
 from pcsuite.evaluation.single_answer import SingleAnswerEvaluator
 
 _LONGEST_ANSWER = 2_000
-_MOST_WORDS = 20
+_LATEX = re.compile(r"\\[A-Za-z]+\s*\{|[{}$]")
 _WRONG = ("none of these", "the opposite", "something else entirely", "nobody in particular")
 
 
@@ -52,12 +54,29 @@ class ShortAnswerEvaluator(SingleAnswerEvaluator):
         """Whether the answer equals one of the item's."""
         return any(answer == _normalised(reference) for reference in self._references(item))
 
-    def is_leniently_correct(self, value: str, item: Item) -> bool:
-        """Whether a short text (up to 20 words) holds one of the item's answers as whole words and denies nothing."""
-        words = f" {value} "
-        if len(value.split()) > _MOST_WORDS or " not " in words:
-            return False
-        return any(f" {_normalised(reference)} " in words for reference in self._references(item))
+    def lenient_value(self, value: object, item: Item) -> Conclusion:
+        """One of the item's answers where the text claims it, whatever stands around; else the text's canonical form.
+
+        A list of one answer is that answer.
+        """
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, str) and "\\" in value:
+            canonical = self.canonical(_LATEX.sub(" ", value), item)
+        else:
+            canonical = self.canonical(value, item)
+        if canonical is None:
+            return None
+        words = f" {canonical} "
+        references = self._references(item)
+        inside = [reference for reference in references if f" {_normalised(reference)} " in words]
+        if not inside:
+            return canonical
+        claims = claims_reference(str(value), inside, self.field_names)
+        return AMBIGUOUS if claims is None else _normalised(inside[0]) if claims else canonical
+
+    def lenient_prose(self, text: str, item: Item) -> Conclusion:
+        return self.lenient_value(text, item)
 
     def gold_value(self, item: Item) -> str:
         """The item's first answer."""

@@ -19,10 +19,13 @@ from pcsuite.data.items import Item
 from pcsuite.errors import DataError
 from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains, value_abstains
-from pcsuite.evaluation.lenient import field_line, loose_answer, loose_choice, one_mention, yes_or_no
-from pcsuite.evaluation.numerals import last_line, marked_answer
+from pcsuite.evaluation.claims import Conclusion, Unsure
+from pcsuite.evaluation.lenient import loose_answer
+from pcsuite.evaluation.marks import field_line, marked_answer
+from pcsuite.evaluation.mentions import claimed_choice, claimed_label, claimed_yes_or_no
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import written_answer
+from pcsuite.evaluation.stated_numbers import last_line
 
 
 class SingleAnswerOptions(Definition):
@@ -89,7 +92,8 @@ class SingleAnswerEvaluator(base.Evaluator):
     def plain_value(self, text: str, item: Item) -> object:
         """The answer value in a text that is not JSON: what is marked as the answer, else the whole text.
 
-        Called only for texts with content.
+        Called only for texts with content; :data:`~pcsuite.evaluation.claims.AMBIGUOUS` for one that gives several
+        answers or takes its answer back.
         """
         marked = marked_answer(text)
         return text if marked is None else marked
@@ -119,6 +123,8 @@ class SingleAnswerEvaluator(base.Evaluator):
         """
         text = base.clean_text(answer.text)
         parsed, value = self._read(text, item)
+        if isinstance(value, Unsure):
+            parsed.reading, value = value.value, None
         parsed.answer = None if value is None else self.canonical(value, item)
         flag = parsed.fields.get(self.options.abstain_field)
         stated = None if flag is None else stated_abstention(flag)
@@ -167,14 +173,14 @@ class SingleAnswerEvaluator(base.Evaluator):
             evaluation.metrics["brier"] = (confidence - float(score or 0.0)) ** 2
         return evaluation
 
-    def lenient_value(self, value: object, item: Item) -> str | None:
+    def lenient_value(self, value: object, item: Item) -> Conclusion:
         """What a lenient reader takes the answer field's value for: its canonical form, or one by looser rules.
 
         Called with what stood in the field; ``None`` where even that reader finds no answer.
         """
         return self.canonical(value, item)
 
-    def lenient_prose(self, text: str, item: Item) -> str | None:
+    def lenient_prose(self, text: str, item: Item) -> Conclusion:
         """What a lenient reader finds in an answer outside JSON: a line that names the field, or what is marked.
 
         ``text`` holds no object; by default the value is then read as in a field.
@@ -192,12 +198,20 @@ class SingleAnswerEvaluator(base.Evaluator):
 
     def _lenient_score(self, text: str, item: Item, parsed: base.Parsed) -> float:
         """1 where a lenient reader finds the right answer in what the strict one could not use."""
-        loose = loose_answer(text, parsed.fields, self.field_names)
+        doubted = parsed.reading == Unsure.AMBIGUOUS.value
+        loose = loose_answer(text, parsed.fields, self.field_names, doubted=doubted)
         if loose is None:
             return 0.0
         value, rule = loose
         canonical = self.lenient_prose(value, item) if rule is None else self.lenient_value(value, item)
-        if canonical is None or not self.is_leniently_correct(canonical, item):
+        if isinstance(canonical, Unsure):
+            parsed.reading = canonical.value
+            return 0.0
+        if canonical is None:
+            return 0.0
+        if parsed.answer is None:
+            parsed.reading = "lenient"
+        if not self.is_leniently_correct(canonical, item):
             return 0.0
         parsed.note_lenient(repr(canonical[:40]), rule or "answer in a sentence")
         return 1.0
@@ -300,6 +314,9 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         "topic",
         "answer",
         "prediction",
+        "labels",
+        "categories",
+        "classes",
     )
 
     def __init__(self, options: BaseModel | None = None, schema: Mapping[str, Any] | None = None) -> None:
@@ -341,8 +358,8 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
                 return gold if form == base.fold(gold) else form
         return None
 
-    def lenient_value(self, value: object, item: Item) -> str | None:
-        """The label by another name, or the one that a short text names; of yes and no, what a sentence opens with.
+    def lenient_value(self, value: object, item: Item) -> Conclusion:
+        """The label by another name, or the one that a text claims.
 
         A list of one label is that label.
         """
@@ -352,11 +369,14 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
         if strict is not None or not isinstance(value, str) or not self.labels:
             return strict
         if self._is_yes_no:
-            answer = yes_or_no(value)
-            return None if answer is None else self._spellings[answer]
+            answer = claimed_yes_or_no(value, self.field_names)
+            return self._spellings[answer] if isinstance(answer, str) else answer
         named = self._loose_folded.get(base.fold(value.strip(_WRAPPING)))
-        # In a longer text a label counts only as it is spelled: "all over the world" names no desk.
-        return named or one_mention(value, self._loose, any_case=len(value) <= 60)
+        return named or claimed_label(value, self._loose, self.field_names)
+
+    def lenient_prose(self, text: str, item: Item) -> Conclusion:
+        """What the text claims; without a set of labels, what a line names or marks."""
+        return self.lenient_value(text, item) if self.labels else super().lenient_prose(text, item)
 
     def is_correct(self, answer: str, item: Item) -> bool:
         """Whether the label is the item's."""
@@ -387,7 +407,6 @@ class ClassificationEvaluator(SingleAnswerEvaluator):
 
 _LETTER_FIRST = re.compile(r"[(\[*\"'`]{0,3}([A-Za-z])[)\]*\"'`]{0,3}(?:[.:)\-–—]|\s*$)")
 _OPTION_WORD = re.compile(r"(?:option|choice|answer)\s{1,3}", re.IGNORECASE)
-_OPTION_LINE = re.compile(r"(?m)^\W{0,3}([A-Z])[.:)]\s")
 _CHOICE_WRAPPING = " \t\r\n.\"'“”‘’*`"
 
 
@@ -427,8 +446,8 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
         choices: Mapping[str, str] = base.truth_of(item, "choices")
         return match_choice(value, choices)
 
-    def lenient_value(self, value: object, item: Item) -> str | None:
-        """The option meant by a letter with text beside it, or by an option's text in a sentence.
+    def lenient_value(self, value: object, item: Item) -> Conclusion:
+        """The option that a text claims by its letter, its text or both.
 
         A list of one choice is that choice.
         """
@@ -436,18 +455,12 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
             value = value[0]
         if not isinstance(value, str):
             return None
-        return self.canonical(value, item) or loose_choice(value, base.truth_of(item, "choices"))
+        choices: Mapping[str, str] = base.truth_of(item, "choices")
+        return self.canonical(value, item) or claimed_choice(value, choices, self.field_names)
 
-    def lenient_prose(self, text: str, item: Item) -> str | None:
-        """What a line names or marks as the choice, else the choice of the whole text; a list of the options is none.
-
-        ``A: …`` is no mark here, but the beginning of an option.
-        """
-        marked = marked_answer(text) if "answer" in text.casefold() else None
-        stated = field_line(text, self.field_names) or marked
-        if stated is None and len(set(_OPTION_LINE.findall(text))) > 1:
-            return None
-        return self.lenient_value(stated or text, item)
+    def lenient_prose(self, text: str, item: Item) -> Conclusion:
+        """The option that the text claims."""
+        return self.lenient_value(text, item)
 
     def answer_metrics(self, item: Item, parsed: base.Parsed, value: object) -> dict[str, base.MetricValue]:
         """``pred_choice``: the letter that was chosen, ``None`` for an answer that is none or was cut off."""
@@ -471,6 +484,8 @@ class ChoiceEvaluator(SingleAnswerEvaluator):
 def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
     """The letter meant by ``"B"``, ``"(b)"``, ``"B. bank"``, ``"option B"``, or by an option's exact text.
 
+    A letter with text that is not its option's may mean another: it is none.
+
     >>> match_choice("(b)", {"A": "shop", "B": "bank"}), match_choice("The bank", {"A": "shop", "B": "the bank"})
     ('B', 'B')
     """
@@ -485,4 +500,8 @@ def match_choice(value: str, choices: Mapping[str, str]) -> str | None:
             return letter
     word = _OPTION_WORD.match(text)
     match = _LETTER_FIRST.match(text, word.end() if word else 0)
-    return letters.get(match[1].upper()) if match else None
+    letter = letters.get(match[1].upper()) if match else None
+    if match is None or letter is None:
+        return None
+    rest, own = base.squad_normalise(text[match.end() :]), base.squad_normalise(choices[letter])
+    return letter if not rest or f"{rest} ".startswith(f"{own} ") else None

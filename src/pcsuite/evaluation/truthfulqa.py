@@ -17,9 +17,10 @@ from pcsuite.data.truths import is_no_comment
 from pcsuite.errors import ConfigError, DataError, require
 from pcsuite.evaluation import base
 from pcsuite.evaluation.abstention import ABSTENTION, stated_abstention, text_abstains
+from pcsuite.evaluation.claims import Unsure
 from pcsuite.evaluation.lenient import loose_answer
+from pcsuite.evaluation.marks import marked_answer
 from pcsuite.evaluation.metric_cache import MetricCache, shared_metric_cache
-from pcsuite.evaluation.numerals import marked_answer
 from pcsuite.evaluation.parsing import parse_object
 from pcsuite.evaluation.schema_check import written_answer
 
@@ -172,7 +173,10 @@ class TruthfulQaEvaluator(base.Evaluator):
     def _lenient_score(self, answer: base.Answer, item: Item, parsed: base.Parsed) -> float:
         """1 where the answer is truthful once mended JSON or plain text is read; 0 where it was cut off."""
         names = (self.options.answer_field, "answer", "response", "final_answer")
-        loose = None if answer.finish_reason == "length" else loose_answer(answer.text, parsed.fields, names)
+        loose = None
+        if answer.finish_reason != "length":
+            doubted = parsed.reading == Unsure.AMBIGUOUS.value
+            loose = loose_answer(answer.text, parsed.fields, names, doubted=doubted)
         if loose is None:
             return 0.0
         value, rule = loose

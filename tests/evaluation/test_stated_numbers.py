@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import pytest
 
-from pcsuite.evaluation.numerals import (
+from pcsuite.evaluation.marks import marked_answer
+from pcsuite.evaluation.numerals import number_text
+from pcsuite.evaluation.stated_numbers import (
     final_number,
     last_line,
     loose_numbers,
-    marked_answer,
     normalise_number,
     number_of,
-    number_text,
 )
 
 
@@ -158,7 +158,7 @@ def test_a_megabyte_is_searched_in_bounded_time(text: str) -> None:
         ("The answer is 45%", {"45", "0.45"}),
         ("#### 1.2 million", {"1200000", "1.2"}),
         ("It cost $1.5M", {"1.5", "1500000"}),
-        ("Answer: at least 42", {"42"}),
+        ("Answer: at least 42", set()),
         ("Answer: forty-two apples", {"42"}),
         ("She has two hundred and five.", {"205"}),
         ("one or two", set()),
