@@ -96,13 +96,13 @@ def searched_operators(operators: Mapping[str, OperatorSpec] | None = None) -> t
 
 
 def with_bundled_traits(operators: Mapping[str, OperatorSpec]) -> dict[str, OperatorSpec]:
-    """Operators of a user's file; where one leaves modes, structure or search open, the bundled one says."""
+    """Operators of a user's file; where one leaves title, modes, structure or search open, the bundled one says."""
 
     def filled(name: str, spec: OperatorSpec) -> OperatorSpec:
         bundled = bundled_operators().get(name)
         if bundled is None or bundled is spec:
             return spec
-        traits = ("modes", "structure", "searched")
+        traits = ("title", "modes", "structure", "searched")
         return spec.model_copy(
             update={key: getattr(bundled, key) for key in traits if getattr(spec, key) is None}
         )
@@ -114,6 +114,16 @@ def operator_work(name: str, operators: Mapping[str, OperatorSpec] | None = None
     """What an operator does that a log names (``OperatorSpec.work``): as ``operators`` has it, or the bundled file."""
     spec = (operators or {}).get(name) or bundled_operators().get(name)
     return None if spec is None else spec.work
+
+
+def operator_title(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str:
+    """What pages call an operator that a log names: as ``operators`` or the bundled file has it, else its own name.
+
+    >>> operator_title("EXEMPLARS"), operator_title("HOUSE_RULES")
+    ('examples', 'house rules')
+    """
+    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    return (spec.title if spec is not None else None) or name.replace("_", " ").lower()
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:
