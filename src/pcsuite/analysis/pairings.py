@@ -100,7 +100,8 @@ def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> 
         contrasts += [
             _pair(TWIN, name, twin, operator) for operator, twin in twins.items() if twin != control
         ]
-        if not twins and (below := _largest_below(bundle, named)) is not None and named[below] != control:
+        below = None if twins or name == control else _largest_below(bundle, named)
+        if below is not None and named[below] != control:
             added = "+".join(part for part in dict.fromkeys(bundle) if part not in below)
             steps.append(_pair(STEP, name, named[below], added))
     contrasts += steps

@@ -94,6 +94,18 @@ def breakable(path: str, signs: str = "._") -> Markup:
     return Markup(text)  # escaped above
 
 
+def json_data(value: Any) -> Markup:
+    """A JSON value to stand in a ``<script type="application/json">``: nothing in it can end the element.
+
+    >>> str(json_data({"a": "</script>&"}))
+    '{"a":"\\u003c/script\\u003e\\u0026"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)  # what could be markup was replaced above
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "visible": page_text,
     "number": decimal_text,
@@ -102,6 +114,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "p": lambda value: "" if value != value else p_text(value),
     "value": value_text,
     "breakable": breakable,
+    "json_data": json_data,
     "narrow": lambda path: path if len(path) <= 34 else f"{path[:12]}…{path[-21:]}",
     "plural": lambda count: "" if count == 1 else "s",
 }
