@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -271,7 +272,17 @@ def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, fol
     table.write_text("text,label\n" + "".join(f"line {n},{'ab'[n % 2]}\n" for n in range(40)))
     request = AblationRequest(prompt, str(table), answer="label", model="simulated", output_dir=str(folder))
     write_result(ablate(request, quiet=True))
+    browser.goto(f"{site}/run/prompt")
+    # everything is compared with the full prompt, and what lacks one block says the verdict on it
+    assert "effect against full" in text(browser, "thead")
+    assert browser.run(
+        "[...document.querySelectorAll('thead tr:first-child th')].slice(1, 4).map(h => h.innerText.split('\\n')[0])"
+    ) == ["full", "-role", "-rules"]
+    verdict = browser.run("document.querySelector('.figures .verdict').innerText")
+    assert re.fullmatch(r". role: (helps|hurts|no worse without it|undecided)", verdict)
     browser.goto(f"{site}/run/prompt/ablation")
+    assert verdict.split(": ")[1] in text(browser, "#verdicts")
+    assert "prompt" in text(browser, "#trimmed p")
     assert browser.run("document.querySelectorAll('a.block').length") == 3
     browser.press("j")
     browser.run("document.activeElement.click()")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pcsuite.analysis.judging import judges_of
-from pcsuite.analysis.pairings import contrasts_of
+from pcsuite.analysis.pairings import CONTROL, PAIRS, contrasts_of
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.pages.palette import SYMBOLS, block_tint
 from pcsuite.pages.words import CLIP
@@ -29,7 +29,8 @@ from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
-    adjust_together,
+    contrast_effects,
+    marked_lines,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -108,7 +109,14 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "total": total,
         "page": number,
         "pages": pages,
-        "effects": {effect.column: effect for effect in slice_effects(scores, selection.base, shown)},
+        # Corrected over all columns, whichever are shown: choosing columns changes no p-value.
+        "effects": {
+            effect.column: effect
+            for effect in slice_effects(
+                scores, selection.base, shown if len(values) > MOST_COLUMNS else list(values)
+            )
+        },
+        "verdicts": _column_verdicts(run) if selection.columns == "condition" else {},
         "levels": scores.means(),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
         "titles": _column_titles(run, selection.columns),
@@ -117,6 +125,29 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "truths": run.truths(selection.task),
         "inputs": run.inputs(selection.task, [item for item, _ in rows]),
     }
+
+
+def _column_verdicts(run: OpenRun) -> dict[str, tuple[str, str, str]]:
+    """Of an ablation, by the column that lacks a block: the block, its verdict, and the tone of the column's effect."""
+    if run.ablation is None:
+        return {}
+    # A prompt that is worse without a block is a worse column, whose block helps.
+    tones = {"helps": "bad", "helps only as filler": "bad", "hurts": "good"}
+    return {
+        f"-{entry['block']}": (entry["block"], entry["verdict"], tones.get(entry["verdict"], ""))
+        for entry in _ablation_result(run)["verdicts"]
+    }
+
+
+def _ablation_result(run: OpenRun) -> dict[str, Any]:
+    """What an ablation that has ended found (``ablation.json``)."""
+    if run.ablation is None:
+        raise ConfigError(f"run '{run.name}' is no ablation that has ended")
+    try:
+        result: dict[str, Any] = json.loads(run.ablation.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"what the ablation found cannot be read ({error})") from error
+    return result
 
 
 def _slice_of(
@@ -286,15 +317,15 @@ def prompt_page(viewer: Viewer, request: Request) -> Page:
     sides = [
         {
             "condition": side,
-            "blocks": prompt_blocks(prompts, bundles, side),
+            "blocks": [
+                (block.operator, marked_lines(block.text, prompts[other]))
+                for block in prompt_blocks(prompts, bundles, side)
+            ],
             "row": rows[side],
-            "beside": prompts[other],
         }
         for side, other in {left: right, right: left}.items()
     ]
-    operators = list(
-        dict.fromkeys(block.operator for side in sides for block in side["blocks"] if block.operator)
-    )
+    operators = list(dict.fromkeys(operator for side in sides for operator, _ in side["blocks"] if operator))
     return "prompt.html.j2", {
         **_run_context(run, selection),
         "item": name,
@@ -352,15 +383,14 @@ def scatter_page(viewer: Viewer, request: Request) -> Page:
 def ablation_page(viewer: Viewer, request: Request) -> Page:
     """A prompt as a heat map of what its blocks are worth, and the items that one block flips."""
     run = viewer.run(request.path_params["run"])
-    if run.ablation is None:
-        raise ConfigError(f"run '{run.name}' is no ablation that has ended")
+    result = _ablation_result(run)
     selection = filter_of(run, request.query_params)
     try:
-        result = json.loads(run.ablation.read_text(encoding="utf-8"))
-        definitions = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"what the ablation found cannot be read ({error})") from error
+        definitions = yaml.safe_load((run.log.parent.parent / "operators.yaml").read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"the blocks of the ablation cannot be read ({error})") from error
     operators = definitions["operators"]
+    trim = result["trim"] or {"dropped": [], "steps": []}
     full = next(arm for arm in result["arms"] if arm["id"] == "full")
     verdicts = {entry["block"]: entry for entry in result["verdicts"]}
     largest, reach = (
@@ -374,6 +404,7 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
             "verdict": verdict,
             "symbol": SYMBOLS[verdict["verdict"] if verdict else "pinned"],
             "tint": block_tint(verdict["verdict"], verdict["effect"], largest) if verdict else None,
+            "dropped": name in trim["dropped"],
         }
         for name in full["operators"]
         for verdict in [verdicts.get(name)]
@@ -384,7 +415,11 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     flips = result["flips"].get(block, {"with": [], "without": []}) if block else None
     return "ablation.html.j2", {
         **_run_context(run, selection),
-        "found": result,
+        "result": result,
+        # Not there in what was written before it was.
+        "says": result.get("says", {}),
+        "trim": trim,
+        "diff": [(block["dropped"], line) for block in blocks for line in [*block["text"].splitlines(), ""]],
         "blocks": blocks,
         "reach": min(1.0, reach),
         "block": block,
@@ -451,13 +486,11 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
     scores = run.scores(selection, labels)
     bundles = run.bundles[selection.task]
     control = selection.base if selection.base in bundles else None
-    twins = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in ("control", "twin")]
-    effects = [
-        (contrast, effect)
-        for contrast in twins
-        for effect in slice_effects(scores, contrast.baseline, [contrast.condition])
-    ]
-    adjust_together([effect for _, effect in effects])
+    contrasts = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in PAIRS]
+    # What a prompt loses without a block and what the block brings are one comparison: it is told once, as the latter.
+    told = {(contrast.baseline, contrast.condition) for contrast in contrasts if contrast.kind != CONTROL}
+    contrasts = [one for one in contrasts if (one.condition, one.baseline) not in told]
+    effects = contrast_effects(scores, selection.base, contrasts)
     names = list(dict.fromkeys(name for bundle in bundles.values() for name in bundle))
     off = _known_name(request, "off", names, "") if request.query_params.get("off") else ""
     return "operators.html.j2", {
