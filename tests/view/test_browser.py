@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pcsuite.engines.limits import Budget
+from pcsuite.logging.ledger import Ledger
+from pcsuite.logging.manifest import RunManifest, write_manifest
 from support.browser import Browser, find_chromium
 from support.synthetic_log import make_row, write_log
 from view.conftest import HOSTILE
@@ -288,6 +291,27 @@ def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, fol
     browser.run("document.activeElement.click()")
     wait(browser, "location.search.includes('block=') && !!document.querySelector('article')")
     assert "right with it, wrong without" in text(browser)
+
+
+def test_a_page_shows_the_end_of_a_run_by_itself(browser, site, folder):
+    log = write_log(folder / "runs" / "ending.jsonl", [make_row(item="a")])
+    write_manifest(log, RunManifest(planned_rows=3))
+    browser.goto(f"{site}/")
+    wait(browser, "!!document.querySelector('progress[aria-label=\"Progress of ending\"]')")
+    browser.goto(f"{site}/run/ending")
+    wait(browser, "document.querySelector('[data-field=rows]').textContent === '1'")
+    write_log(log, [make_row(item=name) for name in "abc"])
+    Ledger(log, Budget()).close()
+    wait(
+        browser,
+        "document.querySelectorAll('tbody tr').length === 3 && document.querySelector('[data-live]').hidden",
+    )
+    browser.goto(f"{site}/")
+    wait(
+        browser,
+        "[...document.querySelectorAll('tbody tr')].some(r => /^\\s*ending\\s+finished/.test(r.innerText))",
+    )
+    log.unlink()
 
 
 def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, site, folder):

@@ -28,6 +28,7 @@ from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
+from pcsuite.logging.ledger import last_start_ended
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.row import line_is_sound
@@ -112,8 +113,18 @@ class OpenRun:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the log has changed and it is time to read it again: a large one is not read at every request."""
-        return time.monotonic() >= self._next_read and self._log_stamp() != self._stamp
+        """Whether the log has changed and it is time to read it again: a large one is not read at every request.
+
+        What a run wrote last is read as soon as it has ended.
+        """
+        if self.is_current:
+            return False
+        return time.monotonic() >= self._next_read or last_start_ended(self.log)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that is in the log has been read."""
+        return self._log_stamp() == self._stamp
 
     def _log_stamp(self) -> tuple[int, float]:
         stats = [segment.path.stat() for segment in log_segments(self.log)]

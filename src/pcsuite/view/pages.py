@@ -76,6 +76,7 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
         "has_evals": viewer.evals is not None,
         "largest": LARGEST_SUMMED,
         "pending": any(summary is None and 0 < entry.size <= LARGEST_SUMMED for entry, summary in runs),
+        "live": any(entry.is_live for entry, _ in runs),
         "page": number,
         "pages": pages,
     }

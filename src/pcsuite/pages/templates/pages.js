@@ -280,6 +280,7 @@ const live = document.querySelector("[data-live]");
 if (live) {
   let seen = Number(live.dataset.rows);
   const begun = { rows: null, at: 0 };
+  let went = false;
   const say = (name, text) => { live.querySelector(`[data-field=${name}]`).textContent = text; };
   const look = async () => {
     let answer;
@@ -295,14 +296,18 @@ if (live) {
     say("failed", state.failed.toLocaleString("en"));
     live.querySelector("progress").value = state.rows;
     live.hidden = !state.live;
+    went ||= state.live;
+    // At its end the page shows all of it by itself, unless somebody is in the middle of typing.
+    if (!state.live && state.current && (went || state.rows !== seen) && !document.activeElement?.closest?.("input, textarea, select")) { location.reload(); return; }
     if (state.rows !== seen) document.getElementById("stale").hidden = false;
     seen = state.rows;
-    if (state.live) setTimeout(look, 2000);
+    if (state.live || !state.current) setTimeout(look, state.live ? 2000 : 500);
   };
   look();
 }
 
-// The overview: what came out of runs whose logs are still being read is filled in as it becomes known.
+// The overview: what came out of runs whose logs are still being read is filled in as it becomes known, and runs that go
+// on are followed to their end.
 const fill = async () => {
   const body = document.querySelector("tbody[data-pending]");
   if (!body) return;
@@ -314,7 +319,7 @@ const fill = async () => {
   for (const box of fresh.querySelectorAll("input")) box.checked = ticked.has(box.value);
   body.replaceWith(document.adoptNode(fresh));
   if (focused) [...fresh.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
-  setTimeout(fill, 500);
+  setTimeout(fill, fresh.dataset.pending === "live" ? 2000 : 500);
 };
 if (document.querySelector("tbody[data-pending]")) setTimeout(fill, 300);
 
