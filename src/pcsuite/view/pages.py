@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 Page = tuple[str, dict[str, Any]]
 """A template, and what it shows."""
 PAGE_ITEMS = 50
+PAGE_ANSWERS = 24
+"""Answers to an item that stand on a page."""
 MOST_COLUMNS = 60
 """Columns of a matrix that are shown; further ones are chosen by their names."""
 MOST_LABELS = 40
@@ -64,7 +66,7 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
         text = " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold()
         if all(word in text for word in words):
             matching.append(entry)
-    number, pages = _page_number(request, len(matching))
+    number, pages = _page_number(request, len(matching), PAGE_ITEMS)
     listed = matching[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
     viewer.summaries.fill(listed, SUMMING_S)
     runs = [(entry, viewer.summaries.get(entry)) for entry in listed]
@@ -82,9 +84,9 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
     }
 
 
-def _page_number(request: Request, total: int) -> tuple[int, int]:
-    """The page that is asked for, at most the last, and how many there are."""
-    pages = max(1, -(-total // PAGE_ITEMS))
+def _page_number(request: Request, total: int, of_page: int) -> tuple[int, int]:
+    """The page that is asked for, at most the last, and how many there are with so many entries on each."""
+    pages = max(1, -(-total // of_page))
     return min(max(1, whole_number(request.query_params, "page") or 1), pages), pages
 
 
@@ -99,7 +101,7 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
     columns = [name for name in values if not chosen or name in chosen]
     shown = columns[:MOST_COLUMNS]
     scores = run.scores(selection, labels)
-    number, pages = _page_number(request, len(scores.items))
+    number, pages = _page_number(request, len(scores.items), PAGE_ITEMS)
     total, rows = run.page(selection, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
     return "matrix.html.j2", {
         **_run_context(run, selection),
@@ -210,7 +212,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     beside = [
         row for row in answers if all(row[AXES[axis]] == value for axis, value in selection.fixed.items())
     ]
-    for row in beside:
+    number, pages = _page_number(request, len(beside), PAGE_ANSWERS)
+    shown = beside[(number - 1) * PAGE_ANSWERS : number * PAGE_ANSWERS]
+    for row in shown:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
         row["reading"] = _reading_notes(row)
         row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
@@ -226,11 +230,11 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         ]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
     asked = request.query_params.get("steps", "")
-    with_steps = [row["run_id"] for row in beside if row["has_steps"]]
+    with_steps = [row["run_id"] for row in shown if row["has_steps"]]
     if not run.is_small:
         with_steps = [run_id for run_id in with_steps if run_id == asked]
     judged = selection.task in judges_of(run.manifest) and (run.is_small or asked)
-    logged = run.logged([*with_steps, *(by_id if judged else ())])
+    logged = run.logged([*with_steps, *((row["run_id"] for row in shown) if judged else ())])
     item = run.item(selection.task, name)
     before, after = run.neighbours(selection, name, labels)
     key = AXES[selection.columns]
@@ -240,6 +244,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "input": item.input_text if item else None,
         "truth": item.truth if item else None,
         "answers": beside,
+        "shown": shown,
+        "page": number,
+        "pages": pages,
         "all_answers": len(answers),
         "columns_key": key,
         "names": {row["run_id"]: f"{row[key]}, seed {row['seed']}" for row in beside},
@@ -460,8 +467,14 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
     for run in reversed(runs):  # the first run's labels count where they differ
         clusters |= run.clusters_of(filter_like(run, selection).task)
     scores = SliceScores.of(by_run, clusters, replicates)
-    items = sorted(scores.items, key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
-    number, pages = _page_number(request, len(items))
+
+    def difference(item: str) -> tuple[bool, float, str]:
+        # An item that a run lacks differs from nothing: it comes after those that both have.
+        both = item in first and item in last
+        return not both, -abs(last[item] - first[item]) if both else 0.0, item
+
+    items = sorted(scores.items, key=difference)
+    number, pages = _page_number(request, len(items), PAGE_ITEMS)
     shown = items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
     return "across.html.j2", {
         **_run_context(runs[0], selection),
