@@ -11,6 +11,7 @@ from typing import Any
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, require
+from pcsuite.view.figures import prepare_drawing
 from pcsuite.view.server import make_app, new_token
 from pcsuite.view.viewer import MAX_WAIT_S, Viewer
 
@@ -63,6 +64,8 @@ class Serving:
 
     def run(self) -> None:
         """Serve until Ctrl-C."""
+        # The first figure would wait a second for the drawing library, which is loaded while a reader looks around.
+        threading.Thread(target=prepare_drawing, name="pcsuite-view-drawing", daemon=True).start()
         try:
             self._server.run(sockets=[self._listener])
         finally:
