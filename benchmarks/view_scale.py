@@ -18,6 +18,7 @@ from pathlib import Path
 from report_scale import write_log
 
 from pcsuite.view.bundle import HOST, _get
+from pcsuite.view.figures import prepare_drawing
 from pcsuite.view.filters import address
 from pcsuite.view.runs import list_runs
 from pcsuite.view.server import make_app
@@ -53,6 +54,7 @@ def pages_of(viewer: Viewer, name: str) -> dict[str, str]:
 
 def measure(folder: Path) -> None:
     """Open the newest run of a folder twice, from its log and from its Parquet, and ask for every page."""
+    prepare_drawing()  # as the server does while a reader looks around
     name = list_runs(folder)[0].name
     started = time.perf_counter(), time.process_time()
     viewer = Viewer(folder)

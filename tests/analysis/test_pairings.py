@@ -163,3 +163,18 @@ def test_of_pooled_counts_the_columns_average_to_micro_f1(tmp_path):
     means = item_matrix(scores, list(scores.cells), "score").values.mean(axis=0)
     assert means == pytest.approx([8 / 12, 12 / 14])
     assert np.isfinite(means).all()
+
+
+def test_what_comes_without_a_twin_is_a_step_up_from_the_largest_bundle_below():
+    """C2 adds two blocks at once to C1; C3 has a twin, and what C1 adds is told against the control."""
+    bundles = {"C0": (), "C1": ("ROLE", "GOAL"), "C2": ("ROLE", "GOAL", "RULES", "ABSTAIN")}
+    bundles["C3"] = (*bundles["C2"], "SCHEMA")
+    found = [
+        (one.kind, one.name, one.operator) for one in contrasts_of(bundles, "C0") if one.kind != "control"
+    ]
+    assert found == [("twin", "C3 − C2", "SCHEMA"), ("step", "C2 − C1", "RULES+ABSTAIN")]
+
+
+def test_of_two_bundles_below_that_are_as_large_neither_is_the_step():
+    bundles = {"C0": (), "a": ("A", "B"), "b": ("C", "D"), "both": ("A", "B", "C", "D")}
+    assert [one for one in contrasts_of(bundles, "C0") if one.kind == "step"] == []

@@ -8,7 +8,7 @@ import pytest
 from pcsuite.config.profile import LimitsSection
 from pcsuite.engines.limits import Budget, with_estimated_usage
 from pcsuite.errors import BudgetExceededError, EngineError
-from pcsuite.logging.ledger import counting, read_spent
+from pcsuite.logging.ledger import Ledger, counting, last_start_ended, read_spent
 from pcsuite.logging.segments import Beside, run_names
 
 
@@ -139,3 +139,20 @@ def test_a_server_that_says_nothing_was_used_is_not_believed():
     reservation = asyncio.run(budget.reserve(100, 50))
     budget.settle(reservation, silent)
     assert (budget.spent_tokens, budget.estimated) == (8, 1)
+
+
+def test_the_last_line_says_whether_a_run_has_ended(tmp_path):
+    log = tmp_path / "r.jsonl"
+    assert not last_start_ended(log)
+    first = Ledger(log, Budget())
+    first.claim(10, 0.0)
+    assert not last_start_ended(log)
+    first.close()
+    assert last_start_ended(log)
+    again = Ledger(log, Budget())
+    again.claim(20, 0.0)
+    assert not last_start_ended(log)
+    again.close()
+    with Beside.SPENT.of(log).open("ab") as stream:
+        stream.write(b'{"start":3,"ended":tr')  # torn: nobody knows
+    assert not last_start_ended(log)

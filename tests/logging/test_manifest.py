@@ -49,7 +49,7 @@ def test_the_keys_of_the_file(tmp_path):
     text = (tmp_path / "r.manifest.json").read_text()
     assert list(json.loads(text)) == [
         "run", "profile", "config_hash", "pcsuite_version", "length_control", "tasks", "models", "conditions",
-        "operator_types", "operator_work", "regimes", "objective", "missing", "analysis", "metrics", "compiled", "preregistration", "planned_rows",
+        "operator_types", "operator_work", "operator_titles", "regimes", "objective", "missing", "analysis", "metrics", "compiled", "preregistration", "planned_rows",
         "not_applicable", "enforced_in_part", "configurations",
     ]  # fmt: skip
     assert text.startswith('{\n  "run"')

@@ -1,4 +1,9 @@
-"""The page in a real browser: filter, sort, open a row, change colours, and do no harm."""
+"""The page in a real browser: the answer first, then filter, sort, open a row, change colours, and do no harm."""
+
+import os
+import re
+import time
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +15,7 @@ pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="chromium is not installed: apt-get install chromium"
 )
 
+ROWS = '.filters[data-for="row-list"]'
 HOSTILE = (
     "</pre></textarea><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 )
@@ -32,17 +38,70 @@ def browser(tmp_path_factory, index):
         yield opened
 
 
+def unfold(browser, part):
+    """Open a part of the page as its link does."""
+    browser.run(f"location.hash = '#{part}'")
+    deadline = time.monotonic() + 20
+    while not browser.run(f"!!document.querySelector('#{part} > details[open]')"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def shown(browser, selector):
     return browser.run(
         f"[...document.querySelectorAll('{selector}')].filter(e => e.checkVisibility()).length"
     )
 
 
-def choose(browser, area, field, value):
+def choose(browser, bar, field, value):
     browser.run(
-        f'(() => {{ const s = document.querySelector(\'.filters[data-for="{area}"] [data-field="{field}"]\');'
+        f"(() => {{ const s = document.querySelector('{bar} [data-field=\"{field}\"]');"
         f" s.value = {value!r}; s.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
     )
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_answer_figure_and_alarms_are_on_the_first_screen(browser, index, width, height):
+    browser.open(index)
+    browser.set_width(width, height)
+    bottoms = "['.sentence', 'table.forest', '.alarm'].map(s => document.querySelector(s).getBoundingClientRect().bottom)"
+    assert browser.run(bottoms) == sorted(browser.run(bottoms))
+    assert browser.run(f"Math.max(...{bottoms})") <= height
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    # blocks, models and regimes in words: no code of a condition or a regime stands alone
+    figure = browser.run("document.querySelector('table.forest').innerText")
+    assert "schema" in figure
+    assert "greedy decoding" in figure
+    assert not re.search(r"\bC\d", figure)
+    browser.set_width(1280)
+
+
+def test_nothing_is_made_before_it_is_opened(browser, index):
+    browser.open(index)
+    count = "document.querySelectorAll('*').length"
+    before = browser.run(count)
+    assert before < 6000
+    assert browser.run("document.querySelectorAll('.data-table tr, figure, details.row').length") == 0
+    unfold(browser, "effects")
+    assert browser.run("document.querySelectorAll('#effects-table tbody tr').length") > 0
+    unfold(browser, "figures")
+    assert browser.run("document.querySelectorAll('figure svg').length") > 0
+    assert browser.run(count) > before
+
+
+@pytest.mark.slow
+def test_axe_finds_no_serious_fault_with_everything_open(browser, index):
+    rules = os.environ.get("PCS_AXE")
+    if not rules:
+        pytest.skip("PCS_AXE names no axe.min.js (npm install axe-core)")
+    browser.open(index)
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        assert browser.serious_faults(Path(rules)) == []
+        for part in ("matrix", "levels", "effects", "rows", "figures", "method"):
+            unfold(browser, part)
+        assert browser.serious_faults(Path(rules)) == []
+    browser.prefer("light")
 
 
 def test_nothing_leaves_the_page_and_nothing_breaks(browser, index):
@@ -53,22 +112,39 @@ def test_nothing_leaves_the_page_and_nothing_breaks(browser, index):
 
 
 def test_a_filter_keeps_what_was_chosen(browser):
-    every = shown(browser, "#effects-table tbody tr")
-    choose(browser, "effects-table", "condition", "C6")
-    kept = shown(browser, "#effects-table tbody tr")
-    assert 0 < kept < every
+    unfold(browser, "effects")
+    bar, count = "#effects-table .filters", "document.querySelector('#effects-table .count').textContent"
+    every = browser.run(count).split(" of ")[1]
+    assert browser.run(count) == f"{every} of {every}"
+    choose(browser, bar, "condition", "C6")
+    kept = int(browser.run(count).split(" of ")[0])
+    assert 0 < kept < int(every)
+    assert shown(browser, "#effects-table tbody tr") == min(kept, 50)
     values = browser.run(
         "[...new Set([...document.querySelectorAll('#effects-table tbody tr')]"
         ".filter(e => e.checkVisibility()).map(e => e.cells[3].textContent))]"
     )
     assert values == ["C6"]
-    count = browser.run("document.querySelector('.filters[data-for=\"effects-table\"] .count').textContent")
-    assert count == f"{kept} of {every}"
-    choose(browser, "effects-table", "condition", "")
-    assert shown(browser, "#effects-table tbody tr") == every
+    choose(browser, bar, "condition", "")
+    choose(browser, bar, "text", "schema VALIDITY c3")
+    metrics = "[...document.querySelectorAll('#effects-table tbody tr')].map(e => e.innerText.includes('schema validity'))"
+    assert set(browser.run(metrics)) == {True}
+    choose(browser, bar, "text", "")
+    assert browser.run(count) == f"{every} of {every}"
+
+
+def test_a_long_table_is_shown_piece_by_piece(browser, index):
+    browser.open(index)
+    unfold(browser, "effects")
+    total = int(browser.run("document.querySelector('#effects-table .count').textContent.split(' of ')[1]"))
+    assert total > 50
+    assert browser.run("document.querySelectorAll('#effects-table tbody tr').length") == 50
+    browser.run("document.querySelector('#effects-table .more-rows').click()")
+    assert browser.run("document.querySelectorAll('#effects-table tbody tr').length") == min(total, 250)
 
 
 def test_a_table_sorts_by_number_both_ways(browser):
+    unfold(browser, "levels")
     column = (
         "[...document.querySelectorAll('#levels-table tbody tr')].map(e => Number(e.cells[4].dataset.value))"
     )
@@ -85,25 +161,28 @@ def test_a_table_sorts_by_number_both_ways(browser):
 
 
 def test_a_row_opens_with_prompt_and_answer(browser):
-    choose(browser, "row-list", "condition", "C3")
-    choose(browser, "row-list", "outcome", "right")
+    unfold(browser, "rows")
+    choose(browser, ROWS, "condition", "C3")
+    choose(browser, ROWS, "outcome", "right")
     browser.run(
         "[...document.querySelectorAll('details.row')].find(e => e.checkVisibility()).querySelector('summary').click()"
     )
     text = browser.run("document.querySelector('details.row[open] .sides').innerText")
     assert "Classify agnews_json-" in text or "Classify conll03_ner_json-" in text
     assert "task_score: 1.0" in text
-    choose(browser, "row-list", "condition", "")
-    choose(browser, "row-list", "outcome", "")
+    choose(browser, ROWS, "condition", "")
+    choose(browser, ROWS, "outcome", "")
 
 
 def test_search_finds_words_of_a_row(browser):
-    choose(browser, "row-list", "text", "!failed")
+    unfold(browser, "rows")
+    choose(browser, ROWS, "text", "!failed")
     assert shown(browser, "details.row") == 1
-    choose(browser, "row-list", "text", "")
+    choose(browser, ROWS, "text", "")
 
 
 def test_figures_tell_their_values_on_hover(browser):
+    unfold(browser, "figures")
     tip = browser.run("document.querySelector('#figure-list svg g > title').textContent")
     assert tip.startswith("C0, D0: 0.")
 
@@ -123,6 +202,8 @@ def test_light_and_dark(browser):
 
 
 def test_a_phone_scrolls_down_only(browser):
+    for part in ("matrix", "levels", "rows", "figures"):
+        unfold(browser, part)
     hidden = (
         "[...document.querySelectorAll('th.same')].filter(e => getComputedStyle(e).display == 'none').length"
     )
@@ -136,6 +217,7 @@ def test_a_phone_scrolls_down_only(browser):
 
 
 def test_a_printed_page_cuts_no_table_and_repeats_its_headings(browser):
+    unfold(browser, "effects")
     browser.set_width(957)  # A4 between its margins, at the three quarters to which browsers shrink a sheet
     browser._call("Emulation.setEmulatedMedia", {"media": "print"})
     try:

@@ -102,15 +102,31 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def set_width(self, width: int) -> None:
-        """Lay the page out as on a screen of this width."""
-        metrics = {"width": width, "height": self._height, "deviceScaleFactor": 1, "mobile": width < 700}
+    def set_width(self, width: int, height: int | None = None) -> None:
+        """Lay the page out as on a screen of this width, and this height where it is given."""
+        metrics = {
+            "width": width,
+            "height": height or self._height,
+            "deviceScaleFactor": 1,
+            "mobile": width < 700,
+        }
         self._call("Emulation.setDeviceMetricsOverride", metrics)
 
     def prefer(self, scheme: str) -> None:
         """Ask for the ``light`` or the ``dark`` colour scheme."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._call("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def serious_faults(self, axe: Path) -> list[str]:
+        """What axe-core (its ``axe.min.js``) calls serious or critical on the page, with the first element of each."""
+        self.run(axe.read_text(encoding="utf-8") + ";0")
+        self.run("window.faults = undefined; axe.run().then(r => { window.faults = r.violations; }); 0")
+        deadline = time.monotonic() + 60
+        while self.run("window.faults === undefined"):
+            assert time.monotonic() < deadline, "axe did not end"
+            time.sleep(0.05)
+        serious = "['serious', 'critical'].includes(f.impact)"
+        return list(self.run(f"window.faults.filter(f => {serious}).map(f => f.id + ': ' + f.nodes[0].html)"))
 
     def screenshot(self, path: Path) -> Path:
         """Save what the window shows."""

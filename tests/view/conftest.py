@@ -6,6 +6,7 @@ import http.client
 import socket
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -112,31 +113,41 @@ def folder(tmp_path_factory) -> Path:
     return made
 
 
-@pytest.fixture(scope="session")
-def site(folder):
-    """The address of a running server, its token last."""
+@contextmanager
+def served(folder: Path, evals: Path | None = None):
+    """The address of a server over a folder, for as long as it is asked."""
     uvicorn = pytest.importorskip("uvicorn", reason="the extra 'view' is not installed")
     pytest.importorskip("starlette", reason="the extra 'view' is not installed")
     pytest.importorskip("duckdb")
-    from pcsuite.verifier.evals import copy_samples
     from pcsuite.view.server import make_app
     from pcsuite.view.viewer import Viewer
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    copy_samples(folder / "evals")
-    viewer = Viewer(folder, evals=folder / "evals")
+    viewer = Viewer(folder, evals=evals)
     app = make_app(viewer, token="t0ken", hosts=frozenset({f"127.0.0.1:{port}"}))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(timeout=30)
-    viewer.close()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+        viewer.close()
+
+
+@pytest.fixture(scope="session")
+def site(folder):
+    """The address of a running server, its token last."""
+    from pcsuite.verifier.evals import copy_samples
+
+    copy_samples(folder / "evals")
+    with served(folder, folder / "evals") as address:
+        yield address
 
 
 @pytest.fixture

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from pcsuite.engines.limits import Budget
+from pcsuite.logging.ledger import Ledger
+from pcsuite.logging.manifest import RunManifest, write_manifest
 from support.browser import Browser, find_chromium
 from support.synthetic_log import make_row, write_log
 from view.conftest import HOSTILE
@@ -271,12 +275,43 @@ def test_an_ablation_as_a_heat_map_whose_blocks_lead_to_items(browser, site, fol
     table.write_text("text,label\n" + "".join(f"line {n},{'ab'[n % 2]}\n" for n in range(40)))
     request = AblationRequest(prompt, str(table), answer="label", model="simulated", output_dir=str(folder))
     write_result(ablate(request, quiet=True))
+    browser.goto(f"{site}/run/prompt")
+    # everything is compared with the full prompt, and what lacks one block says the verdict on it
+    assert "effect against full" in text(browser, "thead")
+    assert browser.run(
+        "[...document.querySelectorAll('thead tr:first-child th')].slice(1, 4).map(h => h.innerText.split('\\n')[0])"
+    ) == ["full", "-role", "-rules"]
+    verdict = browser.run("document.querySelector('.figures .verdict').innerText")
+    assert re.fullmatch(r". role: (helps|hurts|no worse without it|undecided)", verdict)
     browser.goto(f"{site}/run/prompt/ablation")
+    assert verdict.split(": ")[1] in text(browser, "#verdicts")
+    assert "prompt" in text(browser, "#trimmed p")
     assert browser.run("document.querySelectorAll('a.block').length") == 3
     browser.press("j")
     browser.run("document.activeElement.click()")
     wait(browser, "location.search.includes('block=') && !!document.querySelector('article')")
     assert "right with it, wrong without" in text(browser)
+
+
+def test_a_page_shows_the_end_of_a_run_by_itself(browser, site, folder):
+    log = write_log(folder / "runs" / "ending.jsonl", [make_row(item="a")])
+    write_manifest(log, RunManifest(planned_rows=3))
+    browser.goto(f"{site}/")
+    wait(browser, "!!document.querySelector('progress[aria-label=\"Progress of ending\"]')")
+    browser.goto(f"{site}/run/ending")
+    wait(browser, "document.querySelector('[data-field=rows]').textContent === '1'")
+    write_log(log, [make_row(item=name) for name in "abc"])
+    Ledger(log, Budget()).close()
+    wait(
+        browser,
+        "document.querySelectorAll('tbody tr').length === 3 && document.querySelector('[data-live]').hidden",
+    )
+    browser.goto(f"{site}/")
+    wait(
+        browser,
+        "[...document.querySelectorAll('tbody tr')].some(r => /^\\s*ending\\s+finished/.test(r.innerText))",
+    )
+    log.unlink()
 
 
 def test_a_run_in_progress_shows_its_progress_and_that_more_is_there(browser, site, folder):
@@ -302,13 +337,7 @@ def test_axe_finds_no_serious_fault(browser, site, path):
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
         browser.goto(f"{site}{path}")
-        browser.run(Path(rules).read_text(encoding="utf-8") + ";0")
-        browser.run("axe.run().then(found => { window.found = found.violations; }); 0")
-        wait(browser, "window.found !== undefined")
-        serious = browser.run(
-            "window.found.filter(f => ['serious', 'critical'].includes(f.impact)).map(f => f.id + ': ' + f.nodes[0].html)"
-        )
-        assert serious == []
+        assert browser.serious_faults(Path(rules)) == []
     browser.prefer("light")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import msgspec
 import pytest
 
 from support.synthetic_log import make_row, write_log
-from view.conftest import ask
+from view.conftest import ask, served
 
 
 @pytest.mark.parametrize(
@@ -196,3 +197,49 @@ def test_steps_of_a_loop_are_a_timeline_and_a_large_log_is_read_for_them_only_wh
     _, text = asyncio.run(_get(app, f"{path}?steps={row.run_id}"))
     assert "2 steps" in text
     viewer.close()
+
+
+def test_an_item_with_many_answers_is_paged(tmp_path):
+    rows = [
+        make_row(item="a", condition=f"C{k}", seed=seed, text=f"answer {k} {seed}")
+        for k in range(10)
+        for seed in range(5)
+    ]
+    write_log(tmp_path / "runs" / "many.jsonl", rows)
+    with served(tmp_path) as site:
+        _, first = ask(site, "/run/many/item/agnews_json/a")
+        _, last = ask(site, "/run/many/item/agnews_json/a?page=3")
+    assert "50 of 50 answers" in first
+    assert (first.count("<article"), last.count("<article")) == (24, 2)
+    assert "page 1 of 3" in first
+    assert "answer 9 4" in last
+
+
+def test_items_that_a_run_lacks_come_after_those_that_both_have(tmp_path):
+    """b changes by 1 and a by nothing; c and d are in one run each and say nothing about a change."""
+    for run, scores in (("one", {"a": 1, "b": 0, "c": 1}), ("two", {"a": 1, "b": 1, "d": 1})):
+        rows = [make_row(item=item, score=float(score)) for item, score in scores.items()]
+        write_log(tmp_path / "runs" / f"{run}.jsonl", rows)
+    with served(tmp_path) as site:
+        _, text = ask(site, "/across?runs=one,two")
+    listed = re.findall(r"/item/agnews_json/(\w)", text.split("<tbody>")[1])
+    assert list(dict.fromkeys(listed)) == ["b", "a", "c", "d"]
+
+
+def test_paper_says_what_the_fields_of_a_page_say(site):
+    _, text = ask(site, "/run/first?only=fixed%3AC4&q=yes&base=C0")
+    words = re.search(r'<p class="printed">(.*?)</p>', text, re.DOTALL)[1]
+    assert words == (
+        "Run first: agnews_json, model m1, regime D0; columns: condition, compared with C0; only items fixed by C4 with"
+        " “yes”."
+    )
+
+
+def test_a_reading_problem_is_told_in_words(tmp_path):
+    row = make_row(item="a", text="World", answer=None)
+    row.parsed.parse_errors.append("no JSON object: Expecting value: line 1 column 1 (char 0)")
+    write_log(tmp_path / "runs" / "one.jsonl", [row])
+    with served(tmp_path) as site:
+        _, text = ask(site, "/run/one/item/agnews_json/a")
+    assert "Expecting value" not in text
+    assert "no JSON object: the text does not begin with one" in text

@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("duckdb")
+from pcsuite.engines.limits import Budget
+from pcsuite.logging.ledger import Ledger
 from pcsuite.logging.manifest import (
     ModelNote,
     RunManifest,
@@ -123,6 +125,34 @@ def test_states_in_words(tmp_path, rows, planned, live, words):
     if not live:
         settle(log)
     assert RunTotals(rows=rows).state(list_runs(tmp_path)[0]) == words
+
+
+def test_a_run_that_has_ended_is_not_called_running(tmp_path):
+    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a"), make_row(item="b")])
+    write_manifest(log, RunManifest(planned_rows=4))
+    ledger = Ledger(log, Budget())
+    ledger.claim(10, 0.0)
+    totals = RunTotals(rows=2)
+    (entry,) = list_runs(tmp_path)
+    assert (totals.state(entry), totals.progress(entry)) == ("running, 50%", 0.5)
+    ledger.close()
+    (entry,) = list_runs(tmp_path)
+    assert (totals.state(entry), totals.progress(entry)) == ("stopped at 50 %", None)
+    assert RunTotals(rows=4).state(entry) == "finished"
+
+
+def test_what_a_run_wrote_last_is_read_as_soon_as_it_has_ended(tmp_path):
+    log = write_log(tmp_path / "runs" / "one.jsonl", [make_row(item="a")])
+    opened = OpenRun(list_runs(tmp_path)[0], tmp_path / "view" / "one")
+    opened._next_read = float("inf")  # as after a log that takes long to read
+    write_log(log, [make_row(item="a"), make_row(item="b")])
+    assert not opened.is_behind
+    Ledger(log, Budget()).close()
+    assert opened.is_behind
+    opened.refresh()
+    assert opened.summary().rows == 2
+    assert not opened.is_behind
+    opened.close()
 
 
 def test_further_blocks_are_planned_too():

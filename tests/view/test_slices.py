@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pcsuite.analysis.pairings import contrasts_of
 from pcsuite.view.slices import (
     SliceScores,
+    contrast_effects,
+    marked_lines,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -162,6 +165,46 @@ def test_the_part_that_was_read(text, answer, fields, marked):
     assert [piece for is_read, piece in pieces if is_read] == ([marked] if marked else [])
     if marked == "12":
         assert pieces[-1] == (True, "12")
+
+
+def test_an_input_is_not_given_to_the_examples_that_begin_like_it():
+    """The examples before it have the same heading twice; the last one is what the bare prompt has."""
+    shown = "Examples:\nInput:\na\nAnswer: x\nInput:\nb\nAnswer: y\n"
+    prompts = {"C4": "Sort it.\n\nInput:\nc\n", "C5": f"Sort it.\n\n{shown}\nInput:\nc\n"}
+    bundles = {"C4": [], "C5": ["EXEMPLARS"]}
+    blocks = [tuple(block) for block in prompt_blocks(prompts, bundles, "C5")]
+    assert blocks == [("", "Sort it.\n\n"), ("EXEMPLARS", f"{shown}\n"), ("", "Input:\nc\n")]
+
+
+def test_a_bare_prompt_stands_in_a_full_one_line_by_line():
+    bare, full = "Sort it.\n\nInput:\nc\n", "You are a clerk.\nSort it.\nRules: none\nInput:\nc\n"
+    assert marked_lines(bare, full) == [(False, bare)]
+    assert [alone for alone, _ in marked_lines(full, bare)] == [True, False, True, False]
+
+
+def test_a_contrast_has_one_corrected_p_value_whichever_page_asks():
+    """Against the base all are corrected together; a pair of two others is a family of its own."""
+    scores = SliceScores.of(
+        {
+            "C0": {f"{k}": 0.0 for k in range(20)},
+            "C1": {f"{k}": float(k < 6) for k in range(20)},
+            "C2": {f"{k}": float(k < 9) for k in range(20)},
+        }
+    )
+    bundles = {"C0": (), "C1": ("A",), "C2": ("A", "B")}
+    listed = {one.name: effect for one, effect in contrast_effects(scores, "C0", contrasts_of(bundles, "C0"))}
+    shown = {effect.column: effect for effect in slice_effects(scores, "C0", ["C1", "C2"])}
+    assert [listed[f"{name} − C0"].p_bh for name in shown] == [effect.p_bh for effect in shown.values()]
+    # 6 and 9 items won, none lost: 2 / 64 is the larger of two, and 2 / 512 counts twice
+    assert [effect.p_bh for effect in shown.values()] == pytest.approx([2 / 64, 2 * 2 / 512])
+    assert listed["C2 − C1"].p_bh == pytest.approx(2 / 8)
+    # the full prompt as the base: what it loses without B is what B brings, by the same p-value
+    turned = {one.name: effect for one, effect in contrast_effects(scores, "C2", contrasts_of(bundles, "C2"))}
+    assert turned["C2 − C1"].p_bh == turned["C1 − C2"].p_bh
+    assert (turned["C2 − C1"].low, turned["C2 − C1"].high) == (
+        -turned["C1 − C2"].high,
+        -turned["C1 − C2"].low,
+    )
 
 
 def test_points_of_many_scores_are_gathered():

@@ -711,6 +711,12 @@ def document(result: AblationResult) -> dict[str, Any]:
         "missing": study.request.missing,
         "assume": study.request.assume,
         "design": study.design.why,
+        "says": {
+            "answer": headline(result),
+            "trimmed": trim_sentence(result),
+            "margin": margin_sentence(result),
+            "control": noise_sentence(result),
+        },
         "verdicts": verdict_records(result),
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
         "interactions": [

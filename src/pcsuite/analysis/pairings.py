@@ -1,6 +1,7 @@
 """Pairings: which conditions are set against which, found in the bundles of operators that they are made of.
 
 Every condition is compared with the control, and with its *twin*: the condition that has the same operators less one.
+One that has no twin is a *step* up from the condition whose operators come nearest: what it adds comes together.
 What a design varies follows from it: members of ``leave_one_out`` meet the full bundle, those of ``add_one_in`` the
 bare one. Where all subsets of two or more operators are there, whatever they are called, each operator has a main
 effect and each pair an interaction.
@@ -20,11 +21,14 @@ from pcsuite.analysis.load.item_scores import CellKey, ItemScores, ItemValues, o
 from pcsuite.prompts.compiled import COMPILED_OPERATOR
 from pcsuite.stats.f1 import linearised_f1
 
-Kind = Literal["control", "twin", "planned", "main effect", "interaction"]
+Kind = Literal["control", "twin", "step", "planned", "main effect", "interaction"]
 Bundle = tuple[str, ...]
 CONTROL: Kind = "control"
 TWIN: Kind = "twin"
+STEP: Kind = "step"
 PLANNED: Kind = "planned"
+PAIRS = (CONTROL, TWIN, STEP, PLANNED)
+"""Kinds of one condition less another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ class ConditionContrast:
     baseline: str
     """What it is compared with."""
     operator: str
-    """The one operator that ``condition`` has and ``baseline`` lacks; ``A × B`` of an interaction; else empty."""
+    """The one operator that ``condition`` has and ``baseline`` lacks; ``A+B`` of a step, ``A × B`` of an interaction;
+    else empty."""
     weights: tuple[tuple[str, float], ...]
     """Weight of each condition that takes part; they sum to 0."""
     context: str = ""
@@ -46,7 +51,7 @@ class ConditionContrast:
     @property
     def name(self) -> str:
         """``C6 − C4``, ``main effect of SCHEMA``, ``ROLE × SCHEMA``."""
-        if self.kind in (CONTROL, TWIN, PLANNED):
+        if self.kind in PAIRS:
             return f"{self.condition} − {self.baseline}"
         return (
             f"main effect of {self.operator}" if self.kind == "main effect" else self.operator
@@ -56,13 +61,15 @@ class ConditionContrast:
 def contrasts_of(bundles: Mapping[str, Sequence[str]], control: str | None = None) -> list[ConditionContrast]:
     """Every contrast of some conditions, given by their operators in order.
 
-    First each condition against ``control`` (none without it), then against its twin where that is not the control,
-    then main effects and interactions of complete factorials. Compiled prompts meet the control alone: their words do
-    more than their operators say.
+    First each condition against ``control`` (none without it), then against its twin where that is not the control, or
+    without a twin against the largest of the others that its operators include, then main effects and interactions of
+    complete factorials. Compiled prompts meet the control alone: their words do more than their operators say.
 
     >>> ladder = {"C3": ("GOAL", "SCHEMA"), "C4": ("GOAL", "SCHEMA", "VERIFIER")}
     >>> [(contrast.name, contrast.operator) for contrast in contrasts_of(ladder)]
     [('C4 − C3', 'VERIFIER')]
+    >>> [one.name for one in contrasts_of({"C0": (), "C1": ("A",), "C3": ("A", "B", "C")}, "C0") if one.kind == "step"]
+    ['C3 − C1']
     """
     return list(_contrasts(tuple((name, tuple(bundle)) for name, bundle in bundles.items()), control))
 
@@ -83,17 +90,36 @@ def _contrasts(bundles: tuple[tuple[str, Bundle], ...], control: str | None) -> 
     named = {bundle: name for name, bundle in reversed(plain.items())}
     if control in plain:
         named[plain[control]] = str(control)
+    steps = []
     for name, bundle in plain.items():
-        for operator in dict.fromkeys(bundle):
-            twin = named.get(tuple(part for part in bundle if part != operator))
-            if twin is not None and twin != control:
-                contrasts.append(_pair(TWIN, name, twin, operator))
+        twins = {
+            operator: twin
+            for operator in dict.fromkeys(bundle)
+            if (twin := named.get(tuple(part for part in bundle if part != operator))) is not None
+        }
+        contrasts += [
+            _pair(TWIN, name, twin, operator) for operator, twin in twins.items() if twin != control
+        ]
+        below = None if twins or name == control else _largest_below(bundle, named)
+        if below is not None and named[below] != control:
+            added = "+".join(part for part in dict.fromkeys(bundle) if part not in below)
+            steps.append(_pair(STEP, name, named[below], added))
+    contrasts += steps
     sets = {frozenset(bundle): name for bundle, name in named.items()}
     factorials = complete_factorials(list(plain.values()))
     for base, varied in factorials:
         where = "+".join(sorted(base)) or "nothing"
         contrasts += _factorial(base, varied, sets, f" on top of {where}" if len(factorials) > 1 else "")
     return tuple(contrasts)
+
+
+def _largest_below(bundle: Bundle, named: Mapping[Bundle, str]) -> Bundle | None:
+    """The largest bundle of ``named`` that a bundle includes in its order; ``None`` for none, or several as large."""
+    inside = [other for other in named if other != bundle and tuple(p for p in bundle if p in other) == other]
+    inside.sort(key=len)
+    if not inside or (len(inside) > 1 and len(inside[-2]) == len(inside[-1])):
+        return None
+    return inside[-1]
 
 
 def _pair(kind: Kind, condition: str, baseline: str, operator: str) -> ConditionContrast:

@@ -103,7 +103,7 @@ def with_bundled_parts(
 ) -> dict[str, OperatorSpec]:
     """Operators of a user's file, with what it leaves to the bundled ones.
 
-    - Modes, structure and search of the bundled operator of the same name, where an entry leaves them open.
+    - Title, modes, structure and search of the bundled operator of the same name, where an entry leaves them open.
     - The text of exemplars or of a program that has none: that of the bundled operator of its name, else of its type
       or engine. Without it a condition would show no examples, and a loop would not say how to search.
     - The form of answers that are no JSON: a template of the user's that shows the schema has nothing to show there.
@@ -120,7 +120,7 @@ def with_bundled_parts(
             return spec
         changes: dict[str, Any] = {}
         if known is not None:
-            traits = ("modes", "structure", "searched")
+            traits = ("title", "modes", "structure", "searched")
             changes = {key: getattr(known, key) for key in traits if getattr(spec, key) is None}
             if without_schema and _shows_schema_alone(spec) and known.template:
                 changes["template"] = (
@@ -171,6 +171,16 @@ def operator_work(name: str, operators: Mapping[str, OperatorSpec] | None = None
     """What an operator does that a log names (``OperatorSpec.work``): as ``operators`` has it, or the bundled file."""
     spec = (operators or {}).get(name) or bundled_operators().get(name)
     return None if spec is None else spec.work
+
+
+def operator_title(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> str:
+    """What pages call an operator that a log names: as ``operators`` or the bundled file has it, else its own name.
+
+    >>> operator_title("EXEMPLARS"), operator_title("HOUSE_RULES")
+    ('examples', 'house rules')
+    """
+    spec = (operators or {}).get(name) or bundled_operators().get(name)
+    return (spec.title if spec is not None else None) or name.replace("_", " ").lower()
 
 
 def operator_type(name: str, operators: Mapping[str, OperatorSpec] | None = None) -> OperatorType | None:

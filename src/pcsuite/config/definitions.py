@@ -358,16 +358,18 @@ class _MessagePart(Definition):
 class OperatorSpec(_MessagePart):
     """One operator: where its text goes and what the text is, or what it does to decoding.
 
-    What changes no clean prompt (``paraphrases``, ``cues``, ``simulated``, ``modes``, ``structure``, ``searched``) is
-    kept out of dumps, so that it is no part of a row's id. What ``simulated`` changes enters ids as effects of the
-    model. ``modes``, ``structure`` and ``searched`` are those of the bundled operator of the same name where an entry
-    does not say them.
+    What changes no clean prompt (``title``, ``paraphrases``, ``cues``, ``simulated``, ``modes``, ``structure``,
+    ``searched``) is kept out of dumps, so that it is no part of a row's id. What ``simulated`` changes enters ids as
+    effects of the model. ``title``, ``modes``, ``structure`` and ``searched`` are those of the bundled operator of the
+    same name where an entry does not say them.
     """
 
     type: OperatorType
     """``prefix_block`` before the instruction, ``block`` and ``rule`` after it, ``fewshot`` before the input,
     ``post_block`` after the input, ``program`` runs a loop, ``constraint`` restricts decoding. ``verbatim`` is a piece
     of a prompt that is kept to the letter: the pieces of a condition joined are the whole prompt."""
+    title: str | None = Field(default=None, exclude=True)
+    """What pages call it in a sentence (``examples``); its own name in small letters where nobody says."""
     template: str | None = None
     """Jinja2 text of the block, rendered with the task's context. Of a ``verbatim`` piece it is no template: only
     ``{{ input }}`` and ``{{ column }}`` of the item's columns are filled in."""

@@ -8,6 +8,7 @@ one that was killed the last line counts as it stands. Lines carry a checksum (C
 
 from __future__ import annotations
 
+import io
 import logging
 import time
 import zlib
@@ -98,16 +99,42 @@ def read_spent(log: Path) -> Spent:
     newest: dict[int, SpentLine] = {}
     damaged = 0
     for line in read_lines(Beside.SPENT.of(log)):
-        body, _, rest = line.rpartition(b',"checksum":"')
-        try:
-            if rest != b'%08x"}' % zlib.crc32(body):
-                raise ValueError("checksum")
-            entry = msgspec.json.decode(body + b"}", type=SpentLine)
-        except (ValueError, msgspec.MsgspecError):
+        entry = _sound_line(line)
+        if entry is None:
             damaged += 1
-            continue
-        newest[entry.start] = entry
+        else:
+            newest[entry.start] = entry
     return Spent(list(newest.values()), damaged)
+
+
+def _sound_line(line: bytes) -> SpentLine | None:
+    """A line of a ledger; ``None`` where it is torn or altered."""
+    body, _, rest = line.rpartition(b',"checksum":"')
+    if rest != b'%08x"}' % zlib.crc32(body):
+        return None
+    try:
+        return msgspec.json.decode(body + b"}", type=SpentLine)
+    except msgspec.MsgspecError:
+        return None
+
+
+_TAIL_BYTES = 4096
+"""More than a line of a ledger has."""
+
+
+def last_start_ended(log: Path) -> bool:
+    """Whether the last start of a log's run came to an orderly end, by the last line of its ledger alone.
+
+    ``False`` while it goes on, where it was killed, and where there is no ledger that can be read.
+    """
+    try:
+        with Beside.SPENT.of(log).open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, io.SEEK_END) - _TAIL_BYTES))
+            last = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
+    except OSError:
+        return False
+    entry = _sound_line(last)
+    return entry is not None and entry.ended
 
 
 class Ledger:

@@ -127,6 +127,8 @@ class RunManifest(msgspec.Struct):
     """Type of each operator of the conditions, which rows have by name only."""
     operator_work: dict[str, str] = msgspec.field(default_factory=dict)
     """What some of them do: the structure they give (schema, rules, checklist), or the program they run."""
+    operator_titles: dict[str, str] = msgspec.field(default_factory=dict)
+    """What pages call them."""
     regimes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     objective: dict[str, float] = msgspec.field(default_factory=dict)
     """Weights of J as the profile had them."""
@@ -170,6 +172,7 @@ class RunManifest(msgspec.Struct):
             "conditions",
             "operator_types",
             "operator_work",
+            "operator_titles",
             "regimes",
             "metrics",
             "configurations",

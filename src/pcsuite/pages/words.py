@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +95,50 @@ def breakable(path: str, signs: str = "._") -> Markup:
     return Markup(text)  # escaped above
 
 
+_JSON_PROBLEMS = {
+    "Expecting value": "a value is missing",
+    "Expecting property name enclosed in double quotes": "a name in double quotes is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Expecting ',' delimiter": "a comma is missing",
+    "Unterminated string starting at": "a text is not closed that begins",
+    "Invalid control character at": "a line end or control character stands inside a text",
+    "Invalid \\escape": "a backslash escapes nothing",
+    "Invalid \\uXXXX escape": "a backslash escapes nothing",
+    "Extra data": "more text follows",
+}
+_JSON_PLACE = re.compile(r"([A-Z][^:\n]*?(?:':' delimiter)?): line (\d+) column (\d+) \(char \d+\)")
+
+
+def problem_words(text: str | None) -> str:
+    """What could not be read from an answer, with the messages of the JSON reader in plain words.
+
+    >>> problem_words("no JSON object: Expecting value: line 1 column 1 (char 0)")
+    'no JSON object: the text does not begin with one'
+    >>> problem_words("no JSON object: Expecting ',' delimiter: line 2 column 7 (char 30)")
+    'no JSON object: a comma is missing at line 2, column 7'
+    """
+
+    def plain(match: re.Match[str]) -> str:
+        what, line, column = match.groups()
+        if (what, line, column) == ("Expecting value", "1", "1"):
+            return "the text does not begin with one"
+        return f"{_JSON_PROBLEMS.get(what, what)} at line {line}, column {column}"
+
+    return _JSON_PLACE.sub(plain, text or "")
+
+
+def json_data(value: Any) -> Markup:
+    """A JSON value to stand in a ``<script type="application/json">``: nothing in it can end the element.
+
+    >>> str(json_data({"a": "</script>&"}))
+    '{"a":"\\u003c/script\\u003e\\u0026"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)  # what could be markup was replaced above
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "visible": page_text,
     "number": decimal_text,
@@ -102,6 +147,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "p": lambda value: "" if value != value else p_text(value),
     "value": value_text,
     "breakable": breakable,
+    "json_data": json_data,
+    "problem": problem_words,
     "narrow": lambda path: path if len(path) <= 34 else f"{path[:12]}…{path[-21:]}",
     "plural": lambda count: "" if count == 1 else "s",
 }

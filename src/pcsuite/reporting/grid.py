@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,42 @@ class Grid:
             if not column.numeric and len({row.cells[index].text for row in self.rows}) == 1
         }
         return constant if len(constant) < len(self.columns) else {}
+
+    def document(self, filters: Sequence[tuple[str, str, list[str]]] = ()) -> dict[str, Any]:
+        """The table as the page's script reads it, in as few characters as that takes.
+
+        A column is its label, whether it holds numbers, its usual style, and whether all rows say the same there. A
+        cell is its text, with the value it sorts by and a style of its own behind it where it has them. Of each of
+        ``filters`` (name, label, values) there is the index of every row's value.
+        """
+        styles = [
+            Counter(row.cells[index].css for row in self.rows).most_common(1)[0][0] if self.rows else ""
+            for index in range(len(self.columns))
+        ]
+        return {
+            "columns": [
+                [column.label, int(column.numeric), styles[index], int(index in self.constant)]
+                for index, column in enumerate(self.columns)
+            ],
+            "rows": [
+                [_packed(cell, style) for cell, style in zip(row.cells, styles, strict=True)]
+                for row in self.rows
+            ],
+            "filters": [
+                [name, label, values, [_index_of(row.data.get(name, ""), values) for row in self.rows]]
+                for name, label, values in filters
+            ],
+        }
+
+
+def _packed(cell: GridCell, usual: str) -> str | list[Any]:
+    if cell.css != usual:
+        return [cell.text, cell.value, cell.css]
+    return cell.text if cell.value is None else [cell.text, cell.value]
+
+
+def _index_of(value: str, values: list[str]) -> int:
+    return values.index(value) if value in values else -1
 
 
 @dataclass(slots=True)

@@ -354,7 +354,7 @@ def render_markdown(page: ReportPage, plots: str) -> str:
     of the plots.
     """
     parts = [f"# {escape_markdown(page.title)}", escape_markdown(page.subtitle)]
-    parts += [f"**{escape_markdown(page.sentence)}**"] if page.sentence else []
+    parts += [f"**{escape_markdown(text)}**" for text in (page.sentence, page.answer.exploring) if text]
     parts += [f"> **{escape_markdown(alarm)}**" for alarm in page.alarms]
     parts += [f"> {escape_markdown(notice)}" for notice in page.notices]
     parts.append(table(("", ""), page.facts))

@@ -15,6 +15,7 @@ from pcsuite.analysis.twins import constraints
 from pcsuite.logging.manifest import MergedManifest, differing_settings
 from pcsuite.pages.figures.declare import Figure
 from pcsuite.reporting import sections
+from pcsuite.reporting.answer import Answer, answer_of
 from pcsuite.reporting.grid import Section
 from pcsuite.reporting.samples import SampleRow
 from pcsuite.reporting.verdicts import (
@@ -24,8 +25,10 @@ from pcsuite.reporting.verdicts import (
     overall_verdicts,
     verdict_groups,
 )
-from pcsuite.reporting.wording import MOST_ALARMS, join_words, planned_lines
+from pcsuite.reporting.wording import join_words, planned_lines
 
+MOST_SHOWN_FIRST = 2
+"""Alarms that stand on the first screen beside the answer and its figure; the rest is folded behind them."""
 _MOST_SETTINGS = 6
 """Settings named where rows were written under several configurations."""
 
@@ -52,14 +55,21 @@ class ReportPage:
     models: list[str]
     conditions: list[str]
     compared: Section
+    answer: Answer
+    """What the first screen says and shows."""
     external: list[Section] = field(default_factory=list)
     """Evidence of other tools, apart from everything the run itself says."""
-    sentence: str = ""
-    """The run in one sentence."""
+    headline: str = ""
+    """The run in one sentence, by its conditions."""
     view: str = ""
     """The command that looks into the run."""
     footer: str = ""
-    most_alarms: int = MOST_ALARMS
+    most_alarms: int = MOST_SHOWN_FIRST
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        return self.answer.sentence
 
     @property
     def figure_kinds(self) -> list[str]:
@@ -149,7 +159,13 @@ def build_page(
         ),
         compared=sections.conditions_section(analysis),
         external=list(external),
-        sentence=headline(effects, scores.temperature, analysis.metrics),
+        answer=answer_of(analysis),
+        headline=headline(
+            effects,
+            scores.temperature,
+            analysis.metrics,
+            list(analysis.tables["registration"].records()),
+        ),
         view=view,
         figures=figures,
         samples=samples,

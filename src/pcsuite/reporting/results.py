@@ -84,10 +84,11 @@ def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
         by_cell.setdefault(_cell(record), {})[record["metric"]] = record
     baselines = {(*_cell(record)[:3], record["baseline"]) for record in effects}
     health = analysis.health
+    planned = [dict(record) for record in analysis.tables["registration"].records()]
     return Result(
         run="+".join(log.stem for log in logs),
         logs=[str(log) for log in logs],
-        sentence=headline(effects, analysis.scores.temperature, analysis.metrics),
+        sentence=headline(effects, analysis.scores.temperature, analysis.metrics, planned),
         alarms=analysis.alarms,
         rows=[
             _row(record, by_cell.get(_cell(record), {}), _cell(record) in baselines, analysis)
@@ -104,7 +105,7 @@ def result_of(analysis: Analysis, logs: Sequence[Path]) -> Result:
             "last_row": health.last,
             "simulated": bool(health.simulated_models),
         },
-        planned=[dict(record) for record in analysis.tables["registration"].records()],
+        planned=planned,
     )
 
 

@@ -16,6 +16,7 @@ from pcsuite.data.items import Item
 from pcsuite.errors import LogError
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.segments import Beside
+from pcsuite.pages.words import problem_words
 from pcsuite.prompts.verbatim import readable
 
 MAX_ROWS = 240
@@ -75,7 +76,7 @@ class SampleRow:
         fields = "" if self.fields in ("", "{}") else self.fields
         with suppress(ValueError):  # what is no JSON is shown as it is
             fields = json.dumps(json.loads(fields), indent=1, ensure_ascii=False)
-        return "\n".join(filter(None, (*lines, self.parse_errors, _clip(fields))))
+        return "\n".join(filter(None, (*lines, problem_words(self.parse_errors), _clip(fields))))
 
     @property
     def figures(self) -> str:

@@ -12,7 +12,7 @@ from pcsuite.analysis.load.item_scores import SCORE, least_random, natural_key
 from pcsuite.analysis.metrics import Metrics
 from pcsuite.analysis.tables.judges import NOT_VALIDATED
 from pcsuite.contrasts import is_reliable
-from pcsuite.reporting.wording import join_words
+from pcsuite.reporting.wording import join_words, planned_words
 
 Tone = Literal["good", "bad", "neutral"]
 Record = Mapping[str, Any]
@@ -90,12 +90,23 @@ def overall_verdicts(
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-def headline(effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics) -> str:
+def headline(
+    effects: Sequence[Record],
+    temperature: Mapping[str, float],
+    metrics: Metrics,
+    planned: Sequence[Record] = (),
+) -> str:
     """The run in one sentence: what moved the score beyond chance, for better and for worse, or that nothing did.
 
     ``effects`` are records against the control. Over several groups of task and model it counts them; of one it tells
-    the largest gain and the largest loss with their intervals.
+    the largest gain and the largest loss with their intervals. Where contrasts were ``planned`` (records of
+    ``registration.csv``) it begins with what came of them, and calls the rest exploratory.
     """
+    explored = _explored(effects, temperature, metrics)
+    return f"Registered: {planned_words(planned)}. Exploratory: {explored}" if planned else explored
+
+
+def _explored(effects: Sequence[Record], temperature: Mapping[str, float], metrics: Metrics) -> str:
     groups = _least_random_rows(effects, temperature)
     compared = [row for group in groups.values() for row in _of(group, SCORE)]
     rows = [row for row in compared if row["p_value"] is not None]

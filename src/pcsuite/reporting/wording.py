@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pcsuite._util.text import counted, p_text, signed_interval
+from pcsuite._util.text import counted, p_text, signed, signed_interval
 
 MOST_ALARMS = 6
 """Alarms that stand before the results; those of a large study are many, and the rest comes after or folded."""
@@ -23,6 +23,30 @@ def join_words(words: Sequence[str]) -> str:
 
 MOST_PLANNED = 8
 """Planned contrasts that are told one by one; of more it is told how many came out how, and the table has them."""
+_FEW_PLANNED = 3
+"""Those that a sentence names."""
+
+
+def planned_words(records: Sequence[Mapping[str, Any]]) -> str:
+    """What came of registered contrasts in a few words: each of few, of many how many came out how.
+
+    >>> planned_words([{"condition": "C3", "baseline": "C0", "delta": 0.08, "outcome": "not shown"}])
+    'C3 − C0 +0.08 not shown'
+    """
+    if len(records) > _FEW_PLANNED:
+        return _counted_outcomes(records)
+    return "; ".join(
+        f"{record['condition']} − {record['baseline']}"
+        + (f" {signed(record['delta'])}" if record["delta"] is not None else "")
+        + f" {record['outcome']}"
+        for record in records
+    )
+
+
+def _counted_outcomes(records: Sequence[Mapping[str, Any]]) -> str:
+    ways = Counter(str(record["outcome"]) for record in records)
+    counts = [f"{count} {'hold' if way == 'holds' and count > 1 else way}" for way, count in ways.items()]
+    return f"of {len(records):,} planned contrasts {join_words(counts)}"
 
 
 def planned_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -34,9 +58,7 @@ def planned_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
     ['C3 − C0 on t × m × D0: +0.08 [-0.03, +0.20], 40 items, p (Holm) 0.177: not shown']
     """
     if len(records) > MOST_PLANNED:
-        ways = Counter(str(record["outcome"]) for record in records)
-        counts = [f"{count} {'hold' if way == 'holds' and count > 1 else way}" for way, count in ways.items()]
-        return [f"of {len(records):,} planned contrasts {join_words(counts)}"]
+        return [_counted_outcomes(records)]
     lines = []
     for record in records:
         figures = []

@@ -14,7 +14,7 @@ from pcsuite import __version__
 from pcsuite._util.loops import run_blocking, run_in_thread
 from pcsuite.analysis.asked_items import ids_digest
 from pcsuite.analysis.metrics import declared_by
-from pcsuite.config.bundled import operator_type, operator_work
+from pcsuite.config.bundled import operator_title, operator_type, operator_work
 from pcsuite.config.definitions import ModelSpec, OperatorSpec
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.model_names import provider_presets
@@ -97,6 +97,7 @@ def plan_manifest(plan: Plan) -> RunManifest:
         },
         operator_types=_of_operators(plan, operator_type),
         operator_work=_of_operators(plan, operator_work),
+        operator_titles=_of_operators(plan, operator_title),
         regimes={name: suite.regimes[name].model_dump(mode="json") for name in plan.scope.regimes},
         metrics=declared_by(suite.metrics),
         objective=suite.profile.optimization.dspy.objective.model_dump(mode="json"),

@@ -21,12 +21,14 @@ import numpy as np
 
 from pcsuite._util.files import replacing
 from pcsuite._util.hashing import sha256_hex
-from pcsuite.analysis.load.item_scores import LENIENT, natural_key
+from pcsuite.ablation.arms import FULL
+from pcsuite.analysis.load.item_scores import LENIENT, control_among, natural_key
 from pcsuite.analysis.load.runs import RunTables
 from pcsuite.analysis.load.schema import sql_text
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import ConfigError, LogError, PcsuiteError, require
+from pcsuite.logging.ledger import last_start_ended
 from pcsuite.logging.log import read_prompts
 from pcsuite.logging.manifest import RunManifest, read_manifest
 from pcsuite.logging.row import line_is_sound
@@ -63,6 +65,25 @@ class ItemCell(NamedTuple):
     flags: dict[str, int]
 
 
+def condition_order(bundles: Mapping[str, Sequence[str]]) -> list[str]:
+    """Conditions, given by their operators, in the order of columns: first what the others are compared with.
+
+    That is the full prompt of an ablation, followed by the prompts that lack one block in the order of the blocks, else
+    the control of the conditions; all others are in natural order.
+
+    >>> condition_order({"none": (), "-b": ("a",), "-a": ("b",), "full": ("a", "b"), "+a": ("a",)})
+    ['full', '-a', '-b', 'none', '+a']
+    """
+    drops = [f"-{name}" for name in bundles.get(FULL, ()) if f"-{name}" in bundles]
+    control = FULL if drops else control_among({name: bundles[name] for name in _natural(bundles)})
+    first = [control, *drops] if control is not None else []
+    return [*first, *(name for name in _natural(bundles) if name not in first)]
+
+
+def _natural(values: Iterable[str]) -> list[str]:
+    return sorted(values, key=lambda value: (value != "none", natural_key(value)))
+
+
 class OpenRun:
     """One run, opened for looking; safe to use from several threads.
 
@@ -92,8 +113,18 @@ class OpenRun:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the log has changed and it is time to read it again: a large one is not read at every request."""
-        return time.monotonic() >= self._next_read and self._log_stamp() != self._stamp
+        """Whether the log has changed and it is time to read it again: a large one is not read at every request.
+
+        What a run wrote last is read as soon as it has ended.
+        """
+        if self.is_current:
+            return False
+        return time.monotonic() >= self._next_read or last_start_ended(self.log)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that is in the log has been read."""
+        return self._log_stamp() == self._stamp
 
     def _log_stamp(self) -> tuple[int, float]:
         stats = [segment.path.stat() for segment in log_segments(self.log)]
@@ -206,15 +237,22 @@ class OpenRun:
 
     @cached_property
     def values(self) -> dict[str, dict[str, list[str]]]:
-        """By task, as the manifest orders them, the values of each axis in natural order."""
+        """By task, as the manifest orders them, the values of each axis in natural order.
+
+        Conditions begin with the one that others are compared with (:func:`condition_order`).
+        """
         by_axis: dict[str, dict[str, set[str]]] = {}
-        for task, *axes in self.query(f"SELECT DISTINCT task_id, {', '.join(AXES.values())} FROM cells"):
-            for axis, value in zip(AXES, axes, strict=True):
+        bundles: dict[str, dict[str, tuple[str, ...]]] = {}
+        columns = ", ".join(AXES.values())
+        for task, *axes, operators in self.query(f"SELECT DISTINCT task_id, {columns}, operators FROM cells"):
+            row = dict(zip(AXES, axes, strict=True))
+            bundles.setdefault(task, {})[row["condition"]] = tuple(filter(None, (operators or "").split("+")))
+            for axis, value in row.items():
                 by_axis.setdefault(task, {}).setdefault(axis, set()).add(value)
         order = {task: number for number, task in enumerate(self.manifest.tasks)}
         return {
             task: {
-                axis: sorted(listed, key=lambda value: (value != "none", natural_key(value)))
+                axis: condition_order(bundles[task]) if axis == "condition" else _natural(listed)
                 for axis, listed in by_axis[task].items()
             }
             for task in sorted(by_axis, key=lambda task: (order.get(task, len(order)), natural_key(task)))

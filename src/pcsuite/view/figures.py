@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,8 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite.contrasts import ArmScores, Contrast, cluster_codes, measure
-from pcsuite.pages.figures.declare import Figure, Record, draw_figures
+from pcsuite.errors import PcsuiteError
+from pcsuite.pages.figures.declare import Facts, Figure, Record, draw_figures
 from pcsuite.stats.estimate import Estimate, t_interval
 from pcsuite.stats.rates import pareto_front
 from pcsuite.stats.related_rows import mean_over_items
@@ -30,6 +32,13 @@ _MOMENTS = "count(value), avg(value), stddev_samp(value)"
 """What a level or a difference of many items is made of: count, mean and spread."""
 MOST_CONDITIONS = 40
 """Conditions that are drawn; points of more would lie upon each other."""
+
+
+def prepare_drawing() -> None:
+    """Load what figures are drawn with, by drawing one; nothing where the extra for it is not installed."""
+    point = {"task": "", "model": "", "x": 0, "y": 0, "n_items": 1, "across": "", "up": ""}
+    with suppress(PcsuiteError):
+        draw_figures({"head_to_head": [point]}, Facts(), live=True)
 
 
 def view_figures(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pcsuite.analysis.judging import judges_of
-from pcsuite.analysis.pairings import contrasts_of
+from pcsuite.analysis.pairings import CONTROL, PAIRS, contrasts_of
 from pcsuite.errors import ConfigError, did_you_mean
 from pcsuite.pages.palette import SYMBOLS, block_tint
 from pcsuite.pages.words import CLIP
@@ -38,7 +38,8 @@ from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
     LONGEST_DIFF,
     SliceScores,
-    adjust_together,
+    contrast_effects,
+    marked_lines,
     prompt_blocks,
     read_part,
     scatter_points,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 Page = tuple[str, dict[str, Any]]
 """A template, and what it shows."""
 PAGE_ITEMS = 50
+PAGE_ANSWERS = 24
+"""Answers to an item that stand on a page."""
 MOST_COLUMNS = 60
 """Columns of a matrix that are shown; further ones are chosen by their names."""
 MOST_LABELS = 40
@@ -72,7 +75,7 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
         text = " ".join([entry.name, *entry.manifest.models, *entry.manifest.tasks]).casefold()
         if all(word in text for word in words):
             matching.append(entry)
-    number, pages = _page_number(request, len(matching))
+    number, pages = _page_number(request, len(matching), PAGE_ITEMS)
     listed = matching[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
     viewer.summaries.fill(listed, SUMMING_S)
     runs = [(entry, viewer.summaries.get(entry)) for entry in listed]
@@ -84,14 +87,15 @@ def overview_page(viewer: Viewer, request: Request) -> Page:
         "has_evals": viewer.evals is not None,
         "largest": LARGEST_SUMMED,
         "pending": any(summary is None and 0 < entry.size <= LARGEST_SUMMED for entry, summary in runs),
+        "live": any(entry.is_live for entry, _ in runs),
         "page": number,
         "pages": pages,
     }
 
 
-def _page_number(request: Request, total: int) -> tuple[int, int]:
-    """The page that is asked for, at most the last, and how many there are."""
-    pages = max(1, -(-total // PAGE_ITEMS))
+def _page_number(request: Request, total: int, of_page: int) -> tuple[int, int]:
+    """The page that is asked for, at most the last, and how many there are with so many entries on each."""
+    pages = max(1, -(-total // of_page))
     return min(max(1, whole_number(request.query_params, "page") or 1), pages), pages
 
 
@@ -106,7 +110,7 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
     columns = [name for name in values if not chosen or name in chosen]
     shown = columns[:MOST_COLUMNS]
     scores = run.scores(selection, labels)
-    number, pages = _page_number(request, len(scores.items))
+    number, pages = _page_number(request, len(scores.items), PAGE_ITEMS)
     total, rows = run.page(selection, (number - 1) * PAGE_ITEMS, PAGE_ITEMS, labels)
     return "matrix.html.j2", {
         **_run_context(run, selection),
@@ -117,7 +121,14 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "total": total,
         "page": number,
         "pages": pages,
-        "effects": {effect.column: effect for effect in slice_effects(scores, selection.base, shown)},
+        # Corrected over all columns, whichever are shown: choosing columns changes no p-value.
+        "effects": {
+            effect.column: effect
+            for effect in slice_effects(
+                scores, selection.base, shown if len(values) > MOST_COLUMNS else list(values)
+            )
+        },
+        "verdicts": _column_verdicts(run) if selection.columns == "condition" else {},
         "levels": scores.means(),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
         "titles": _column_titles(run, selection.columns),
@@ -126,6 +137,29 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "truths": run.truths(selection.task),
         "inputs": run.inputs(selection.task, [item for item, _ in rows]),
     }
+
+
+def _column_verdicts(run: OpenRun) -> dict[str, tuple[str, str, str]]:
+    """Of an ablation, by the column that lacks a block: the block, its verdict, and the tone of the column's effect."""
+    if run.ablation is None:
+        return {}
+    # A prompt that is worse without a block is a worse column, whose block helps.
+    tones = {"helps": "bad", "helps only as filler": "bad", "hurts": "good"}
+    return {
+        f"-{entry['block']}": (entry["block"], entry["verdict"], tones.get(entry["verdict"], ""))
+        for entry in _ablation_result(run)["verdicts"]
+    }
+
+
+def _ablation_result(run: OpenRun) -> dict[str, Any]:
+    """What an ablation that has ended found (``ablation.json``)."""
+    if run.ablation is None:
+        raise ConfigError(f"run '{run.name}' is no ablation that has ended")
+    try:
+        result: dict[str, Any] = json.loads(run.ablation.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"what the ablation found cannot be read ({error})") from error
+    return result
 
 
 def _slice_of(
@@ -187,7 +221,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     beside = [
         row for row in answers if all(row[AXES[axis]] == value for axis, value in selection.fixed.items())
     ]
-    for row in beside:
+    number, pages = _page_number(request, len(beside), PAGE_ANSWERS)
+    shown = beside[(number - 1) * PAGE_ANSWERS : number * PAGE_ANSWERS]
+    for row in shown:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
         row["reading"] = _reading_notes(row)
         row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
@@ -203,11 +239,11 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         ]
         second = next((row["run_id"] for row in beside if row["run_id"] != first), first)
     asked = request.query_params.get("steps", "")
-    with_steps = [row["run_id"] for row in beside if row["has_steps"]]
+    with_steps = [row["run_id"] for row in shown if row["has_steps"]]
     if not run.is_small:
         with_steps = [run_id for run_id in with_steps if run_id == asked]
     judged = selection.task in judges_of(run.manifest) and (run.is_small or asked)
-    logged = run.logged([*with_steps, *(by_id if judged else ())])
+    logged = run.logged([*with_steps, *((row["run_id"] for row in shown) if judged else ())])
     item = run.item(selection.task, name)
     before, after = run.neighbours(selection, name, labels)
     key = AXES[selection.columns]
@@ -217,6 +253,9 @@ def item_page(viewer: Viewer, request: Request) -> Page:
         "input": item.input_text if item else None,
         "truth": item.truth if item else None,
         "answers": beside,
+        "shown": shown,
+        "page": number,
+        "pages": pages,
         "all_answers": len(answers),
         "columns_key": key,
         "names": {row["run_id"]: f"{row[key]}, seed {row['seed']}" for row in beside},
@@ -295,15 +334,15 @@ def prompt_page(viewer: Viewer, request: Request) -> Page:
     sides = [
         {
             "condition": side,
-            "blocks": prompt_blocks(prompts, bundles, side),
+            "blocks": [
+                (block.operator, marked_lines(block.text, prompts[other]))
+                for block in prompt_blocks(prompts, bundles, side)
+            ],
             "row": rows[side],
-            "beside": prompts[other],
         }
         for side, other in {left: right, right: left}.items()
     ]
-    operators = list(
-        dict.fromkeys(block.operator for side in sides for block in side["blocks"] if block.operator)
-    )
+    operators = list(dict.fromkeys(operator for side in sides for operator, _ in side["blocks"] if operator))
     return "prompt.html.j2", {
         **_run_context(run, selection),
         "item": name,
@@ -361,15 +400,14 @@ def scatter_page(viewer: Viewer, request: Request) -> Page:
 def ablation_page(viewer: Viewer, request: Request) -> Page:
     """A prompt as a heat map of what its blocks are worth, and the items that one block flips."""
     run = viewer.run(request.path_params["run"])
-    if run.ablation is None:
-        raise ConfigError(f"run '{run.name}' is no ablation that has ended")
+    result = _ablation_result(run)
     selection = filter_of(run, request.query_params)
     try:
-        result = json.loads(run.ablation.read_text(encoding="utf-8"))
-        definitions = yaml.safe_load((run.ablation.parent / "operators.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(f"what the ablation found cannot be read ({error})") from error
+        definitions = yaml.safe_load((run.log.parent.parent / "operators.yaml").read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"the blocks of the ablation cannot be read ({error})") from error
     operators = definitions["operators"]
+    trim = result["trim"] or {"dropped": [], "steps": []}
     full = next(arm for arm in result["arms"] if arm["id"] == "full")
     verdicts = {entry["block"]: entry for entry in result["verdicts"]}
     largest, reach = (
@@ -383,6 +421,7 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
             "verdict": verdict,
             "symbol": SYMBOLS[verdict["verdict"] if verdict else "pinned"],
             "tint": block_tint(verdict["verdict"], verdict["effect"], largest) if verdict else None,
+            "dropped": name in trim["dropped"],
         }
         for name in full["operators"]
         for verdict in [verdicts.get(name)]
@@ -393,7 +432,11 @@ def ablation_page(viewer: Viewer, request: Request) -> Page:
     flips = result["flips"].get(block, {"with": [], "without": []}) if block else None
     return "ablation.html.j2", {
         **_run_context(run, selection),
-        "found": result,
+        "result": result,
+        # Not there in what was written before it was.
+        "says": result.get("says", {}),
+        "trim": trim,
+        "diff": [(block["dropped"], line) for block in blocks for line in [*block["text"].splitlines(), ""]],
         "blocks": blocks,
         "reach": min(1.0, reach),
         "block": block,
@@ -437,8 +480,14 @@ def comparison_page(viewer: Viewer, request: Request) -> Page:
     for run in reversed(runs):  # the first run's labels count where they differ
         clusters |= run.clusters_of(filter_like(run, selection).task)
     scores = SliceScores.of(by_run, clusters, replicates, lenient)
-    items = sorted(scores.items, key=lambda item: (-abs(last.get(item, 0.0) - first.get(item, 0.0)), item))
-    number, pages = _page_number(request, len(items))
+
+    def difference(item: str) -> tuple[bool, float, str]:
+        # An item that a run lacks differs from nothing: it comes after those that both have.
+        both = item in first and item in last
+        return not both, -abs(last[item] - first[item]) if both else 0.0, item
+
+    items = sorted(scores.items, key=difference)
+    number, pages = _page_number(request, len(items), PAGE_ITEMS)
     shown = items[(number - 1) * PAGE_ITEMS : number * PAGE_ITEMS]
     return "across.html.j2", {
         **_run_context(runs[0], selection),
@@ -464,13 +513,11 @@ def operators_page(viewer: Viewer, request: Request) -> Page:
     scores = run.scores(selection, labels)
     bundles = run.bundles[selection.task]
     control = selection.base if selection.base in bundles else None
-    twins = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in ("control", "twin")]
-    effects = [
-        (contrast, effect)
-        for contrast in twins
-        for effect in slice_effects(scores, contrast.baseline, [contrast.condition])
-    ]
-    adjust_together([effect for _, effect in effects])
+    contrasts = [contrast for contrast in contrasts_of(bundles, control) if contrast.kind in PAIRS]
+    # What a prompt loses without a block and what the block brings are one comparison: it is told once, as the latter.
+    told = {(contrast.baseline, contrast.condition) for contrast in contrasts if contrast.kind != CONTROL}
+    contrasts = [one for one in contrasts if (one.condition, one.baseline) not in told]
+    effects = contrast_effects(scores, selection.base, contrasts)
     names = list(dict.fromkeys(name for bundle in bundles.values() for name in bundle))
     off = _known_name(request, "off", names, "") if request.query_params.get("off") else ""
     return "operators.html.j2", {

@@ -22,6 +22,7 @@ import msgspec
 from pcsuite._util.append import split_lines
 from pcsuite._util.files import replace_atomically
 from pcsuite.errors import LogError
+from pcsuite.logging.ledger import last_start_ended
 from pcsuite.logging.log import ScoredRow
 from pcsuite.logging.manifest import ModelNote, RunManifest
 from pcsuite.logging.row import line_is_sound
@@ -65,8 +66,9 @@ class RunEntry(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether the log was written to in the last seconds."""
-        return (datetime.now(timezone.utc) - self.modified).total_seconds() < RUNNING_SECONDS
+        """Whether the log was written to in the last seconds, and its ledger does not say that the run has ended."""
+        lately = (datetime.now(timezone.utc) - self.modified).total_seconds() < RUNNING_SECONDS
+        return lately and not last_start_ended(self.log)
 
     @property
     def stamp(self) -> str:
@@ -96,6 +98,11 @@ class RunTotals(msgspec.Struct, frozen=True):
         if not planned:
             return "ended"
         return "finished" if share >= 1 else f"stopped at {min(int(share * 100), 99)} %"
+
+    def progress(self, entry: RunEntry) -> float | None:
+        """The share of its plan that a run in progress has done; ``None`` where it has ended or has no plan."""
+        planned = planned_rows(entry.manifest)
+        return min(self.rows / planned, 1.0) if planned and entry.is_live else None
 
 
 def planned_rows(manifest: RunManifest | RunNote) -> int:

@@ -170,6 +170,8 @@ def live_state(viewer: Viewer, request: Request) -> Response:
             "tokens": summary.tokens,
             "planned": planned_rows(run.manifest),
             "live": refreshed(viewer.entry(run.name)).is_live,
+            # The page asks on until it has what the run wrote last.
+            "current": run.is_current,
         }
     )
 

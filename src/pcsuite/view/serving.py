@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from pcsuite.config.load import Suite
 from pcsuite.errors import ConfigError, require
+from pcsuite.view.figures import prepare_drawing
 from pcsuite.view.server import ENTRANCE, make_app, new_token
 from pcsuite.view.viewer import MAX_WAIT_S, Viewer
 
@@ -75,6 +76,8 @@ class Serving:
 
     def run(self) -> None:
         """Serve until Ctrl-C."""
+        # The first figure would wait a second for the drawing library, which is loaded while a reader looks around.
+        threading.Thread(target=prepare_drawing, name="pcsuite-view-drawing", daemon=True).start()
         try:
             self._server.run(sockets=[self._listener])
         finally:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcsuite._util.hashing import named_rng
+from pcsuite.analysis.pairings import ConditionContrast
 from pcsuite.contrasts import (
     FORM,
     ArmScores,
@@ -220,6 +221,33 @@ def _measured(arms: Mapping[str, ArmScores], column: str, base: str) -> Measurem
     return change
 
 
+def contrast_effects(
+    scores: SliceScores, base: str, contrasts: Sequence[ConditionContrast]
+) -> list[tuple[ConditionContrast, SliceEffect]]:
+    """Effects of contrasts between columns, corrected as the matrix corrects them.
+
+    Every comparison with ``base`` is of one family, whichever way round it is asked; what compares two other columns is
+    of another. So a contrast has one corrected p-value on every page.
+    """
+    with_base = {effect.column: effect for effect in slice_effects(scores, base, list(scores.columns))}
+    listed, others = [], []
+    for contrast in contrasts:
+        if contrast.baseline == base:
+            if contrast.condition in with_base:
+                listed.append((contrast, with_base[contrast.condition]))
+            continue
+        for effect in slice_effects(scores, contrast.baseline, [contrast.condition]):
+            if contrast.condition == base and contrast.baseline in with_base:
+                turned = with_base[contrast.baseline]
+                effect.p_bh, effect.p_symmetric_bh = turned.p_bh, turned.p_symmetric_bh
+                effect.low, effect.high = -turned.high, -turned.low
+            else:
+                others.append(effect)
+            listed.append((contrast, effect))
+    adjust_together(others)
+    return listed
+
+
 def adjust_together(effects: Sequence[SliceEffect]) -> None:
     """Set what depends on the effects that are shown together: corrected p-values, and limits that hold for all.
 
@@ -315,15 +343,12 @@ def prompt_blocks(
     [PromptSegment(operator='TONE', text='Be brief.\\n'), PromptSegment(operator='', text='Sort it.')]
     """
     operators = {name: set(bundles.get(name, ())) for name in prompts}
-    has = {name: Counter(line.strip() for line in text.splitlines()) for name, text in prompts.items()}
-    occurrences: Counter[str] = Counter()
+    shared = {name: lines_in(prompts[condition], text) for name, text in prompts.items()}
     blocks: list[PromptSegment] = []
-    for line in prompts[condition].splitlines(keepends=True):
+    for number, line in enumerate(prompts[condition].splitlines(keepends=True)):
         words = line.strip()
         if words or not blocks:
-            occurrences[words] += 1
-            # A line that stands twice in one prompt and once in another: the first is the one that both have.
-            lacking = [name for name in prompts if has[name][words] < occurrences[words]]
+            lacking = [name for name in prompts if number not in shared[name]]
             owner = _brought_by(
                 condition, [name for name in prompts if name not in lacking], lacking, operators
             )
@@ -335,6 +360,41 @@ def prompt_blocks(
         else:
             blocks.append(PromptSegment(name, line))
     return blocks
+
+
+def lines_in(prompt: str, other: str) -> set[int]:
+    """Numbers of the lines of a prompt that another one has too.
+
+    A line that stands more often in the prompt than in the other is the other's where its neighbours are as well: an
+    example may begin with the same word as the input that follows it.
+
+    >>> lines_in("Example\nInput:\na\nInput:\nb", "Input:\nb")
+    {3, 4}
+    """
+    mine, theirs = ([line.strip() for line in text.splitlines()] for text in (prompt, other))
+    enough = Counter(mine) - Counter(theirs)
+    aligned = difflib.SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+    beside = {index for block in aligned for index in range(block.a, block.a + block.size)}
+    # One that was only moved stands there too.
+    moved = {index for index, line in enumerate(mine) if line in theirs and not enough[line]}
+    return beside | moved
+
+
+def marked_lines(text: str, other: str) -> list[tuple[bool, str]]:
+    """A piece of a prompt in parts, each with whether its lines stand nowhere in another prompt; blank lines follow.
+
+    >>> marked_lines("a\n\nb\nc", "b")
+    [(True, 'a\n\n'), (False, 'b\n'), (True, 'c')]
+    """
+    lines = Counter(line.strip() for line in other.splitlines())
+    parts: list[tuple[bool, str]] = []
+    for line in text.splitlines(keepends=True):
+        alone = not lines[line.strip()] if line.strip() else bool(parts) and parts[-1][0]
+        if parts and parts[-1][0] == alone:
+            parts[-1] = (alone, parts[-1][1] + line)
+        else:
+            parts.append((alone, line))
+    return parts
 
 
 def _brought_by(

@@ -41,7 +41,13 @@ def test_difference_is_paired_and_its_p_value_is_mcnemars(tmp_path):
 def test_adjustment_is_over_the_conditions_of_a_dataset(tmp_path):
     rows = paired_rows("C0", [0] * 20)
     rows += paired_rows("C1", [1] * 10 + [0] * 10) + paired_rows("C2", [1] * 4 + [0] * 16)
-    first, second = compute(tmp_path, rows, metrics=("score",))
+    first, second, step = compute(tmp_path, rows, metrics=("score",))
+    # the step C2 − C1 is of another kind, so that nothing pays for it: 6 items lost, none won
+    assert (step["kind"], step["delta"], step["p_bh"]) == (
+        "step",
+        pytest.approx(-0.3),
+        pytest.approx(2 * 0.5**6),
+    )
     p_one, p_two = 2 * 0.5**10, 2 * 0.5**4
     assert (first["p_value"], second["p_value"]) == pytest.approx((p_one, p_two))
     assert (first["p_bh"], second["p_bh"]) == pytest.approx((2 * p_one, p_two))

@@ -18,7 +18,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite.analysis.judging import Gold
 from pcsuite.analysis.load.item_scores import LENIENT, SCORE, CellKey, ItemScores
 from pcsuite.analysis.metrics import Metrics
-from pcsuite.analysis.pairings import CONTROL, PLANNED, TWIN, ConditionContrast, group_contrasts
+from pcsuite.analysis.pairings import PAIRS, ConditionContrast, group_contrasts
 from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import (
     MAIN_CELL,
@@ -65,13 +65,13 @@ EFFECTS = TableSpec(
         Column(
             "kind",
             "control: against the control of the group (C0, else the bare condition, else the smallest or the full"
-            " bundle, or what --baseline names); twin: against the same operators less one; planned: registered"
-            " and neither; main effect, interaction:"
-            " of a complete factorial",
+            " bundle, or what --baseline names); twin: against the same operators less one; step: without"
+            " a twin, against the largest condition that it includes; planned: registered and none of these; main"
+            " effect, interaction: of a complete factorial",
             form="text",
         ),
         Column("planned", "yes: a primary contrast, registered before the first call; no: it explores", form="text"),
-        Column("operator", "the one operator that the condition has and the baseline lacks", form="text"),
+        Column("operator", "the one operator that the condition adds to the baseline; of a step, all", form="text"),
         Column("metric", "name of the metric", form="text"),
         Column("measure", "mean over items, or micro-F1 of pooled counts", shown=False),
         Column("n_items", "items that both conditions have", label="items", form="number", late=True),
@@ -158,8 +158,9 @@ EFFECTS = TableSpec(
         "The p-value after correction decides whether there is an effect; the interval says how large it is (where the"
         " two disagree, the p-value counts). Rows that ended in an error are left out: where the sides fail unequally"
         " often, delta_least and delta_most say what the failures could hide."
-        " Every condition against the control of its group and against its twin (the same operators less one), and the"
-        " main effects and interactions of complete factorials, metric by metric."
+        " Every condition against the control of its group and against its twin (the same operators less one; where"
+        " there is none, the largest condition that it includes), and the main effects and"
+        " interactions of complete factorials, metric by metric."
     ),
     caption=(
         "Change of the score against the control on the same items, with 95\\,\\% bootstrap intervals."
@@ -229,7 +230,7 @@ def with_posterior(table: Table, metrics: Metrics, margin: float) -> Table:
 
     def weights(record: Mapping[str, Any]) -> Mapping[str, float]:
         # Main effects and interactions of a factorial are orthogonal: each stands for itself.
-        if record["kind"] not in (CONTROL, TWIN, PLANNED):
+        if record["kind"] not in PAIRS:
             return {record["contrast"]: 1.0}
         return {record["condition"]: 1.0, record["baseline"]: -1.0}
 
@@ -389,7 +390,7 @@ def _compare(
     if any(metric not in scores.cells[key].values for key in keys):
         return None
     names, bounds, within = keys[0].names() | {"condition": contrast.condition}, spec.bounds, False
-    is_pair = contrast.kind in (CONTROL, TWIN, PLANNED)
+    is_pair = contrast.kind in PAIRS
     if is_pair:
         first, second = scores.paired(keys[0], keys[1], metric)
         low, high = spec.range or (0.0, 1.0)

@@ -147,7 +147,7 @@ def _draw_lines(
     """
     (axis, ticks), (column, names) = along, series
     width = min(0.12, 0.6 / max(1, len(names)))
-    labels = short_all(names, 14)
+    labels = short_all(names, 24)
     for index, name in enumerate(names):
         chosen = sorted((row for row in rows if row[column] == name), key=lambda row: ticks.index(row[axis]))
         offset = width * (index - (len(names) - 1) / 2)

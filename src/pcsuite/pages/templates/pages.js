@@ -17,7 +17,7 @@
 
 // Filters within a page: a bar names the list it narrows. An entry is shown while every control agrees: a select with
 // its data attribute, a search with its words, a button with its kind. An item whose entries are all hidden is hidden.
-for (const bar of document.querySelectorAll(".filters[data-for]")) {
+const bindFilters = (bar) => {
   const list = document.getElementById(bar.dataset.for);
   const about = (name) => document.querySelector(`[data-${name}-of="${bar.dataset.for}"]`);
   const reset = about("reset"), nothing = about("none"), count = about("count") ?? bar.querySelector(".count");
@@ -84,30 +84,157 @@ for (const bar of document.querySelectorAll(".filters[data-for]")) {
   } else {
     apply();
   }
-}
+};
+document.querySelectorAll(".filters[data-for]").forEach(bindFilters);
 
-{ // Sorting: a header button sorts its table by the cell's data-value, else by its text; what has no value stays last.
-  const isEmpty = (value) => value === "" || value === "n/a";
+// What has no value stays last, whichever way a table is sorted.
+const isEmpty = (value) => value === "" || value === "n/a" || value === null || value === undefined;
+const compareValues = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
+const inOrder = (sign) => ([a], [b]) => isEmpty(a) || isEmpty(b) ? isEmpty(a) - isEmpty(b) : sign * compareValues(a, b);
+// A heading becomes a button that calls sort(sign); the arrow is drawn by the style.
+const sortButton = (head, sort) => {
+  const button = document.createElement("button"), label = head.textContent.trim();
+  button.type = "button";
+  button.textContent = label;
+  button.title = `Sort by ${label}`;
+  head.replaceChildren(button);
+  button.addEventListener("click", () => {
+    const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    for (const other of head.parentElement.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+    sort(sign);
+  });
+};
+
+{ // Sorting of tables that stand in the page: by the cell's data-value, else by its text.
   const valueOf = (cell) => {
     const raw = cell.dataset.value ?? cell.textContent.trim();
     return raw === "" || isNaN(raw) ? raw : Number(raw);
   };
-  const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
   for (const head of document.querySelectorAll("table[data-sortable] thead th")) {
-    const button = document.createElement("button"), label = head.textContent.trim();
-    button.type = "button";
-    button.textContent = label;
-    button.title = `Sort by ${label}`;
-    head.replaceChildren(button);
-    button.addEventListener("click", () => {
-      const table = head.closest("table"), sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-      for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
-      const rows = [...table.tBodies[0].rows].map((row) => [valueOf(row.cells[head.cellIndex]), row]);
-      rows.sort(([a], [b]) => isEmpty(a) || isEmpty(b) ? isEmpty(a) - isEmpty(b) : sign * compare(a, b));
-      table.tBodies[0].append(...rows.map(([, row]) => row));
+    const body = head.closest("table").tBodies[0];
+    sortButton(head, (sign) => {
+      const rows = [...body.rows].map((row) => [valueOf(row.cells[head.cellIndex]), row]);
+      body.append(...rows.sort(inOrder(sign)).map(([, row]) => row));
     });
   }
+}
+
+{ // Tables that are made when they are first seen: the rows are data until then, and nodes only as far as one reads.
+  const MOST = 50, MORE = 200;
+  const make = (name, text, css) => {
+    const element = document.createElement(name);
+    if (text) element.textContent = text;
+    if (css) element.className = css;
+    return element;
+  };
+  const build = (box) => {
+    const source = box.querySelector("script");
+    if (!source) return;
+    const { columns, rows, filters } = JSON.parse(source.textContent);
+    const all = rows.map((cells, index) => ({ cells, index }));
+    const words = new Map();
+    const wordsOf = (row) => {
+      if (!words.has(row)) words.set(row, row.cells.map((cell) => Array.isArray(cell) ? cell[0] : cell).join(" ").toLowerCase());
+      return words.get(row);
+    };
+    const bar = make("div", "", "filters"), count = make("span", "", "count"), more = make("button");
+    const table = make("table"), head = table.createTHead().insertRow(), body = table.createTBody();
+    const scroll = make("div", "", "scroll");
+    let order = all, shown = all;
+    const draw = (from, to) => {
+      body.append(...shown.slice(from, to).map((row) => {
+        const line = make("tr");
+        row.cells.forEach((cell, index) => {
+          const [text, value, style] = Array.isArray(cell) ? cell : [cell];
+          const css = style ?? columns[index][2], box = make("td", text, columns[index][3] ? `${css} same`.trim() : css);
+          if (value !== undefined && value !== null) box.dataset.value = value;
+          line.append(box);
+        });
+        return line;
+      }));
+      const left = shown.length - body.rows.length;
+      more.hidden = left <= 0;
+      more.textContent = `Show ${Math.min(MORE, left)} more of ${left.toLocaleString("en")}`;
+      count.textContent = `${shown.length.toLocaleString("en")} of ${all.length.toLocaleString("en")}`;
+    };
+    const renew = () => { body.replaceChildren(); draw(0, MOST); };
+    const fields = [];
+    const apply = () => {
+      const rules = fields.filter(({ control }) => control.value).map(({ keep }) => keep());
+      shown = order.filter((row) => rules.every((rule) => rule(row)));
+      renew();
+    };
+    const field = (label, control, name, keep) => {
+      const around = make("label", label);
+      control.dataset.field = name;
+      around.append(control);
+      bar.append(around);
+      control.addEventListener("input", apply);
+      fields.push({ control, keep });
+    };
+    for (const [name, label, values, at] of filters) {
+      const select = make("select");
+      select.append(new Option("all", ""), ...values.map((value) => new Option(value)));
+      field(label, select, name, () => { const chosen = values.indexOf(select.value); return (row) => at[row.index] === chosen; });
+    }
+    if (all.length > 8) {
+      const search = make("input");
+      search.type = "search";
+      search.placeholder = "words in a row";
+      field("Search", search, "text", () => {
+        const terms = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+        return (row) => terms.every((word) => wordsOf(row).includes(word));
+      });
+    }
+    columns.forEach(([label, numeric, , same], index) => {
+      const cell = make("th", label, numeric ? "n" : same ? "same" : "");
+      cell.scope = "col";
+      head.append(cell);
+      if (label) sortButton(cell, (sign) => {
+        const valued = all.map((row) => { const cell = row.cells[index]; return [Array.isArray(cell) ? cell[1] ?? cell[0] : cell, row]; });
+        order = valued.sort(inOrder(sign)).map(([, row]) => row);
+        apply();
+      });
+    });
+    more.type = "button";
+    more.className = "more-rows";
+    more.addEventListener("click", () => draw(body.rows.length, body.rows.length + MORE));
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", box.dataset.label);
+    scroll.append(table);
+    if (fields.length) bar.append(count);
+    box.replaceChildren(...(fields.length ? [bar] : []), scroll, more);
+    renew();
+    addEventListener("beforeprint", () => draw(body.rows.length, shown.length)); // a sheet has no button to press
+  };
+  // A template's nodes are no part of the page until it is opened.
+  const open = (part) => {
+    for (const held of part.querySelectorAll("template[data-later]")) {
+      if (held.closest("details:not([open])")) continue;
+      const parent = held.parentElement;
+      held.replaceWith(held.content);
+      parent.querySelectorAll(".filters[data-for]").forEach(bindFilters);
+    }
+    for (const box of part.querySelectorAll(".data-table")) {
+      if (!box.closest("details:not([open])")) build(box);
+    }
+  };
+  for (const part of document.querySelectorAll("details")) part.addEventListener("toggle", () => { if (part.open) open(part); });
+  open(document);
+  // An address with a part of the page opens it, and what it stands in.
+  const follow = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (const part of [target.querySelector(":scope > details"), target.closest("details")]) {
+      if (part) { part.open = true; open(part); }
+    }
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", follow);
+  for (const link of document.querySelectorAll('a[href^="#"]')) link.addEventListener("click", () => { if (link.hash === location.hash) follow(); });
+  if (location.hash) follow();
 }
 
 // What follows is for pages that are served, where links and forms hold the state in the address.
@@ -153,6 +280,7 @@ const live = document.querySelector("[data-live]");
 if (live) {
   let seen = Number(live.dataset.rows);
   const begun = { rows: null, at: 0 };
+  let went = false;
   const say = (name, text) => { live.querySelector(`[data-field=${name}]`).textContent = text; };
   const look = async () => {
     let answer;
@@ -168,14 +296,18 @@ if (live) {
     say("failed", state.failed.toLocaleString("en"));
     live.querySelector("progress").value = state.rows;
     live.hidden = !state.live;
+    went ||= state.live;
+    // At its end the page shows all of it by itself, unless somebody is in the middle of typing.
+    if (!state.live && state.current && (went || state.rows !== seen) && !document.activeElement?.closest?.("input, textarea, select")) { location.reload(); return; }
     if (state.rows !== seen) document.getElementById("stale").hidden = false;
     seen = state.rows;
-    if (state.live) setTimeout(look, 2000);
+    if (state.live || !state.current) setTimeout(look, state.live ? 2000 : 500);
   };
   look();
 }
 
-// The overview: what came out of runs whose logs are still being read is filled in as it becomes known.
+// The overview: what came out of runs whose logs are still being read is filled in as it becomes known, and runs that go
+// on are followed to their end.
 const fill = async () => {
   const body = document.querySelector("tbody[data-pending]");
   if (!body) return;
@@ -187,7 +319,7 @@ const fill = async () => {
   for (const box of fresh.querySelectorAll("input")) box.checked = ticked.has(box.value);
   body.replaceWith(document.adoptNode(fresh));
   if (focused) [...fresh.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
-  setTimeout(fill, 500);
+  setTimeout(fill, fresh.dataset.pending === "live" ? 2000 : 500);
 };
 if (document.querySelector("tbody[data-pending]")) setTimeout(fill, 300);
 
