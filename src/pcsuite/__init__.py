@@ -17,7 +17,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from pcsuite.api.prompts import Ablation, ablate, prompt, verify
-    from pcsuite.api.runs import Planned, Run, arun, compare, load, plan, read, report, run
+    from pcsuite.api.runs import Planned, Run, arun, compare, effects, load, plan, read, report, run
     from pcsuite.errors import PcsuiteError
 
 _TARGETS = {
@@ -28,6 +28,7 @@ _TARGETS = {
     "ablate": "pcsuite.api.prompts",
     "arun": "pcsuite.api.runs",
     "compare": "pcsuite.api.runs",
+    "effects": "pcsuite.api.runs",
     "load": "pcsuite.api.runs",
     "plan": "pcsuite.api.runs",
     "prompt": "pcsuite.api.prompts",
@@ -46,6 +47,7 @@ __all__ = [
     "ablate",
     "arun",
     "compare",
+    "effects",
     "load",
     "plan",
     "prompt",

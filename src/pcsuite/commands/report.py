@@ -140,9 +140,9 @@ def write_report(
 def configure_compare(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite compare``.
 
-    A change counts as reliable where it holds after the Benjamini–Hochberg correction over all cells.
-    Cells are paired by task, model, regime, perturbation and condition; where each run has one model (or one
-    condition) and they differ, those are paired with each other.
+    A change counts as reliable where it holds after the Benjamini–Hochberg correction over all cells (of files of other
+    tools: after Holm's over all cells and scores). Cells are paired by task, model, regime, perturbation and
+    condition; where each run has one model (or one condition) and they differ, those are paired with each other.
 
     examples:
       pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
@@ -152,11 +152,15 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after --json | jq .regressions
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
+      pcsuite compare base.json new.json --margin 0.05      # results of promptfoo, a log of inspect_ai, …: as they are
+      pcsuite compare results.json --arms v1 v2             # two prompts of one file
+      pcsuite compare base.csv new.csv --from table --item id --score correct --cluster customer --margin 0.05
       pcsuite compare before after --margin 0.05 --posterior    # P(better), P(within the margin)
     """
-    about = "name or log of the run to compare with, or a baseline (.json)"
+    about = "name or log of the run to compare with, a baseline (.json), or a file of another tool"
     parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
-    parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
+    about = "name, log or file of the run that is judged; without it, RUN_A by --arms"
+    parser.add_argument("second", nargs="?", type=Path, metavar="RUN_B", help=about)
     margin = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
     shown = "how to print; github: a comment for a pull request, with the items that broke (default: text)"
     flags = [
@@ -167,17 +171,21 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
                             " scored items alone"),
         options.ASSUME,
         switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
+        flag("--arms", "compare these two conditions, by name or its beginning: that of RUN_A, that of RUN_B", nargs=2,
+             metavar=("A", "B")),
+        flag("--correction", "over what a change must hold: bh, the cells of its metric (default), or holm, all cells"
+             " and scores at once (default of files of other tools)", choices=("bh", "holm")),
         options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
         options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
                            default=None),
         options.POSTERIOR.but("add the probability that a cell is better and, with --margin, within it"),
-        flag("--format", shown, choices=("text", "md", "github", "json"), default="text"),
+        flag("--format", shown, choices=("text", "md", "github", "json"), default="text", dest="shown"),
         flag("--csv", "also write every compared cell to a CSV file", **FILE),
         flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),
         options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
         options.JSON,
     ]  # fmt: skip
-    options.add_flags(parser, Group("", flags))
+    options.add_flags(parser, Group("", flags), options.FOREIGN)
 
 
 def execute_compare(args: argparse.Namespace) -> int:
@@ -186,18 +194,30 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
-    from pcsuite.analysis.baseline import is_baseline
-    from pcsuite.api.runs import Run, changed_answers, compare
-    from pcsuite.logging.segments import find_log
+    from pcsuite.api.runs import Run, changed_answers, compare, side_of
+    from pcsuite.reporting.gates import gate_line
     from pcsuite.reporting.junit import comparison_junit
-    from pcsuite.reporting.markdown import comparison_github, comparison_markdown, comparison_text
+    from pcsuite.reporting.markdown import (
+        changes_text,
+        comparison_github,
+        comparison_markdown,
+        comparison_text,
+    )
 
     options.check_named(args.cluster, "--cluster")
-    kept = is_baseline(args.first)
-    first = None if kept else Run(find_log(args.first, args.output_dir))
-    second = Run(find_log(args.second, args.output_dir))
+    if args.second is None and args.arms is None:
+        hint = "name a second one, or two conditions of this one with --arms A B"
+        raise ConfigError(f"{args.first} alone has nothing to be compared with", hint=hint)
+    reading, columns = options.reading_from(args), args.cluster or ()
+    before = side_of(args.first, args.output_dir, reading, cluster=columns, name="first")
+    second = before
+    if args.second is not None:
+        second = side_of(args.second, args.output_dir, reading, cluster=columns, name="second", beside=before)
+    if not isinstance(second, Run):
+        raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    first = before if isinstance(before, Run) else None
     comparison = compare(
-        args.first if first is None else first,
+        before,
         second,
         margin=args.margin,
         missing=args.missing,
@@ -206,15 +226,19 @@ def execute_compare(args: argparse.Namespace) -> int:
         profile=args.config,
         posterior=args.posterior,
         assume=args.assume,
+        arms=None if args.arms is None else (args.arms[0], args.arms[1]),
+        correction=args.correction,
     )
     names = (args.first.stem if first is None else first.name, second.name)
+    if args.second is None and args.arms is not None:
+        names = (args.arms[0], args.arms[1])
     if args.csv:
         comparison.table.write_csv(args.csv)
     if args.junit:
         with write_errors(ConfigError, args.junit):
             args.junit.parent.mkdir(parents=True, exist_ok=True)
             args.junit.write_bytes(comparison_junit(comparison, *names))
-    if args.json or args.format == "json":
+    if args.json or args.shown == "json":
         document = {
             "first": names[0],
             "second": names[1],
@@ -244,15 +268,23 @@ def execute_compare(args: argparse.Namespace) -> int:
             "only_first": [key._asdict() for key in comparison.only_first],
             "only_second": [key._asdict() for key in comparison.only_second],
             "cells": list(comparison.table.records()),
-            "broke": [
-                change.key._asdict() | {key: getattr(change, key) for key in ("item_id", "first", "second")}
-                for change in comparison.broke
-            ],
+            "correction": comparison.correction,
+            "gate": gate_line(comparison.gates) or None,
+            **{
+                name: [
+                    change.key._asdict()
+                    | {key: getattr(change, key) for key in ("item_id", "first", "second")}
+                    for change in changes
+                ]
+                for name, changes in (("broke", comparison.broke), ("fixed", comparison.fixed))
+            },
         }
         options.print_json(document)
-    elif args.format == "github":
+    elif args.shown == "github":
         print(comparison_github(comparison, *names, changed_answers(first, second, comparison.broke[:50])))
     else:
-        write = comparison_markdown if args.format == "md" else comparison_text
+        write = comparison_markdown if args.shown == "md" else comparison_text
         print(write(comparison, *names))
+        if args.shown == "text" and (changed := changes_text(comparison)):
+            print(f"\n{changed}")
     return Exit.BELOW_GATE if args.fail_on_regression and not comparison.passes else Exit.DONE
