@@ -9,8 +9,8 @@ import pcsuite as pcs
 from test_cli import HEAVY
 
 NAMES = {
-    "Ablation", "PcsuiteError", "Planned", "Run", "__version__", "ablate", "arun", "compare", "load", "plan", "prompt",
-    "read", "report", "run", "verify",
+    "Ablation", "PcsuiteError", "Planned", "Run", "__version__", "ablate", "arun", "compare", "effects", "load", "plan",
+    "prompt", "read", "report", "run", "verify",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pcsuite.config.spellings import column_names
 from pcsuite.data.items import Row
 from pcsuite.errors import ConfigError, DataError, did_you_mean
-from pcsuite.importers.base import FORMATS, SourceLog, detect_format
+from pcsuite.importers.base import FORMATS, SourceLog, detect_format, open_log
 from pcsuite.importers.import_run import ImportOptions, write_evaluations
 from pcsuite.importers.table_rows import tabled_evaluations
 from pcsuite.logging.log import RunPaths
@@ -55,7 +55,7 @@ def import_in_passing(
             if not files:
                 raise DataError(f"{path}: no log of {known} in this folder")
             for file in files:
-                opened += [(file, log, known) for log in FORMATS.get(known).open(file, options)]
+                opened += [(file, log, known) for log in open_log(known, file, options)]
             label = path.stem or known
         else:
             label = name or "table"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from pcsuite._util.text import describe
 from pcsuite.errors import DataError
 from pcsuite.importers.shapes import FileShape
 from pcsuite.logging.row import UsageRecord
@@ -161,10 +162,28 @@ FORMATS: Registry[LogFormat] = Registry(
     {
         "inspect": "pcsuite.importers.inspect_ai_log:FORMAT",
         "lm-eval": "pcsuite.importers.lm_eval_samples:FORMAT",
+        "helm": "pcsuite.integrations.helm.log_format:FORMAT",
         "promptfoo": "pcsuite.importers.promptfoo_results:FORMAT",
+        "deepeval": "pcsuite.importers.deepeval_results:FORMAT",
+        "langfuse": "pcsuite.importers.langfuse_export:FORMAT",
+        "phoenix": "pcsuite.importers.phoenix_experiment:FORMAT",
+        "mlflow": "pcsuite.importers.mlflow_results:FORMAT",
+        "openai-evals": "pcsuite.importers.openai_evals:FORMAT",
+        "otel": "pcsuite.importers.otel_spans:FORMAT",
         "table": "pcsuite.importers.table_rows:FORMAT",
     },
 )
+
+
+def open_log(name: str, path: Path, options: ReadOptions) -> Sequence[SourceLog]:
+    """The evaluations of a file of a named format.
+
+    Raises :class:`DataError` where it is none, or where a value in it is of another kind than the format has there.
+    """
+    try:
+        return FORMATS.get(name).open(path, options)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(f"{path}: not a whole file of {name} ({describe(error)})") from error
 
 
 def detect_format(path: Path) -> str:

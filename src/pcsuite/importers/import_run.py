@@ -27,6 +27,7 @@ from pcsuite.importers.base import (
     ReadOptions,
     SourceLog,
     detect_format,
+    open_log,
 )
 from pcsuite.importers.values import quoted_names, short_name
 from pcsuite.logging import manifest as manifests
@@ -305,7 +306,7 @@ def import_logs(
     opened: list[tuple[Path, SourceLog, str]] = []
     try:
         for path, name in log_files.items():
-            opened += [(path, source, name) for source in FORMATS.get(name).open(path, options)]
+            opened += [(path, source, name) for source in open_log(name, path, options)]
         opened.sort(key=lambda entry: entry[1].header.created)  # of several tries the newest row counts
         return write_evaluations(opened, paths, options)
     finally:
