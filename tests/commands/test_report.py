@@ -122,12 +122,12 @@ def test_a_comment_for_github_names_the_items_that_broke(runs, capsys):
     assert main(["compare", *runs, "--format", "github", "--margin", "0.05"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("<!-- pcsuite compare -->\n\n### :x: bad is worse than good (margin 0.05)\n")
-    assert "12 items broke, 0 items mended" in out
+    assert "12 items broke, 0 items fixed." in out
     assert out.count("1 → 0") == 12
     assert "<details><summary>" in out
     assert len(out) < 65_536
     assert main(["compare", *reversed(runs), "--format", "github"]) == 0
-    assert "0 items broke, 12 items mended." in capsys.readouterr().out
+    assert "0 items broke, 12 items fixed." in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_an_item_that_broke_under_two_conditions_is_one_item(tmp_path, capsys):
 
     logs = write("before", [1.0] * 9 + [0.0]), write("now", [0.0] * 4 + [1.0] * 6)
     assert main(["compare", *logs, "--format", "github"]) == 0
-    assert "<summary>4 items (8 scores) broke, 1 item (2 scores) mended</summary>" in capsys.readouterr().out
+    assert "4 items (8 scores) broke, 1 item (2 scores) fixed." in capsys.readouterr().out
 
 
 @pytest.mark.slow

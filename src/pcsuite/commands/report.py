@@ -281,7 +281,8 @@ def execute_compare(args: argparse.Namespace) -> int:
         }
         options.print_json(document)
     elif args.shown == "github":
-        print(comparison_github(comparison, *names, changed_answers(first, second, comparison.broke[:50])))
+        changes = [*comparison.broke[:50], *comparison.fixed[:50]]
+        print(comparison_github(comparison, *names, changed_answers(first, second, changes)))
     else:
         write = comparison_markdown if args.shown == "md" else comparison_text
         print(write(comparison, *names))

@@ -156,7 +156,7 @@ def comparison_github(
         *head,
         table(_headings(comparison), scores, (5, 6, 8, 9)),
         *map(escape_markdown, _probabilities(comparison)),
-        *_broken_items(comparison, answers or {}),
+        *_changed_items(comparison, answers or {}),
     ]
     if others:
         folded = table(_headings(comparison), others, (5, 6, 8, 9))
@@ -168,26 +168,38 @@ def comparison_github(
     return text if len(text) <= _LONGEST_COMMENT else text[:_LONGEST_COMMENT].rpartition("\n")[0]
 
 
-def _broken_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str, str]]) -> list[str]:
-    """The items that score lower now, and how many score higher."""
-    broke = comparison.broke
-    mended = [change for change in comparison.changes if change.second > change.first]
-    summary = f"{_items_of(broke)} broke, {_items_of(mended)} mended"
-    if not broke:
-        return [f"{summary}."]
+def _changed_items(comparison: Comparison, answers: Mapping[ItemChange, tuple[str, str]]) -> list[str]:
+    """The items that score lower now, open, and those that score higher, folded."""
+    broke, fixed = comparison.broke, comparison.fixed
+    parts = [f"{_items_of(broke)} broke, {_items_of(fixed)} fixed."]
+    if broke:
+        parts.append(_folded("items that broke", broke, answers, opened=True))
+    if fixed:
+        parts.append(_folded("items that were fixed", fixed, answers, opened=False))
+    return parts
+
+
+def _folded(
+    summary: str,
+    changes: Sequence[ItemChange],
+    answers: Mapping[ItemChange, tuple[str, str]],
+    *,
+    opened: bool,
+) -> str:
+    """Changed items as a table below a summary that unfolds it."""
 
     def cut(text: str) -> str:
         flat = " ".join(text.split())
         return flat if len(flat) <= _LONGEST_ANSWER else flat[: _LONGEST_ANSWER - 1] + "…"
 
     rows = []
-    for change in broke[:_BROKE_SHOWN]:
+    for change in changes[:_BROKE_SHOWN]:
         before, now = answers.get(change, ("", ""))
         where = f"{change.key.task} × {change.key.model} × {_condition(change.key._asdict())}"
         rows.append([change.item_id, where, f"{change.first:g} → {change.second:g}", cut(before), cut(now)])
     shown = table(("item", "where", "score", "answer before", "answer now"), rows)
-    more = f"\n\n… and {len(broke) - _BROKE_SHOWN} more" if len(broke) > _BROKE_SHOWN else ""
-    return [f"<details open><summary>{summary}</summary>\n\n{shown}{more}\n\n</details>"]
+    more = f"\n\n… and {len(changes) - _BROKE_SHOWN} more" if len(changes) > _BROKE_SHOWN else ""
+    return f"<details{' open' if opened else ''}><summary>{summary}</summary>\n\n{shown}{more}\n\n</details>"
 
 
 def _items_of(changes: Sequence[ItemChange]) -> str:
