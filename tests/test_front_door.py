@@ -9,7 +9,8 @@ import pcsuite as pcs
 from test_cli import HEAVY
 
 NAMES = {
-    "Ablation", "PcsuiteError", "Planned", "Run", "__version__", "ablate", "arun", "check", "compare", "load", "plan",
+    "Ablation", "PcsuiteError", "Planned", "Run", "__version__", "ablate", "arun", "check", "compare", "effects", "load",
+    "plan",
     "prompt", "read", "report", "run", "verify",
 }  # fmt: skip
 

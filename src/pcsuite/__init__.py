@@ -20,7 +20,7 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from pcsuite.api.prompts import Ablation, ablate, prompt, verify
     from pcsuite.api.regression import check
-    from pcsuite.api.runs import Planned, Run, arun, compare, load, plan, read, report, run
+    from pcsuite.api.runs import Planned, Run, arun, compare, effects, load, plan, read, report, run
     from pcsuite.errors import PcsuiteError
 
 _TARGETS = {
@@ -32,6 +32,7 @@ _TARGETS = {
     "arun": "pcsuite.api.runs",
     "check": "pcsuite.api.regression",
     "compare": "pcsuite.api.runs",
+    "effects": "pcsuite.api.runs",
     "load": "pcsuite.api.runs",
     "plan": "pcsuite.api.runs",
     "prompt": "pcsuite.api.prompts",
@@ -51,6 +52,7 @@ __all__ = [
     "arun",
     "check",
     "compare",
+    "effects",
     "load",
     "plan",
     "prompt",

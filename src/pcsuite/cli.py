@@ -37,7 +37,8 @@ VERIFY, MODELS, UPKEEP = "verify extractions", "models", "upkeep"
 COMMANDS = (
     Command("ablate", "ablate", MEASURE, "what each part of your prompt is worth, and the shortest that is no worse"),
     Command("check", "check", MEASURE, "did your prompt get worse than at a branch, a run or a file? A gate for CI"),
-    Command("compare", "report", MEASURE, "compare two runs item by item, and fail on a regression"),
+    Command("compare", "report", MEASURE, "compare two runs, or other tools' files, item by item"),
+    Command("gate", "gate", MEASURE, "what a gate can find: could it ever fail, could it ever pass?"),
     Command("init", "init", MEASURE, "a folder of your own prompt and table that runs from anywhere"),
     Command("init-task", "data", MEASURE, "make a runnable task of your own CSV or JSONL"),
     Command("optimize", "optimize", MEASURE, "compile a prompt for C8 under the information objective"),
@@ -49,7 +50,7 @@ COMMANDS = (
     Command("judge", "judge", STUDY, "draw judged answers to label, and hold the judge against the labels"),
     Command("verifier-pass", "run", STUDY, "ask the same model whether stored answers contradict themselves"),
     Command("rescore", "run", STUDY, "score stored answers anew, without a model call"),
-    Command("import", "data", STUDY, "bring logs of inspect_ai or lm-eval into a run, for compare and report"),
+    Command("import", "data", STUDY, "bring logs of other tools or a plain table into a run, for compare and report"),
     Command("report", "report", LOOK, "write tables, figures and the HTML report of a run"),
     Command("view", "view", LOOK, "look into runs in a browser: answers side by side, effects that follow the filter"),
     Command("status", "log", LOOK, "how far a run has come, and what it has spent over all its starts"),

@@ -116,6 +116,8 @@ class PromptRegression:
         if failed or (check.standing == "undecided" and undecided == "fail"):
             pytest.fail(f"{check.sentence()}\n\n{check.details()}", pytrace=False)
         self._report(check.sentence())
+        if check.reach:
+            self._report(f"  {check.reach}")
         return check
 
     def _baseline(self, baseline: str | Path | None) -> Path:

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from pcsuite.cli import main
+from support.import_logs import FIXTURES
 from support.synthetic_log import make_row, write_log
 
 
@@ -169,7 +170,7 @@ def test_a_baseline_takes_the_place_of_the_first_run(runs, tmp_path, capsys):
     assert ":white_check_mark: good is no worse than good" in capsys.readouterr().out
     path.write_text("{}")
     assert main(["compare", str(path), runs[0]]) == 2
-    assert "not a baseline of the suite" in capsys.readouterr().err
+    assert "of no format that is known here" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -201,3 +202,49 @@ def test_compare_json(runs, capsys):
     assert main(["compare", *runs, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["first"], found["second"], found["regressions"]) == ("good", "bad", 1)
+
+
+PROMPTFOO = FIXTURES / "promptfoo"
+
+
+@pytest.mark.slow
+def test_two_results_files_of_promptfoo_give_a_verdict_with_one_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    files = [str(PROMPTFOO / name) for name in ("base.json", "new.json")]
+    assert main(["compare", *files, "--margin", "0.05", "--fail-on-regression"]) == 0
+    text = capsys.readouterr().out
+    assert "The pass went from 0.71 to 1.00: +0.29 [0.04, 0.50] on 21 (1 missing) items" in text
+    assert "By its scores new is no worse than base (margin 0.05); 1 score is missing." in text
+    assert "What this gate can find (21 items, margin 0.05):" in text
+    assert "Fixed: 6 items" in text
+    assert list(tmp_path.iterdir()) == []  # nothing is left behind
+    # The other way round six items break: the exact test has p = 2 / 2 ** 6.
+    assert main(["compare", *reversed(files), "--fail-on-regression", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (len(told["broke"]), len(told["fixed"]), told["correction"]) == (6, 0, "holm")
+    assert told["gate"].startswith("What this gate can find")
+
+
+@pytest.mark.slow
+def test_two_prompts_of_one_file_are_compared_by_name(capsys):
+    assert main(["compare", str(PROMPTFOO / "several.json"), "--arms", "plain", "listed"]) == 0
+    assert "listed against plain" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_plain_tables_are_compared(tmp_path, capsys):
+    for name, right in (("base", "1"), ("new", "0")):
+        rows = "".join(f"q{number},{right if number < 8 else 1}\n" for number in range(20))
+        (tmp_path / f"{name}.csv").write_text(f"question,correct\n{rows}")
+    files = [str(tmp_path / f"{name}.csv") for name in ("base", "new")]
+    table = ["--from", "table", "--item", "question", "--score", "correct"]
+    assert main(["compare", *files, *table, "--fail-on-regression"]) == 1
+    assert "Worse: correct of imported on table" in capsys.readouterr().out
+
+
+def test_one_file_alone_and_unknown_files_are_told_in_one_line(tmp_path, capsys):
+    assert main(["compare", str(PROMPTFOO / "base.json")]) == 2
+    assert "--arms A B" in capsys.readouterr().err
+    (tmp_path / "odd.json").write_text('{"a": 1}')
+    assert main(["compare", str(tmp_path / "odd.json"), str(PROMPTFOO / "base.json")]) == 2
+    assert "of no format that is known here" in capsys.readouterr().err

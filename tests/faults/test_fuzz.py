@@ -21,7 +21,7 @@ from pcsuite.engines.adapters.base import Decoding, Request
 from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.errors import EngineError, PcsuiteError
 from pcsuite.evaluation.base import Answer
-from pcsuite.importers.base import FORMATS
+from pcsuite.importers.base import FORMATS, ReadOptions
 from pcsuite.importers.documents import ZipMembers
 from pcsuite.logging.audit import audit_log, repair_log
 from pcsuite.logging.log import PromptStore, ResumeIndex, RunPaths, iter_newest_rows, iter_rows, read_prompts
@@ -248,7 +248,8 @@ def test_logs(tmp_path_factory, content, manifest, prompts):
 
 def read_all(name, path):
     """Every sample of a log under every measure."""
-    with closing(FORMATS.get(name).open(path, model="m")) as source:
+    (source,) = FORMATS.get(name).open(path, ReadOptions(model="m"))
+    with closing(source):
         return [sample for measure in source.header.measures for sample in source.samples(measure)]
 
 

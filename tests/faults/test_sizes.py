@@ -20,7 +20,7 @@ from pcsuite.engines.adapters.openai_api import OpenAIAdapter, OpenAIOptions
 from pcsuite.engines.weights import fetch_url
 from pcsuite.errors import ConfigError, DataError, EngineError
 from pcsuite.importers import documents
-from pcsuite.importers.base import FORMATS
+from pcsuite.importers.base import FORMATS, ReadOptions
 from support.ablating import request_in, write_inputs
 from support.import_logs import FIXTURES, repacked
 
@@ -98,7 +98,7 @@ def test_an_eval_log_that_unpacks_to_gigabytes(tmp_path, monkeypatch):
     assert bomb.stat().st_size < 1 << 20
     monkeypatch.setattr(documents, "LARGEST_PIECE", 4 << 20)
     with pytest.raises(DataError, match=r"has 8 MiB; more than 4 are not read"):
-        FORMATS.get("inspect").open(bomb, model=None)
+        FORMATS.get("inspect").open(bomb, ReadOptions())
 
 
 def test_a_member_that_lies_about_its_size(tmp_path):
@@ -124,7 +124,7 @@ def test_a_json_log_whose_one_sample_is_everything(tmp_path, monkeypatch):
     (tmp_path / "big.json").write_text(json.dumps(content))
     monkeypatch.setattr(documents, "LARGEST_PIECE", 4 << 20)
     with pytest.raises(DataError, match="more than 4 are not read"):
-        FORMATS.get("inspect").open(tmp_path / "big.json", model=None)
+        FORMATS.get("inspect").open(tmp_path / "big.json", ReadOptions())
 
 
 def test_a_configuration_of_many_megabytes(tmp_path):

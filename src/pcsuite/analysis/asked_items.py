@@ -229,6 +229,7 @@ def without_items(scores: ItemScores, items: Collection[tuple[str, str]]) -> Ite
             asked=cell.asked[asked],
             failed=cell.failed[asked],
             unscored=cell.unscored[asked] if len(cell.unscored) else cell.unscored,
+            answers=cell.answers[kept] if len(cell.answers) else cell.answers,
         )
     return replace(scores, cells=cells)
 

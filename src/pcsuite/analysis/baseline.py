@@ -119,8 +119,11 @@ class Baseline:
 
 
 def is_baseline(path: Path) -> bool:
-    """Whether a file is a baseline, by its name: logs end in ``.jsonl``."""
-    return path.suffix == ".json" and path.is_file()
+    """Whether a file is a baseline, by its name and its first words: results of other tools are ``.json`` too."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return b'"pcsuite baseline' in stream.read(400)
 
 
 def _scores_of(document: Mapping[str, Any]) -> ItemScores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,6 +20,7 @@ from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_colu
 from pcsuite.analysis.tables.effects import stars
 from pcsuite.analysis.tables.judges import NOT_VALIDATED, JudgeStatus, judge_status
 from pcsuite.errors import AnalysisError, did_you_mean
+from pcsuite.stats.pass_k import pass_at_k, pass_hat_k
 
 COMPARE = TableSpec(
     "compare",
@@ -41,8 +42,13 @@ COMPARE = TableSpec(
         Column("p_value", "two-sided p-value: permutation test, or of the mean where replicates are unequal"),
         Column("p_method", "how the p-value was made"),
         Column("p_bh", "the same adjusted over all cells of the metric (Benjamini–Hochberg)"),
-        Column("stars", "* 0.05, ** 0.01, *** 0.001, of p_bh"),
-        Column("outcome", "better, worse, changed (a metric without a good end), or no reliable change"),
+        Column("p_holm", "the same adjusted over all cells and all metrics that are no cost (Holm)"),
+        Column("stars", "* 0.05, ** 0.01, *** 0.001, of the adjusted p-value that decides: p_bh, or p_holm"),
+        Column(
+            "outcome",
+            "better, worse, changed (a metric without a good end), no reliable change, or described (not tested:"
+            " pass@k and pass^k of repeated runs)",
+        ),
         Column(
             "no_worse_p",
             "p-value of the claim that the second run is no worse by the margin or more; of the score, with a margin",
@@ -67,7 +73,9 @@ COMPARE = TableSpec(
 FEWEST_ITEMS = 2
 """One difference has no spread, so there is nothing to test it by."""
 Arms = dict[str, contrasts.ArmScores]
-Outcome = Literal["better", "worse", "changed", "no reliable change"]
+Outcome = Literal["better", "worse", "changed", "no reliable change", "described"]
+Correction = Literal["bh", "holm"]
+"""What decides: ``bh`` within the cells of a metric, or ``holm`` over all cells and metrics that are no cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,9 @@ class Comparison:
     """Cells of the second run whose score could not be compared: hardly an item has one in both runs."""
     different: Mapping[CellKey, PairedItems] = field(default_factory=dict)
     """Cells of which only the items in common are compared, because that was allowed."""
+    correction: Correction = "bh"
+    gates: Sequence[contrasts.Gate] = ()
+    """What each cell's score could have shown as a gate, where that can be said."""
 
     @property
     def broke(self) -> list[ItemChange]:
@@ -131,7 +142,8 @@ class Comparison:
     @property
     def fixed(self) -> list[ItemChange]:
         """Items that score higher in the second run, the largest gain first."""
-        return [change for change in reversed(self.changes) if change.second > change.first]
+        higher = [change for change in self.changes if change.second > change.first]
+        return sorted(higher, key=lambda change: (change.first - change.second, change.key, change.item_id))
 
     @property
     def standing(self) -> contrasts.Standing:
@@ -207,19 +219,22 @@ def compare_runs(
     missing: Missing = "bound",
     assume: contrasts.Assumption = "nothing",
     conditions: Mapping[str, str] | None = None,
+    correction: Correction = "bh",
 ) -> Comparison:
     """Compare the cells that both runs have, on the items that both were to ask.
 
     A change is reliable where it holds at ``alpha`` after the Benjamini–Hochberg correction over all cells of a
-    metric and exceeds ``margin``. A field of the cell's name that has one value in each run and differs (another
-    model, another condition) is paired all the same. ``metrics`` says which are compared and which way is better
-    (default: the bundled ones). ``judged`` is what is known of both runs' judges: scores of judged tasks are compared
-    by their gold labels where both have them, and not at all where the judges differ. ``plans`` say which items each
-    run was to ask: where one lacks a score for some of them, what is claimed must hold whatever they would have been,
-    unless ``missing`` is ``drop``. ``assume`` is what may be assumed of the shape of graded scores'
-    differences. ``conditions`` are those of the first run that are compared, each with the name of its counterpart in
-    the second; by default all, each with its namesake. Raises :class:`AnalysisError` where the runs have no cell in
-    common, were to ask different items (unless that is allowed) or share fewer than two.
+    metric (or, with ``correction="holm"``, after Holm's over all cells and metrics that are no cost) and exceeds
+    ``margin``. Where 0/1 answers are repeated, pass@k and pass^k are described beside the score, with their intervals.
+    A field of the cell's name that has one value in each run and differs (another model, another condition) is paired
+    all the same. ``metrics`` says which are compared and which way is better (default: the bundled ones). ``judged`` is
+    what is known of both runs' judges: scores of judged tasks are compared by their gold labels where both have them,
+    and not at all where the judges differ. ``plans`` say which items each run was to ask: where one lacks a score for
+    some of them, what is claimed must hold whatever they would have been, unless ``missing`` is ``drop``. ``assume`` is
+    what may be assumed of the shape of graded scores' differences. ``conditions`` are those of the first run that are
+    compared, each with the name of its counterpart in the second; by default all, each with its namesake. Raises
+    :class:`AnalysisError` where the runs have no cell in common, were to ask different items (unless that is allowed)
+    or share fewer than two.
     """
     metrics = bundled_metrics() if metrics is None else metrics
     if conditions:
@@ -248,7 +263,7 @@ def compare_runs(
     cells = [(first.cells[first_keys[name]], second.cells[second_keys[name]]) for name in common]
     records: list[dict[str, Any]] = []
     measured: list[contrasts.Measurement] = []
-    arms_of_scores: dict[int, Arms] = {}
+    arms_of: list[Arms] = []
     lacking: list[MissingScore] = []
     unscored: list[CellKey] = []
     different: dict[CellKey, PairedItems] = {}
@@ -274,38 +289,52 @@ def compare_runs(
             change, arms = measuring[0].under(assume), measuring[1]
             more: dict[str, Any] = {}
             if metric == SCORE:
-                arms_of_scores[len(records)] = arms
                 more = {"missing_first": len(lost[0]), "missing_second": len(lost[1])}
                 if judged is not None:
                     change, remark = _judged(change, left.key, right.key, judged)
                     more |= {"judge": remark} if remark else {}
             records.append(_record(right.key, metric, change) | more)
             measured.append(change)
+            arms_of.append(arms)
+        for metric, change, arms in _repeated(first, second, left, right, paired.names):
+            records.append(_record(right.key, metric, change) | {"outcome": "described"})
+            measured.append(change)
+            arms_of.append(arms)
     if not records:
         raise _nothing_compared(shared, lacking)
     held: list[contrasts.HeldResult] = []
     keys: list[CellKey] = []
+    p_holm = contrasts.corrected_within(
+        [np.nan if metrics.is_cost(r["metric"]) or r["p_value"] is None else r["p_value"] for r in records],
+        correction="holm",
+    )
+    for rows, kind in _families(records, metrics, correction):
+        # Only of the score is it asked whether it is no worse.
+        has_score = any(records[index]["metric"] == SCORE for index in rows)
+        no_worse_margin = margin if has_score and margin > 0 else None
+        family = contrasts.Family(kind, alpha=alpha, margin=no_worse_margin, smallest=margin, assume=assume)
+        results = contrasts.judge([measured[index] for index in rows], family)
+        of_scores = _held([arms_of[index] for index in rows], results, family) if has_score else []
+        for index, entry in zip(rows, of_scores, strict=False):
+            if records[index]["metric"] == SCORE:
+                records[index] |= _missing_columns(entry, missing)
+                held.append(entry)
+                keys.append(CellKey(*(records[index][name] for name in CellKey._fields)))
+        for index, result in zip(rows, results, strict=True):
+            record, is_score = records[index], records[index]["metric"] == SCORE
+            record |= {
+                "p_holm": number(p_holm[index]),
+                "stars": stars(number(result.p_adjusted)),
+                "outcome": record.get("outcome") or _OUTCOMES.get(result.verdict, "no reliable change"),
+                "no_worse_p": result.no_worse.p_value if result.no_worse is not None and is_score else None,
+            }
     for metric in dict.fromkeys(record["metric"] for record in records):
         rows = [index for index, record in enumerate(records) if record["metric"] == metric]
-        # Only of the score is it asked whether it is no worse.
-        no_worse_margin = margin if metric == SCORE and margin > 0 else None
-        family = contrasts.Family("bh", alpha=alpha, margin=no_worse_margin, smallest=margin, assume=assume)
-        results = contrasts.judge([measured[index] for index in rows], family)
-        if metric == SCORE:
-            of_scores = _held([arms_of_scores[index] for index in rows], results, family)
-            for index, entry in zip(rows, of_scores, strict=True):
-                records[index] |= _missing_columns(entry, missing)
-            held += of_scores
-            keys += [CellKey(*(records[index][name] for name in CellKey._fields)) for index in rows]
-        for index, result in zip(rows, results, strict=True):
-            p_bh = number(result.p_adjusted)
-            records[index] |= {
-                "p_bh": p_bh,
-                "stars": stars(p_bh),
-                "outcome": records[index].get("outcome")
-                or _OUTCOMES.get(result.verdict, "no reliable change"),
-                "no_worse_p": result.no_worse and result.no_worse.p_value,
-            }
+        p_bh = contrasts.corrected_within(
+            [np.nan if (p := measured[index].test.p_value) is None else p for index in rows], correction="bh"
+        )
+        for index, p_value in zip(rows, p_bh.tolist(), strict=True):
+            records[index]["p_bh"] = number(p_value)
     changes = [change for cell in cells for change in _item_changes(first, second, *cell)]
     return Comparison(
         Table.of(COMPARE, records),
@@ -321,6 +350,8 @@ def compare_runs(
         missing,
         unscored,
         different,
+        correction,
+        _gates(records, arms_of, margin, alpha),
     )
 
 
@@ -341,6 +372,31 @@ def _of_conditions(
         cells = {key: cell for key, cell in scores.cells.items() if key.condition in names}
         kept.append(replace(scores, cells=cells))
     return kept[0], kept[1]
+
+
+def _gates(
+    records: Sequence[Mapping[str, Any]], arms_of: Sequence[Arms], margin: float, alpha: float
+) -> list[contrasts.Gate]:
+    """The gates that the scores of the cells make, each at its share of the level."""
+    scores = [arms for record, arms in zip(records, arms_of, strict=True) if record["metric"] == SCORE]
+    gates = [
+        contrasts.gate_of(arms["first"], arms["second"], margin=margin, alpha=alpha / len(scores))
+        for arms in scores
+        if margin < 1
+    ]
+    return [gate for gate in gates if gate is not None]
+
+
+def _families(
+    records: Sequence[Mapping[str, Any]], metrics: Metrics, correction: Correction
+) -> list[tuple[list[int], Correction]]:
+    """Which records are judged together, and how they are corrected: by metric, or all that are no cost at once."""
+    by_family: dict[str, list[int]] = {}
+    for index, record in enumerate(records):
+        metric = record["metric"]
+        together = correction == "holm" and not metrics.is_cost(metric)
+        by_family.setdefault("" if together else metric, []).append(index)
+    return [(rows, "holm" if name == "" else "bh") for name, rows in by_family.items()]
 
 
 def _nothing_compared(shared: int, lacking: Sequence[MissingScore]) -> AnalysisError:
@@ -437,6 +493,48 @@ def _measured(
     contrast = contrasts.Contrast.of("second", "first", better=metrics.better(metric))
     (change,) = contrasts.measure(arms, [contrast], rng=named_rng("compare", *left.key, *right.key, metric))
     return (change, arms) if change.n >= FEWEST_ITEMS else None
+
+
+def _repeated(
+    first: ItemScores, second: ItemScores, left: CellScores, right: CellScores, names: tuple[str, ...]
+) -> Iterator[tuple[str, contrasts.Measurement, Arms]]:
+    """pass@k and pass^k of two cells of repeated 0/1 answers, with intervals; nothing where they are not.
+
+    k is the number of answers that most items have, of the two cells the smaller one.
+    """
+    sides = ((first, left), (second, right))
+    if any(SCORE not in cell.values or run.is_pooled(cell.key.task) for run, cell in sides):
+        return
+    counts = [cell.answers if len(cell.answers) else np.empty(0, dtype=np.int64) for _, cell in sides]
+    if any(not len(answers) or answers.max() < 2 for answers in counts):
+        return
+    k = min(int(np.bincount(answers).argmax()) for answers in counts)
+    right_answers = [cell.values[SCORE] * answers for (_, cell), answers in zip(sides, counts, strict=True)]
+    whole = all(
+        bool(
+            (np.abs(values - np.rint(values)) < 1e-6)[np.isfinite(values)].all()
+            and np.nanmax(values) <= n.max()
+        )
+        for values, n in zip(right_answers, counts, strict=True)
+    )
+    if k < 2 or not whole:
+        return
+    for metric, estimator in ((f"pass@{k}", pass_at_k), (f"pass^{k}", pass_hat_k)):
+        arms: Arms = {}
+        for side, (run, cell), values, answers in zip(
+            ("first", "second"), sides, right_answers, counts, strict=True
+        ):
+            known = np.isfinite(values)
+            estimated = estimator(np.rint(np.where(known, values, 0.0)), np.where(known, answers, 0), k)
+            described = replace(cell, values={metric: estimated}, replicates=1.0)
+            arms[side] = paired_arm(
+                replace(run, cells={cell.key: described}), described, metric, (0.0, 1.0), names, pooled=False
+            )
+        contrast = contrasts.Contrast.of("second", "first", tested=False)
+        rng = named_rng("compare", *left.key, *right.key, metric)
+        (change,) = contrasts.measure(arms, [contrast], rng=rng)
+        if change.n >= FEWEST_ITEMS:
+            yield metric, change, arms
 
 
 def _record(key: CellKey, metric: str, change: contrasts.Measurement) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from pcsuite.config.profile import MissingAnswers
 from pcsuite.contrasts import Assumption, Standing
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.prompts.blocks import read_prompt
+from pcsuite.reporting.gates import gate_line
 from pcsuite.reporting.markdown import comparison_text
 from pcsuite.runners.executors import ExecutorChoice
 from pcsuite.runners.run_suite import LOCAL
@@ -80,6 +81,11 @@ class RegressionCheck:
     def hides(self) -> bool:
         """Whether missing scores could hide a regression that the scored items do not show."""
         return bool(self.comparison.hidden or self.comparison.unscored)
+
+    @property
+    def reach(self) -> str:
+        """What the gate can find, in one line; empty where nothing can be said."""
+        return gate_line(self.comparison.gates)
 
     def sentence(self) -> str:
         """The judgement in one line, with the figures it rests on.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pcsuite.analysis.analyse import analyse_scores
 from pcsuite.analysis.asked_items import RunPlan, cluster_labels, clustered_scores, without_items
 from pcsuite.analysis.baseline import Baseline, is_baseline
-from pcsuite.analysis.compare import Comparison, ItemChange, JudgedSide, compare_runs
+from pcsuite.analysis.compare import Comparison, Correction, ItemChange, JudgedSide, compare_runs
 from pcsuite.analysis.frame import Frame, RowsFrame
 from pcsuite.analysis.load.item_scores import (
     SCORE,
@@ -30,6 +27,7 @@ from pcsuite.analysis.load.schema import CELL_KEY, METRIC_PREFIX, USABLE, sql_na
 from pcsuite.analysis.metrics import Metrics, metrics_of
 from pcsuite.analysis.probabilities import with_probabilities
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec
+from pcsuite.api.imports import Scratch, import_in_passing, is_own_log
 from pcsuite.config.load import Suite, load_suite
 from pcsuite.config.profile import MissingAnswers
 from pcsuite.config.spellings import PROFILE_WORDS, column_names
@@ -37,7 +35,8 @@ from pcsuite.contrasts import Assumption
 from pcsuite.data.items import Item
 from pcsuite.errors import AnalysisError, ConfigError, did_you_mean
 from pcsuite.logging.manifest import MergedManifest, read_manifests
-from pcsuite.logging.segments import find_log
+from pcsuite.logging.row import IMPORTED
+from pcsuite.logging.segments import find_log, log_exists
 from pcsuite.reporting.build import ReportFiles, build_report
 from pcsuite.reporting.results import Result, result_of
 from pcsuite.runners.estimate import CellEstimate, estimate_plan, total_cost
@@ -242,14 +241,6 @@ def plan(profile: Profile, **overrides: Any) -> Planned:
     return Planned(build_plan(load(profile, **overrides)))
 
 
-class _Scratch:
-    """A folder for converted logs that goes with the last object that uses it."""
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="pcsuite-run-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-
 @dataclass
 class Run:
     """A run and what its log says. Tables are computed when they are asked for, from all rows that count."""
@@ -259,6 +250,8 @@ class Run:
     """The profile it was made from, where it is known; with it the items can be read."""
     summary: RunSummary | None = field(default=None, repr=False)
     """What this call did: rows, tokens, cost, what failed; ``None`` for a run that was only read."""
+    keep: object = field(default=None, repr=False)
+    """What must not be cleared away while the run is in use: the folder of rows that were imported in passing."""
 
     @property
     def name(self) -> str:
@@ -266,8 +259,8 @@ class Run:
         return self.log.stem
 
     @cached_property
-    def _folder(self) -> _Scratch:
-        return _Scratch()
+    def _folder(self) -> Scratch:
+        return Scratch()
 
     def _tables(self) -> RunTables:
         return RunTables([self.log], self._folder.path)
@@ -528,8 +521,8 @@ def _labels_by(
 
 
 def compare(
-    first: Run | Baseline | str | Path,
-    second: Run | str | Path,
+    first: Run | Baseline | str | Path | Any,
+    second: Run | str | Path | Any,
     *,
     margin: float = 0.0,
     output_dir: str | Path = "outputs",
@@ -540,10 +533,16 @@ def compare(
     posterior: bool = False,
     assume: Assumption = "nothing",
     conditions: Sequence[str] | str = (),
+    arms: tuple[str, str] | None = None,
+    correction: Correction | None = None,
+    **reading: Any,
 ) -> Comparison:
     """Compare two runs item by item: did the second get better or worse, and how surely?
 
-    Runs are results, names below ``output_dir``, logs, or (the first) a baseline or its file. Changes up to ``margin``
+    Runs are results, names below ``output_dir``, logs, (the first) a baseline or its file, files of other tools, or
+    tables: a frame of pandas or polars or an Arrow table, with ``item`` and ``score`` (and ``arm``, ``repeat``) among
+    the ``reading`` options of :func:`read_foreign`. ``arms`` are the conditions to compare, of the
+    first and of the second, where there are several. Changes up to ``margin``
     are no regression; with a margin ``standing`` also says whether the second is shown to be no worse by it. Items that
     were planned and have no score are bounded, unless ``missing`` is ``drop`` (by default as the second run's profile
     says); runs that were to ask different items are refused with an ``AnalysisError`` unless
@@ -551,20 +550,26 @@ def compare(
     clusters in the logs; the items are those of ``profile``, else of the profile that the runs were made from.
     ``posterior`` adds the probabilities that a cell is better, and within ``margin`` where there is one. What is said
     of graded scores holds whatever the shape of their differences, unless ``assume`` is ``symmetric``. ``conditions``
-    are the only ones that are compared; ``"C3=C4"`` holds C4 of the second run against C3 of the first.
+    are the only ones that are compared; ``"C3=C4"`` holds C4 of the second run against C3 of the first. Reliable is
+    what holds after the ``correction``: ``bh`` over the cells of a metric (the default), or ``holm`` over all cells and
+    metrics at once (the default of imported files and tables, whose metrics are all read at once).
 
         pcs.compare("before", "after", margin=0.05).standing
+        pcs.compare("base.json", "new.json", margin=0.05).standing
+        pcs.compare(frame_a, frame_b, item="question", score="correct", cluster="document").table
     """
     if margin < 0:
         raise ConfigError(f"--margin {margin}: a margin is not negative")
-    later = second if isinstance(second, Run) else Run(find_log(second, output_dir))
+    columns = column_names(cluster)
+    first = side_of(first, output_dir, reading, cluster=columns, name="first")
+    later = side_of(second, output_dir, reading, cluster=columns, name="second", beside=first)
+    if isinstance(later, Baseline):
+        raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
     if missing is None and later.suite is not None:
         missing = later.suite.profile.missing
     elif missing is None:
         missing = "drop" if later.manifest.missing == "drop" else "bound"
     metrics = later.metrics
-    if isinstance(first, (str, Path)) and is_baseline(Path(first)):
-        first = Baseline.read(Path(first))
     later_scores, earlier = later.scores, None
     plans = [RunPlan(), RunPlan.of(later.manifest)]
     if isinstance(first, Baseline):
@@ -574,17 +579,23 @@ def compare(
         later_scores = without_items(later_scores, first.changed(digests))
         plans = [RunPlan(), RunPlan()]  # of a baseline only what it holds is known
     else:
-        earlier = first if isinstance(first, Run) else Run(find_log(first, output_dir))
+        earlier = first
         scores = earlier.scores
         metrics = metrics_of(earlier.manifest.metrics, later.manifest.metrics)
         side = JudgedSide.of(earlier.log)
         plans[0] = RunPlan.of(earlier.manifest)
-    if cluster:
+    if cluster and later.keep is None:
         suite = load(profile) if profile is not None else None
         scores, later_scores = (
             clustered_scores(entry, _items_of(run, suite), column_names(cluster))
             for entry, run in ((scores, earlier or later), (later_scores, later))
         )
+    if arms is not None:
+        scores, later_scores = (
+            _of_condition(entry, arm) for entry, arm in zip((scores, later_scores), arms, strict=True)
+        )
+    if correction is None:
+        correction = "holm" if later.manifest.profile.startswith(IMPORTED) else "bh"
     judged = (side, JudgedSide.of(later.log))
     comparison = compare_runs(
         scores,
@@ -597,6 +608,7 @@ def compare(
         missing=missing,
         assume=assume,
         conditions=condition_pairs(conditions),
+        correction=correction,
     )
     return _with_posterior(comparison) if posterior else comparison
 
@@ -619,6 +631,105 @@ def condition_pairs(conditions: Sequence[str] | str) -> dict[str, str]:
         if first:
             pairs[first] = second or first
     return pairs
+
+
+def read_foreign(
+    source: str | Path | Any,
+    *,
+    format: str | None = None,
+    cluster: Sequence[str] | str = (),
+    name: str = "",
+    task: str | None = None,
+    **reading: Any,
+) -> Run:
+    """A file or folder of another tool, or a table in memory, as a run that lives as long as it is used.
+
+    ``source`` is a path, a frame of pandas or polars, or an Arrow table. ``format`` is the name of the tool as in
+    ``pcsuite import --from``; files are known by their content where it is not given. ``reading`` are ``item``,
+    ``arm``, ``score``, ``repeat`` of tables, ``metric`` (which measure is the score), ``also`` (further ones that are
+    compared, or ``"all"``), ``range`` (the least and largest score), ``match_by`` (``"content"``: items by what they
+    ask), ``condition``, ``condition_from`` and ``model``. ``cluster`` are columns, variables or metadata that say which
+    items are related. Raises ``DataError`` for what cannot be read and ``ConfigError`` for what is not clear.
+
+        read_foreign("results.json").effects()
+        read_foreign(frame, item="id", arm="prompt", score="correct").effects(baseline="v1")
+    """
+    scratch = Scratch()
+    log = import_in_passing(
+        source, scratch, format=format, cluster=cluster, name=name, task=task, reading=reading
+    )
+    return Run(log, keep=scratch)
+
+
+def side_of(
+    source: Run | Baseline | str | Path | Any,
+    output_dir: str | Path,
+    reading: Mapping[str, Any],
+    *,
+    cluster: Sequence[str],
+    name: str,
+    beside: Run | Baseline | None = None,
+) -> Run | Baseline:
+    """One side of a comparison, whatever a user named: a run, a baseline, a file of another tool, or a table.
+
+    Runs by name and logs of our own go first. ``beside`` is the other side: where both are imported and each has one
+    task, the second gets the name of the first, because a title that was edited does not make another task.
+    """
+    if isinstance(source, (Run, Baseline)):
+        return source
+    foreign = not isinstance(source, (str, Path))
+    if not foreign:
+        path = Path(source)
+        if is_baseline(path):
+            return Baseline.read(path)
+        by_name = path.name and log_exists(Path(output_dir) / "runs" / f"{source}.jsonl")
+        foreign = bool(reading.get("format")) or (path.exists() and not by_name and not is_own_log(path))
+    if not foreign:
+        return Run(find_log(source, output_dir))
+    task = None
+    if isinstance(beside, Run) and beside.keep is not None and len(beside.manifest.tasks) == 1:
+        task = next(iter(beside.manifest.tasks))
+    return read_foreign(source, cluster=cluster, name=name, task=task, **reading)
+
+
+def effects(
+    frame: Any,
+    *,
+    arm: str,
+    item: str,
+    score: str | Sequence[str],
+    baseline: str | None = None,
+    cluster: Sequence[str] | str = (),
+    repeat: str = "",
+    range: tuple[float, float] | None = None,
+) -> Frame:
+    """Every arm of a table against its control, on the same items: effects with intervals, p-values and verdicts.
+
+    ``frame`` is one of pandas or polars, an Arrow table, or the path of a table or of another tool's file; ``arm``,
+    ``item`` and ``score`` name its columns (several scores are several metrics), ``repeat`` the one that tells
+    repetitions apart and ``cluster`` those that say which items are related. ``baseline`` is the control (default: C0,
+    else the first arm in order). The table is that of ``effects.csv``. Raises as :func:`read_foreign` does.
+
+        pcs.effects(frame, arm="prompt", item="question", score="correct", baseline="v1").to_pandas()
+    """
+    kind = "table" if isinstance(frame, (str, Path)) else None
+    run = read_foreign(
+        frame, format=kind, cluster=cluster, arm=arm, item=item, score=score, repeat=repeat, range=range
+    )
+    return run.effects(baseline)
+
+
+def _of_condition(scores: ItemScores, name: str) -> ItemScores:
+    """The cells of one condition, named whole or by a beginning that no other has; ``AnalysisError`` where none is."""
+    there = sorted({key.condition for key in scores.cells})
+    meant = [name] if name in there else [condition for condition in there if condition.startswith(name)]
+    if len(meant) != 1:
+        listed = ", ".join(f"'{condition}'" for condition in there[:12])
+        problem = "no condition is called" if not meant else "several conditions begin with"
+        raise AnalysisError(f"{problem} '{name}'", hint=f"there are {listed}")
+    return replace(
+        scores, cells={key: cell for key, cell in scores.cells.items() if key.condition == meant[0]}
+    )
 
 
 def _with_posterior(comparison: Comparison) -> Comparison:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 import time
@@ -279,35 +280,32 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
 
     Every sample becomes a row; repetitions (epochs) become seeds. Samples without a score are kept,
     counted and named. Importing the same log again adds nothing; a log that was scored anew or retried replaces its
-    rows.
+    rows. To compare two files there is no need to import them: pcsuite compare base.json new.json.
 
     examples:
+      pcsuite import results.json                 # the tool is known by the file, the run is called results
       pcsuite import --from inspect logs/a.eval --name a
       pcsuite import --from inspect logs/b.eval --name b --metric match
       pcsuite compare a b
       pcsuite import --from inspect logs/ --name study --metric match --condition-from eval.task_args.prompt
       pcsuite import --from lm-eval results/ --name base --metric exact_match,strict-match
+      pcsuite import --from table answers.csv --item id --arm prompt --score correct --cluster customer
       pcsuite report outputs/runs/study.jsonl
     """
     parser.add_argument("logs", nargs="+", type=Path, metavar="LOG", help="log files, or folders of them")
-    measures = "which score counts, where a log has several; once for each kind of log"
     flags = [
-        flag("--from", "inspect (.eval, .json) or lm-eval", dest="format", required=True, metavar="FORMAT"),
-        flag("--name", "name of the run to write", required=True),
-        flag("--metric --scorer", measures, dest="measures", action="append", default=[], metavar="NAME"),
+        flag("--name", "name of the run to write (default: that of the first log)"),
         flag("--condition", "name of the condition; C0 is the control", metavar="NAME"),
-        flag("--condition-from", "key of the log's header whose value names the condition", metavar="KEY"),
+        options.RELATED.but("columns, variables or metadata of the items that say which are related"),
         options.OUTPUT_DIR.but("folder of results", default="outputs"),
         switch("--replace", "replace rows of another evaluation of the same cell"),
     ]
-    match_by = "what names an item: its id in the log (default), or its question and target"
     rows = [
-        flag("--match-by", match_by, choices=("id", "content"), default="id"),
         flag("--first-seed", "seed of the first repetition (default 1)", type=int, default=1, metavar="N"),
         options.one("model", "id of the model, instead of the log's"),
         options.MODEL_OPTION.but("what the report is told of the model: family=NAME or size=CLASS"),
     ]
-    options.add_flags(parser, Group("", flags), Group("the rows", rows))
+    options.add_flags(parser, Group("", flags), options.FOREIGN, Group("the rows", rows))
 
 
 def execute_import(args: argparse.Namespace) -> int:
@@ -321,11 +319,13 @@ def execute_import(args: argparse.Namespace) -> int:
 
     if args.condition and args.condition_from:
         raise ConfigError("--condition and --condition-from exclude each other")
+    options.check_named(args.cluster, "--cluster")
+    name = args.name if args.name is not None else args.logs[0].stem
     try:
-        check_run_name(args.name)
+        check_run_name(name)
     except ValueError as error:
-        raise ConfigError(f"--name {args.name}: {error}") from None
-    paths = RunPaths.of(args.output_dir, args.name)
+        raise ConfigError(f"--name {name}: {error}") from None
+    paths = RunPaths.of(args.output_dir, name)
     about_model = options.key_values(args.model_option, "--model-option", "family=llama")
     for key in about_model:
         if key not in ("family", "size"):
@@ -335,6 +335,8 @@ def execute_import(args: argparse.Namespace) -> int:
         ImportOptions,
         args,
         by_content=args.match_by == "content",
+        also=[*args.also, *args.scores[1:]],
+        cluster=args.cluster or (),
         **{key: str(value) for key, value in about_model.items()},
     )
     for imported in import_logs(args.format, args.logs, paths, settings):
@@ -344,12 +346,19 @@ def execute_import(args: argparse.Namespace) -> int:
             f"  {imported.samples:,} samples of {imported.items:,} items: {imported.new:,} new,"
             f" {imported.changed:,} changed, {imported.unchanged:,} already there"
         )
+        if about.format != args.format:
+            print(f"  read as {about.format}")
         if imported.mean is None:
             mean = "no sample is scored"
         elif imported.agrees is None:
             mean = f"mean {imported.mean:.6g} ({header.tool} reports no mean to check it against)"
-        elif imported.agrees:
+        elif imported.agrees and math.isclose(imported.mean, imported.reported or 0.0, rel_tol=1e-9):
             mean = f"mean {imported.mean:.6g}, as {header.tool} reports"
+        elif imported.agrees:
+            mean = (
+                f"mean {imported.sample_mean:.6g} over samples, as {header.tool} reports; over items, which have"
+                f" unequal numbers of them, {imported.mean:.6g}"
+            )
         else:
             mean = (
                 f"mean {imported.mean:.6g}, but {header.tool} reports {imported.reported:.6g}: its figure is not the"
@@ -367,7 +376,7 @@ def execute_import(args: argparse.Namespace) -> int:
             )
             _print_counts(imported.unmapped)
         _print_counts(imported.remarks, indent="  ")
-        for remark in header.remarks:
+        for remark in (*header.remarks, *filter(None, [imported.open_range])):
             print(f"  note: {remark}")
     print(f"run     {paths.log}")
     return 0

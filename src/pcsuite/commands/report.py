@@ -142,9 +142,9 @@ def write_report(
 def configure_compare(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite compare``.
 
-    A change counts as reliable where it holds after the Benjamini–Hochberg correction over all cells.
-    Cells are paired by task, model, regime, perturbation and condition; where each run has one model (or one
-    condition) and they differ, those are paired with each other.
+    A change counts as reliable where it holds after the Benjamini–Hochberg correction over all cells (of files of other
+    tools: after Holm's over all cells and scores). Cells are paired by task, model, regime, perturbation and
+    condition; where each run has one model (or one condition) and they differ, those are paired with each other.
 
     examples:
       pcsuite compare outputs/runs/before.jsonl outputs/runs/after.jsonl
@@ -154,12 +154,16 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
       pcsuite compare before after --json | jq .regressions
       pcsuite compare before after --margin 0.05 --format github > comment.md
       pcsuite compare baselines/triage.json after --margin 0.05
+      pcsuite compare base.json new.json --margin 0.05      # results of promptfoo, a log of inspect_ai, …: as they are
+      pcsuite compare results.json --arms v1 v2             # two prompts of one file
+      pcsuite compare base.csv new.csv --from table --item id --score correct --cluster customer --margin 0.05
       pcsuite compare before after --margin 0.05 --posterior    # P(better), P(within the margin)
       pcsuite compare before after --conditions C3=C4    # C4 of the second against C3 of the first
     """
-    about = "name or log of the run to compare with, or a baseline (.json)"
+    about = "name or log of the run to compare with, a baseline (.json), or a file of another tool"
     parser.add_argument("first", type=Path, metavar="RUN_A", help=about)
-    parser.add_argument("second", type=Path, metavar="RUN_B", help="name or log of the run that is judged")
+    about = "name, log or file of the run that is judged; without it, RUN_A by --arms"
+    parser.add_argument("second", nargs="?", type=Path, metavar="RUN_B", help=about)
     margin = "changes up to this size are no regression (default 0); with it, it is also said whether RUN_B is no worse"
     flags = [
         flag("--margin", margin, type=float, default=0.0),
@@ -169,6 +173,10 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
                             " scored items alone"),
         options.ASSUME,
         switch("--allow-different-items", "compare the items in common where the runs were to ask different ones"),
+        flag("--arms", "compare these two conditions, by name or its beginning: that of RUN_A, that of RUN_B", nargs=2,
+             metavar=("A", "B")),
+        flag("--correction", "over what a change must hold: bh, the cells of its metric (default), or holm, all cells"
+             " and scores at once (default of files of other tools)", choices=("bh", "holm")),
         options.RELATED.but("columns of the items that say which are related (default: as the logs say)"),
         options.CONFIG.but("with --cluster: profile that has the items (default: the one the runs were made from)",
                            default=None),
@@ -179,7 +187,7 @@ def configure_compare(parser: argparse.ArgumentParser) -> None:
         options.OUTPUT_DIR.but("where runs are looked up by name", default="outputs"),
         options.JSON,
     ]  # fmt: skip
-    options.add_flags(parser, Group("", flags))
+    options.add_flags(parser, Group("", flags), options.FOREIGN)
 
 
 def execute_compare(args: argparse.Namespace) -> int:
@@ -188,17 +196,23 @@ def execute_compare(args: argparse.Namespace) -> int:
     Returns 1 with ``--fail-on-regression`` where a cell is reliably worse by more than ``--margin``, or where planned
     items without a score could hide that. Runs that were to ask different items are an ``AnalysisError``.
     """
-    from pcsuite.analysis.baseline import is_baseline
-    from pcsuite.api.runs import Run, compare
-    from pcsuite.logging.segments import find_log
+    from pcsuite.api.runs import Run, compare, side_of
 
     options.check_named(args.cluster, "--cluster")
     options.check_named(args.conditions, "--conditions")
-    kept = is_baseline(args.first)
-    first = None if kept else Run(find_log(args.first, args.output_dir))
-    second = Run(find_log(args.second, args.output_dir))
+    if args.second is None and args.arms is None:
+        hint = "name a second one, or two conditions of this one with --arms A B"
+        raise ConfigError(f"{args.first} alone has nothing to be compared with", hint=hint)
+    reading, columns = options.reading_from(args), args.cluster or ()
+    before = side_of(args.first, args.output_dir, reading, cluster=columns, name="first")
+    second = before
+    if args.second is not None:
+        second = side_of(args.second, args.output_dir, reading, cluster=columns, name="second", beside=before)
+    if not isinstance(second, Run):
+        raise ConfigError("a baseline goes first", hint="pcsuite compare BASELINE.json RUN")
+    first = before if isinstance(before, Run) else None
     comparison = compare(
-        args.first if first is None else first,
+        before,
         second,
         margin=args.margin,
         missing=args.missing,
@@ -208,8 +222,12 @@ def execute_compare(args: argparse.Namespace) -> int:
         posterior=args.posterior,
         assume=args.assume,
         conditions=args.conditions or (),
+        arms=None if args.arms is None else (args.arms[0], args.arms[1]),
+        correction=args.correction,
     )
     names = (args.first.stem if first is None else first.name, second.name)
+    if args.second is None and args.arms is not None:
+        names = (args.arms[0], args.arms[1])
     print_comparison(args, comparison, names, (first, second))
     whole = {"full", "none"} <= {key.condition for key in comparison.keys}
     if whole and not args.conditions and args.format == "text" and not args.json:
@@ -260,6 +278,7 @@ def print_comparison(
 
 def comparison_document(comparison: Comparison, first: str, second: str) -> dict[str, Any]:
     """A comparison for a program (docs/reference/json.md)."""
+    from pcsuite.reporting.gates import gate_line
 
     def changed(changes: Sequence[ItemChange]) -> list[dict[str, Any]]:
         kept = ("item_id", "first", "second")
@@ -293,6 +312,8 @@ def comparison_document(comparison: Comparison, first: str, second: str) -> dict
         "only_first": [key._asdict() for key in comparison.only_first],
         "only_second": [key._asdict() for key in comparison.only_second],
         "cells": list(comparison.table.records()),
+        "correction": comparison.correction,
+        "gate": gate_line(comparison.gates) or None,
         "broke": changed(comparison.broke),
         "fixed": changed(comparison.fixed),
     }

@@ -12,6 +12,7 @@ log, no file and no wording.
 """
 
 from pcsuite.contrasts.agreement import FORM, ReadEffect, is_form
+from pcsuite.contrasts.gates import Gate, gate_of
 from pcsuite.contrasts.looks import judge_look, unbiased_at_stop
 from pcsuite.contrasts.measuring import Assumption, Claim, Kind, Measurement, Missing, measure
 from pcsuite.contrasts.missing import HeldResult, hold_test_under_missing, hold_under_missing
@@ -58,6 +59,7 @@ __all__ = [
     "ContrastResult",
     "Direction",
     "Family",
+    "Gate",
     "Grade",
     "HeldResult",
     "Kind",
@@ -70,6 +72,7 @@ __all__ = [
     "cluster_codes",
     "clusters_of",
     "corrected_within",
+    "gate_of",
     "hold_test_under_missing",
     "hold_under_missing",
     "is_at_floor",

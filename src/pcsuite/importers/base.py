@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-import msgspec
-
-from pcsuite._util.text import read_json
+from pcsuite._util.text import describe
 from pcsuite.errors import DataError
+from pcsuite.importers.shapes import FileShape
 from pcsuite.logging.row import UsageRecord
 from pcsuite.registry import Registry
 
-T = TypeVar("T")
 UNKNOWN = "unknown"
 """What a log does not say."""
 
@@ -48,6 +46,10 @@ class LogHeader:
     reported: Mapping[str, float] = field(default_factory=dict)
     """The tool's own mean of a measure, where it reports one."""
     lower_is_better: frozenset[str] = frozenset()
+    primary: str | None = None
+    """The measure that the tool itself passes or fails by: the score where nobody names another."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The least and largest value of a measure, where the tool or the user says so."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """The header as nested values, from which a condition can be named."""
     remarks: tuple[str, ...] = ()
@@ -81,10 +83,14 @@ class ImportedSample:
     unmapped: Mapping[str, str] = field(default_factory=dict)
     """Values by measure that are no number; the tool counts them as 0."""
     finished_at: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    """What the log says of the item beside its question (variables, metadata), by which items can be clustered."""
+    cluster: str = ""
+    """The item's cluster, where the log itself has one."""
 
 
 class SourceLog(Protocol):
-    """A foreign log that is open for reading."""
+    """One evaluation of a foreign log (one model, one condition), open for reading."""
 
     header: LogHeader
 
@@ -98,8 +104,44 @@ class SourceLog(Protocol):
         """Close the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class SampleList:
+    """An evaluation whose samples were read with its file: all but the formats of very large logs."""
+
+    header: LogHeader
+    listed: Sequence[ImportedSample]
+
+    def samples(self, measure: str) -> Iterator[ImportedSample]:
+        """Every sample, whichever measure is asked for: each carries all of them."""
+        return iter(self.listed)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What the user says about files before they are read."""
+
+    model: str | None = None
+    """The model's name, where a file has none or another is meant."""
+    item: str = ""
+    """Of a table: the column that names the item."""
+    arm: str = ""
+    """Of a table: the column that names the condition; without it a file is one condition."""
+    scores: Sequence[str] = ()
+    """Of a table: the columns of numbers, the score first."""
+    repeat: str = ""
+    """Of a table: the column that tells repetitions of an item apart; without it an item has one row."""
+    range: tuple[float, float] | None = None
+    """The least and largest value of the score, where it does not lie within 0..1; infinite for an amount."""
+
+
 class LogFormat(Protocol):
     """A format that can be imported."""
+
+    def recognises(self, shape: FileShape) -> bool:
+        """Whether a file is of this format, by its name and its first keys."""
 
     def find(self, path: Path) -> list[Path]:
         """The logs of this format that a file or folder stands for.
@@ -107,10 +149,10 @@ class LogFormat(Protocol):
         ``path`` itself where it is a file; of a folder those that look like logs, sorted.
         """
 
-    def open(self, path: Path, *, model: str | None) -> SourceLog:
-        """Read a log's header; ``model`` is the user's word where the log has none.
+    def open(self, path: Path, options: ReadOptions) -> Sequence[SourceLog]:
+        """The evaluations of a log, headers read: one for each model and condition that it has.
 
-        The log stays open until it is closed. Raises :class:`DataError` where it is no log of this format.
+        They stay open until they are closed. Raises :class:`DataError` where it is no log of this format.
         """
 
 
@@ -120,42 +162,61 @@ FORMATS: Registry[LogFormat] = Registry(
     {
         "inspect": "pcsuite.importers.inspect_ai_log:FORMAT",
         "lm-eval": "pcsuite.importers.lm_eval_samples:FORMAT",
+        "helm": "pcsuite.integrations.helm.log_format:FORMAT",
+        "promptfoo": "pcsuite.importers.promptfoo_results:FORMAT",
+        "deepeval": "pcsuite.importers.deepeval_results:FORMAT",
+        "langfuse": "pcsuite.importers.langfuse_export:FORMAT",
+        "phoenix": "pcsuite.importers.phoenix_experiment:FORMAT",
+        "mlflow": "pcsuite.importers.mlflow_results:FORMAT",
+        "openai-evals": "pcsuite.importers.openai_evals:FORMAT",
+        "otel": "pcsuite.importers.otel_spans:FORMAT",
+        "table": "pcsuite.importers.table_rows:FORMAT",
     },
 )
 
 
-def decode_json(data: bytes | memoryview, shape: type[T], problem: str) -> T:
-    """JSON as ``shape``; ``NaN`` and ``Infinity``, which strict JSON has not, are read as well.
+def open_log(name: str, path: Path, options: ReadOptions) -> Sequence[SourceLog]:
+    """The evaluations of a file of a named format.
 
-    Keys that the shape does not name cost no objects, which is most of a log with transcripts. Raises
-    :class:`DataError` with the words ``problem`` where it is no JSON or of another shape.
+    Raises :class:`DataError` where it is none, or where a value in it is of another kind than the format has there.
     """
     try:
+        return FORMATS.get(name).open(path, options)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(f"{path}: not a whole file of {name} ({describe(error)})") from error
+
+
+def detect_format(path: Path) -> str:
+    """The name of the format that a file, or the files of a folder, are of.
+
+    A table is never guessed: it has to be told which columns count. Raises :class:`DataError` where no format or
+    several know the file.
+
+        detect_format(Path("results.json"))
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    names = [name for name in FORMATS if name != "table"]
+    if path.is_dir():
+        matching = [name for name in names if _any_recognised(FORMATS.get(name), path)]
+    else:
+        shape = FileShape.of(path)
+        matching = [name for name in names if FORMATS.get(name).recognises(shape)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise DataError(f"{path}: could be of {' or '.join(matching)}", hint="say which with --from")
+    hint = f"say which with --from: {', '.join(FORMATS)}"
+    if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson", ".json"):
+        hint = "a plain table is read with --from table --item COL --score COL [--arm COL]; else " + hint
+    raise DataError(f"{path}: of no format that is known here", hint=hint)
+
+
+def _any_recognised(form: LogFormat, folder: Path) -> bool:
+    for path in form.find(folder):
         try:
-            return msgspec.json.decode(data, type=shape)
-        # JSON of another shape, which the lenient reader would not mend.
-        except msgspec.ValidationError:
-            raise
-        except msgspec.DecodeError:
-            return msgspec.convert(read_json(bytes(data)), type=shape)
-    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as error:
-        raise DataError(f"{problem} ({error})") from error
-
-
-def as_number(value: object) -> float | None:
-    """A finite number, or ``None``; truth values count as 1 and 0.
-
-    Text is no number, however it looks: a tool's own rules decide about that.
-    """
-    if isinstance(value, (bool, int, float)) and abs(value) < float("inf"):
-        return float(value)
-    return None
-
-
-def quoted_names(names: Sequence[str]) -> str:
-    """Names for a message, the first dozen of them; they may hold commas themselves.
-
-    >>> quoted_names(["exact_match,strict", "f1"])
-    "'exact_match,strict', 'f1'"
-    """
-    return ", ".join(f"'{name}'" for name in names[:12]) + (", …" if len(names) > 12 else "")
+            if form.recognises(FileShape.of(path)):
+                return True
+        except DataError:
+            continue
+    return False

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,28 +16,38 @@ import msgspec
 from pcsuite import __version__
 from pcsuite._util.hashing import sha256_hex
 from pcsuite._util.mappings import flatten
-from pcsuite.data.clusters import input_cluster
+from pcsuite.data.clusters import input_cluster, text_key
 from pcsuite.errors import ConfigError, DataError, LogError, did_you_mean
 from pcsuite.evaluation.base import Parsed
-from pcsuite.importers.base import FORMATS, UNKNOWN, ImportedSample, LogHeader, SourceLog, quoted_names
+from pcsuite.importers.base import (
+    FORMATS,
+    UNKNOWN,
+    ImportedSample,
+    LogHeader,
+    ReadOptions,
+    SourceLog,
+    detect_format,
+    open_log,
+)
+from pcsuite.importers.values import quoted_names, short_name
 from pcsuite.logging import manifest as manifests
 from pcsuite.logging import row as log_row
 from pcsuite.logging.log import RunLog, RunPaths, iter_rows
 
 DEFAULT_CONDITION = "imported"
-_LONGEST_NAME = 48
 
 
 @dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """What the user says about the logs."""
+class ImportOptions(ReadOptions):
+    """What the user says about the logs, and what becomes of them."""
 
     measures: Sequence[str] = ()
     """Names of scores, of which each log must have exactly one; none where every log has only one."""
+    also: Sequence[str] = ()
+    """Further measures that are compared beside the score; ``all`` for every one that a log has."""
     condition: str | None = None
     condition_from: str | None = None
     """A key of the header, by dots, whose value names the condition."""
-    model: str | None = None
     family: str = UNKNOWN
     size: str = UNKNOWN
     first_seed: int = 1
@@ -45,6 +55,10 @@ class ImportOptions:
     """Whether items are named by their content instead of their id."""
     replace: bool = False
     """Whether rows of another evaluation in the same cell may be replaced."""
+    cluster: Sequence[str] = ()
+    """Columns, variables or metadata of the items that say which are related."""
+    task: str | None = None
+    """Name of the task, instead of the log's."""
 
 
 class ReplicateKey(NamedTuple):
@@ -143,7 +157,7 @@ class ImportedEvaluation:
             config_hash="",
             pcsuite_version=__version__,
             git_commit=header.commit,
-            task=log_row.TaskRef(header.task, header.split, item, input_cluster(sample.content, {})),
+            task=log_row.TaskRef(header.task, header.split, item, self._cluster(sample)),
             model=log_row.ModelRef(header.model, self.options.family, self.options.size, self.origin),
             condition=log_row.ConditionRef(self.condition, ()),
             decoding=self.decoding,
@@ -166,6 +180,45 @@ class ImportedEvaluation:
             outcome="failed" if sample.error is not None else log_row.outcome_of(sample.finish_reason),
         )
 
+    @property
+    def compared(self) -> Sequence[str]:
+        """The measures that are compared beside the score."""
+        return self.header.measures if "all" in self.options.also else self.options.also
+
+    @property
+    def score_range(self) -> tuple[float, float] | None:
+        """The least and largest value of the score, where the user or the tool says so."""
+        return self.options.range or self.header.ranges.get(self.measure)
+
+    def _cluster(self, sample: ImportedSample) -> str:
+        """What names the item's cluster: columns that the user chose, the log's own word, or what the item asks."""
+        alone = sample.cluster or input_cluster(sample.content, {})
+        if not self.options.cluster:
+            return alone
+        for name in self.options.cluster:
+            if name not in sample.attributes:
+                raise DataError(
+                    f"item {sample.item_id}: no column '{name}' to cluster items by (--cluster)",
+                    hint=did_you_mean(name, sample.attributes) if sample.attributes else "the log keeps none",
+                )
+        parts = [text_key(sample.attributes[name]) for name in self.options.cluster]
+        return " · ".join(parts) if any(parts) else alone
+
+    def metric_entry(self, name: str, extent: tuple[float, float]) -> dict[str, Any]:
+        """What a manifest says of a measure whose values were seen to lie within ``extent``."""
+        is_score = name == self.measure
+        declared = self.score_range if is_score else self.header.ranges.get(name)
+        if declared is None and extent[0] >= 0 and extent[1] <= 1:
+            declared = (0.0, 1.0)
+        ends = [end if math.isfinite(end) else None for end in declared or (math.inf, math.inf)]
+        return {
+            "label": name,
+            "higher_is_better": name not in self.header.lower_is_better,
+            "range": ends,
+            "compared": ["effects", "compare"] if is_score or name in self.compared else [],
+            **({"type": "primary", "shown": ["verdicts"]} if is_score else {}),
+        }
+
 
 @dataclass(slots=True)
 class ImportedLog:
@@ -185,6 +238,10 @@ class ImportedLog:
     """Values of the score that are no number."""
     mean: float | None = None
     """Mean of the score, repetitions averaged within the item first."""
+    sample_mean: float | None = None
+    """Mean of the score over samples: another one where items have unequal numbers of repetitions."""
+    extents: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The least and largest value of each measure."""
 
     @property
     def reported(self) -> float | None:
@@ -193,14 +250,29 @@ class ImportedLog:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether our mean is the tool's to nine digits; ``None`` where it reports none.
+        """Whether our mean, over items or over samples, is the tool's to nine digits; ``None`` where it reports none.
 
         A difference means that the tool's figure is not the plain mean over samples, or that the log is not
         whole.
         """
-        if self.reported is None or self.mean is None:
+        if self.reported is None or self.mean is None or self.sample_mean is None:
             return None
-        return math.isclose(self.mean, self.reported, rel_tol=1e-9, abs_tol=1e-12)
+        means = (self.mean, self.sample_mean)
+        return any(math.isclose(mean, self.reported, rel_tol=1e-9, abs_tol=1e-12) for mean in means)
+
+    @property
+    def open_range(self) -> str:
+        """What is to be said of a score that leaves 0..1 though nobody said what it can be; empty where that is known.
+
+        Such a score is an amount: nothing bounds what is missing, and its limits rest on sign flips.
+        """
+        low, high = self.extents.get(self.evaluation.measure, (0.0, 1.0))
+        if self.evaluation.score_range is not None or (low >= 0 and high <= 1):
+            return ""
+        return (
+            f"{self.evaluation.measure} has values from {low:g} to {high:g} and no known range: --range LOW,HIGH says"
+            " what it can be (--range none: anything)"
+        )
 
     @property
     def missing(self) -> int:
@@ -212,47 +284,59 @@ class ImportedLog:
 
 
 def import_logs(
-    format_name: str, logs: Sequence[Path], paths: RunPaths, options: ImportOptions | None = None
+    format_name: str | None, logs: Sequence[Path], paths: RunPaths, options: ImportOptions | None = None
 ) -> list[ImportedLog]:
     """Write every sample of the logs as a row of the run; what is there already is left alone.
 
-    ``format_name`` is a registered format (``inspect``, ``lm-eval``), ``logs`` are its files or folders of them.
-    Returns what became of each log. Raises :class:`DataError` where a log cannot be read, :class:`ConfigError`
-    where two evaluations would be mixed or the score is not clear, :class:`LogError` on a run of our own.
+    ``format_name`` is a registered format (``inspect``, ``promptfoo``, …), or ``None`` to know each log by its content;
+    ``logs`` are its files or folders of them. Returns what became of each evaluation: a file may hold several. Raises
+    :class:`DataError` where a log cannot be read, :class:`ConfigError` where two evaluations would be mixed or the
+    score is not clear, :class:`LogError` on a run of our own.
     """
     options = options or ImportOptions()
-    form = FORMATS.get(format_name)
-    log_files: dict[Path, None] = {}
+    log_files: dict[Path, str] = {}
     for place in logs:
         if not place.exists():
             raise DataError(f"{place}: no such file or folder")
-        matching = form.find(place)
+        name = format_name or detect_format(place)
+        matching = FORMATS.get(name).find(place)
         if not matching:
-            raise DataError(f"{place}: no log of {format_name} in this folder")
-        log_files.update(dict.fromkeys(matching))
-    opened: list[tuple[Path, SourceLog]] = []
+            raise DataError(f"{place}: no log of {name} in this folder")
+        log_files |= dict.fromkeys(matching, name)
+    opened: list[tuple[Path, SourceLog, str]] = []
     try:
-        for path in log_files:
-            opened.append((path, form.open(path, model=options.model)))
+        for path, name in log_files.items():
+            opened += [(path, source, name) for source in open_log(name, path, options)]
         opened.sort(key=lambda entry: entry[1].header.created)  # of several tries the newest row counts
-        outcomes = []
-        for path, source in opened:
-            header = source.header
-            measure = choose_measure(path.name, header, options.measures)
-            condition = options.condition or header.condition or DEFAULT_CONDITION
-            if options.condition_from:
-                condition = header_value(path.name, header.fields, options.condition_from)
-            outcomes.append(
-                ImportedLog(path, ImportedEvaluation(format_name, header, measure, condition, options))
-            )
-        expected = _expected_sources(outcomes)
-        with RunLog(paths) as log:
-            digests = _known_rows(paths, {} if options.replace else expected)
-            for outcome, (_, source) in zip(outcomes, opened, strict=True):
-                _import(outcome, source, log, digests)
+        return write_evaluations(opened, paths, options)
     finally:
-        for _, source in opened:
+        for _, source, _ in opened:
             source.close()
+
+
+def write_evaluations(
+    opened: Sequence[tuple[Path, SourceLog, str]], paths: RunPaths, options: ImportOptions
+) -> list[ImportedLog]:
+    """Write evaluations that are open, each with its file and the name of its format; see :func:`import_logs`."""
+    outcomes = []
+    for path, source, name in opened:
+        header = source.header
+        if options.task is not None:
+            header = replace(header, task=options.task)
+        measure = choose_measure(path.name, header, options.measures)
+        condition = options.condition or header.condition or DEFAULT_CONDITION
+        if options.condition_from:
+            condition = header_value(path.name, header.fields, options.condition_from)
+        for further in options.also:
+            if further != "all" and further not in header.measures:
+                hint = did_you_mean(further, header.measures)
+                raise ConfigError(f"{path.name} has no score '{further}' (--also)", hint=hint)
+        outcomes.append(ImportedLog(path, ImportedEvaluation(name, header, measure, condition, options)))
+    expected = _expected_sources(outcomes)
+    with RunLog(paths) as log:
+        digests = _known_rows(paths, {} if options.replace else expected)
+        for outcome, (_, source, _) in zip(outcomes, opened, strict=True):
+            _import(outcome, source, log, digests)
     _describe(paths.log, outcomes)
     return outcomes
 
@@ -267,6 +351,8 @@ def choose_measure(file: str, header: LogHeader, requested: Sequence[str]) -> st
         failed = next((remark for remark in header.remarks if "did not end well" in remark), None)
         hint = failed or "score the log with its tool first"
         raise DataError(f"{file}: no sample has a score", hint=hint)
+    if not requested and header.primary is not None:
+        return header.primary
     if not requested and len(header.measures) > 1:
         hint = "choose one with --metric NAME"
         raise ConfigError(f"{file} has several scores: {quoted_names(header.measures)}", hint=hint)
@@ -298,10 +384,7 @@ def header_value(file: str, fields: Mapping[str, Any], path: str) -> str:
     leaves = {name: value for name, value in flatten(fields) if isinstance(value, scalars)}
     if path not in leaves:
         raise ConfigError(f"{file}: the header has no value '{path}'", hint=did_you_mean(path, leaves))
-    name = " ".join(str(leaves[path] if leaves[path] not in (None, "") else "none").split())
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return f"{name[:_LONGEST_NAME]}… {sha256_hex(name)[:8]}"
+    return short_name(str(leaves[path] if leaves[path] not in (None, "") else "none"))
 
 
 def _expected_sources(outcomes: Sequence[ImportedLog]) -> dict[ReplicateKey, str]:
@@ -345,6 +428,16 @@ def _row_digest(row: log_row.RunRow) -> bytes:
     return hashlib.blake2b(log_row.encode_row(plain), digest_size=16).digest()
 
 
+def _check_range(outcome: ImportedLog, score: float, item: str) -> None:
+    """Refuse a score that its declared range does not hold: limits, margins and what is missing are reckoned by it."""
+    declared = outcome.evaluation.score_range
+    if declared is not None and not declared[0] <= score <= declared[1]:
+        raise DataError(
+            f"{outcome.path}: item {item} has the score {score:g} by {outcome.evaluation.measure}, outside its range of"
+            f" {declared[0]:g} to {declared[1]:g}"
+        )
+
+
 def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, digests: dict[bytes, bytes]) -> None:
     """Append the rows that are new or changed, and count them."""
     evaluation = outcome.evaluation
@@ -366,7 +459,12 @@ def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, digests: dict[
             outcome.unmapped[sample.unmapped[evaluation.measure]] += 1
         of_item = scores.setdefault(row.task.item_id, [])
         if (score := row.metrics.get("task_score")) is not None:
+            _check_range(outcome, score, row.task.item_id)
             of_item.append(score)
+            for name, value in sample.scores.items():
+                if value is not None:
+                    low, high = outcome.extents.get(name, (value, value))
+                    outcome.extents[name] = (min(low, value), max(high, value))
         digest = _row_digest(row)
         if digests.get(key) == digest:
             outcome.unchanged += 1
@@ -378,6 +476,8 @@ def _import(outcome: ImportedLog, source: SourceLog, log: RunLog, digests: dict[
     outcome.items = len(scores)
     means = [math.fsum(values) / len(values) for values in scores.values() if values]
     outcome.mean = math.fsum(means) / len(means) if means else None
+    every = [score for values in scores.values() for score in values]
+    outcome.sample_mean = math.fsum(every) / len(every) if every else None
 
 
 def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
@@ -406,6 +506,14 @@ def _describe(log: Path, outcomes: Sequence[ImportedLog]) -> None:
         manifest.models[header.model] = manifests.ModelNote(
             evaluation.origin, evaluation.options.family, evaluation.options.size
         )
+        for name, extent in outcome.extents.items():
+            is_score = name == evaluation.measure
+            key = "task_score" if is_score else f"{evaluation.format}:{name}"
+            entry = evaluation.metric_entry(name, extent)
+            # A range that one log stays within another may leave: the wider word counts for both.
+            known = manifest.metrics.get(key, {})
+            if known.get("range") in (None, [0.0, 1.0]):
+                manifest.metrics[key] = entry
         manifest.conditions[evaluation.condition] = manifests.ConditionNote(evaluation.condition)
         manifest.regimes[decoding.id] = {"temperature": decoding.temperature, "top_p": decoding.top_p}
     manifests.write_manifest(log, manifest)

@@ -8,7 +8,7 @@ from its start, and one member ``samples/<id>_epoch_<n>.json`` a sample. A sampl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ import msgspec
 
 from pcsuite._util.text import describe
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, decode_json
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions
 from pcsuite.importers.documents import JsonDocument, ZipMembers
 from pcsuite.importers.inspect_sample import Sample, ScoreResult, flat_values, imported_sample, reported_means
+from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.values import decode_json
 
 NEWEST_SCHEMA = 2
 """The newest log schema this reader knows."""
@@ -269,8 +271,14 @@ class InspectFormat:
         is_log = re.compile(r".*\.eval$|\d{4}-\d{2}-\d{2}T.*\.json$")
         return sorted(file for file in path.rglob("*") if is_log.match(file.name) and file.is_file())
 
-    def open(self, path: Path, *, model: str | None) -> InspectLog:
-        return InspectLog(path, model=model)
+    def recognises(self, shape: FileShape) -> bool:
+        """A zip with a header inside, or a document whose first keys are those of an evaluation."""
+        if shape.is_zip:
+            return b"_journal/" in shape.head or b"header.json" in shape.head or shape.path.suffix == ".eval"
+        return shape.has("eval", "task", "model") and shape.has("eval_id") | shape.has("task_id")
+
+    def open(self, path: Path, options: ReadOptions) -> Sequence[InspectLog]:
+        return [InspectLog(path, model=options.model)]
 
 
 FORMAT = InspectFormat()

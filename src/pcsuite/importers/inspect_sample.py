@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from pcsuite.importers.base import ImportedSample, as_number
+from pcsuite.importers.base import ImportedSample
+from pcsuite.importers.values import as_number, scalar_texts
 from pcsuite.logging.row import UsageRecord
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -147,7 +148,7 @@ class Output(msgspec.Struct):
 
 
 class Sample(msgspec.Struct):
-    """The part of a sample that is read; events, store and metadata are passed over."""
+    """The part of a sample that is read; events and store are passed over."""
 
     id: int | str
     epoch: int = 1
@@ -167,6 +168,7 @@ class Sample(msgspec.Struct):
     invalidation: dict[str, Any] | None = None
     attachments: dict[str, str] = msgspec.field(default_factory=dict)
     message_refs: list[Any] | None = None
+    metadata: dict[str, Any] | None = None
 
     def restore(self, message_pool: list[Any], attachments: dict[str, str]) -> None:
         """Put back what a sample in chunks keeps beside its shell.
@@ -231,6 +233,7 @@ def imported_sample(sample: Sample, measure: str, model: str) -> ImportedSample:
         remarks=tuple(_remarks(sample, error if scored else None)),
         unmapped={name: guess for name, (_, guess) in numbers.items() if guess is not None},
         finished_at=sample.completed_at or "",
+        attributes=scalar_texts(sample.metadata or {}),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ import msgspec
 
 from pcsuite._util.append import read_lines
 from pcsuite.errors import DataError
-from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, as_number, decode_json
+from pcsuite.importers.base import UNKNOWN, ImportedSample, LogHeader, ReadOptions
+from pcsuite.importers.shapes import FileShape
+from pcsuite.importers.values import as_number, decode_json, scalar_texts
 
 _NAME = re.compile(r"^samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d{2}-\d{2}T[\d.-]+))?\.jsonl$")
 _NOT_MEASURES = frozenset({
@@ -178,8 +180,12 @@ class LmEvalFormat:
         """
         return sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else [path]
 
-    def open(self, path: Path, *, model: str | None) -> LmEvalSamples:
-        return LmEvalSamples(path, model=model)
+    def recognises(self, shape: FileShape) -> bool:
+        """By the words of a sample; the name may be anything here, and is asked for when it is read."""
+        return shape.has("doc_id", "doc", "arguments", "resps")
+
+    def open(self, path: Path, options: ReadOptions) -> Sequence[LmEvalSamples]:
+        return [LmEvalSamples(path, model=options.model)]
 
 
 FORMAT = LmEvalFormat()
@@ -215,6 +221,7 @@ def _imported(sample: Mapping[str, Any], filter_name: str) -> ImportedSample:
         text=text,
         answer=answer,
         scores=scores,
+        attributes=scalar_texts(_mapping(sample.get("doc"))),
         unscored="no number in the samples file",
         remarks=(f"{repeats} answers, scored together by the tool",) if repeats > 1 else (),
     )

@@ -13,6 +13,7 @@ from pcsuite.analysis.asked_items import Side
 from pcsuite.analysis.compare import Comparison, ItemChange
 from pcsuite.analysis.load.item_scores import SCORE
 from pcsuite.analysis.probabilities import probability_lines
+from pcsuite.reporting.gates import gate_line
 from pcsuite.reporting.grid import Section
 from pcsuite.reporting.page import ReportPage
 from pcsuite.reporting.verdicts import VerdictSentence
@@ -47,6 +48,17 @@ _HEADINGS = (
 )  # fmt: skip
 
 
+def _headings(comparison: Comparison) -> list[str]:
+    """The headings of the cells' table; the p-value is the one that decides."""
+    return ["p (Holm)" if h == "p (BH)" and comparison.correction == "holm" else h for h in _HEADINGS]
+
+
+def _deciding_p(comparison: Comparison, record: Mapping[str, Any]) -> float | None:
+    """The adjusted p-value that a record's outcome rests on; costs are adjusted by metric in any case."""
+    held = comparison.correction == "holm" and not comparison.metrics.is_cost(record["metric"])
+    return record["p_holm"] if held else record["p_bh"]  # type: ignore[no-any-return]
+
+
 def comparison_text(comparison: Comparison, first: str, second: str, *, most: int = 12) -> str:
     """A comparison for a terminal: the judgement, the cells as an aligned table, and the items that changed.
 
@@ -58,18 +70,23 @@ def comparison_text(comparison: Comparison, first: str, second: str, *, most: in
         *_head(comparison, first, second),
         *_standing(comparison, first, second),
         *missing_lines(comparison, first, second),
+        *_reach(comparison),
         "",
     ]
-    shown = [*aligned([_HEADINGS, *rows]), *_probabilities(comparison), *changed_item_lines(comparison, most)]
+    shown = [
+        *aligned([_headings(comparison), *rows]),
+        *_probabilities(comparison),
+        *changed_item_lines(comparison, most),
+    ]
     return "\n".join(lines + shown)
 
 
 def comparison_markdown(comparison: Comparison, first: str, second: str) -> str:
     """A comparison of two named runs for a pull request: the judgement, then the cells as a Markdown table."""
     head = [*_head(comparison, first, second), *_standing(comparison, first, second)]
-    head += missing_lines(comparison, first, second)
+    head += [*missing_lines(comparison, first, second), *_reach(comparison)]
     head = [escape_markdown(line) for line in head]
-    shown = table(_HEADINGS, _rows(comparison), (5, 6, 8, 9))
+    shown = table(_headings(comparison), _rows(comparison), (5, 6, 8, 9))
     changed = "\n".join(f"- {escape_markdown(line)}" for line in changed_item_lines(comparison) if line)
     return "\n\n".join(
         [
@@ -139,7 +156,7 @@ def comparison_github(
     Other metrics are folded. ``answers`` are the texts before and now of changed items, where they are at hand; they
     are escaped and cut. GitHub takes 65,536 characters, and this stays below.
     """
-    told = [*_head(comparison, first, second), *missing_lines(comparison, first, second)]
+    told = [*_head(comparison, first, second), *missing_lines(comparison, first, second), *_reach(comparison)]
     head = [escape_markdown(line) for line in told]
     names = {"first": escape_markdown(first), "second": escape_markdown(second)}
     margin = f" (margin {comparison.margin:g})" if comparison.margin else ""
@@ -151,12 +168,12 @@ def comparison_github(
         MARKER,
         f"### {_mark(comparison)} {_STANDINGS[comparison.standing].format(**names)}{margin}{_untold(comparison)}",
         *head,
-        table(_HEADINGS, scores, (5, 6, 8, 9)),
+        table(_headings(comparison), scores, (5, 6, 8, 9)),
         *map(escape_markdown, _probabilities(comparison)),
         *_changed_items(comparison, answers or {}),
     ]
     if others:
-        folded = table(_HEADINGS, others, (5, 6, 8, 9))
+        folded = table(_headings(comparison), others, (5, 6, 8, 9))
         parts.append(f"<details><summary>{len(others)} further metrics</summary>\n\n{folded}\n\n</details>")
     text = "\n\n".join(parts)
     # GitHub refuses longer comments altogether, so the least needed part goes first.
@@ -216,6 +233,12 @@ def _standing(comparison: Comparison, first: str, second: str) -> list[str]:
     items = max((entry.observed.measured.n for entry in comparison.held), default=0)
     lost = f" One lost score moves a bound by {1 / items:.3f}." if items else ""
     return [f"By its scores {standing} (margin {comparison.margin:g}){_untold(comparison)}.{lost}"]
+
+
+def _reach(comparison: Comparison) -> list[str]:
+    """What the comparison can find as a gate, in one line."""
+    line = gate_line(comparison.gates)
+    return [line] if line else []
 
 
 def _mark(comparison: Comparison) -> str:
@@ -283,6 +306,15 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
     worse, better = comparison.regressions, comparison.improvements
     counts = f"{counted(len(worse), 'regression')}, {counted(len(better), 'improvement')}"
     lines = [f"{second} against {first}: {counts}."]
+    scores = [record for record in comparison.table.records() if record["metric"] == SCORE]
+    if len(scores) == 1:
+        (record,) = scores
+        limits = limits_text(record["delta_low"], record["delta_high"])
+        lines.append(
+            f"The {comparison.metrics.label(SCORE)} went from {figure_text(record['first'])} to"
+            f" {figure_text(record['second'])}: {signed(record['delta'])}{limits} on {_items(record)} items, of which"
+            f" {len(comparison.broke):,} broke and {len(comparison.fixed):,} were fixed."
+        )
     costs = [
         record["outcome"]
         for record in comparison.table.records()
@@ -299,7 +331,7 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
         lines.append(
             f"Worse: {comparison.metrics.label(record['metric'])} of {_condition(record)} on {record['task']} with"
             f" {record['model']} changed by {signed(record['delta'])} ({interval}adjusted p"
-            f" {p_text(record['p_bh'])}, {record['n_items']} items)."
+            f" {p_text(_deciding_p(comparison, record))}, {record['n_items']} items)."
         )
     judged = {(record["task"], record["judge"]) for record in comparison.table.records() if record["judge"]}
     lines += [f"Scores of {task} are a judge's: {words}." for task, words in sorted(judged)]
@@ -337,7 +369,7 @@ def _rows(comparison: Comparison) -> list[list[str]]:
             comparison.metrics.label(record["metric"]), figure_text(record["first"]), figure_text(record["second"]),
             f"{signed(record['delta'])}{limits_text(record['delta_low'], record['delta_high'])}"
             f" {record['stars']}".rstrip(),
-            p_text(record["p_bh"]), _items(record), record["outcome"],
+            p_text(_deciding_p(comparison, record)), _items(record), record["outcome"],
         ]
         for record in comparison.table.records()
     ]  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pcsuite.errors import AnalysisError, require
-from pcsuite.stats.estimate import FloatArray, Rng, as_matrix, as_pair
+from pcsuite.stats.estimate import FloatArray, Rng, as_matrix, as_pair, as_vector
 from pcsuite.stats.permutation import PERMUTATIONS, smallest_p
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ class PairedWorld(Protocol):
 
     def p_values(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
         """Two-sided sign-flip p-values of simulated studies whose true mean difference is ``effect``."""
+
+    def draw(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """Item differences of simulated studies, a row each: treated less control."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,12 @@ class BinaryWorld:
         counts = rng.multinomial(items, self.masses(effect, replicates), size=studies)
         return _lattice_p_values(counts, replicates)
 
+    def draw(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """Item differences of simulated studies, on the grid of averages of 0/1 answers."""
+        counts = rng.multinomial(items, self.masses(effect, replicates), size=studies)
+        grid = np.arange(-replicates, replicates + 1) / replicates
+        return np.array([np.repeat(grid, of_study) for of_study in counts])
+
 
 @dataclass(frozen=True)
 class MeasuredWorld:
@@ -119,18 +128,22 @@ class MeasuredWorld:
         """Scores are taken to lie within 0..1, so that a mean difference does too."""
         return -1.0, 1.0
 
-    def p_values(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
-        """P-values by the normal limit of the flipped sum with its fourth-moment correction (Edgeworth)."""
+    def draw(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """Item differences of simulated studies: those of the pilot, drawn anew, scaled and moved."""
         centred = self.differences - self.differences.mean()
         spread = float(centred.std(ddof=1))
         scale = math.sqrt(self.variances.of_difference(replicates)) / spread if spread else 0.0
+        return np.asarray(effect + scale * rng.choice(centred, size=(studies, items)))
+
+    def p_values(self, effect: float, items: int, replicates: int, rng: Rng, studies: int) -> FloatArray:
+        """P-values by the normal limit of the flipped sum with its fourth-moment correction (Edgeworth)."""
         p_values = np.empty(studies)
         step = max(1, 2_000_000 // items)
         for start in range(0, studies, step):
             size = (min(step, studies - start), items)
-            drawn = effect + scale * rng.choice(centred, size=size)
-            tails = _edgeworth_p(drawn.sum(1), (drawn**2).sum(1), (drawn**4).sum(1))
-            p_values[start : start + size[0]] = np.maximum(tails, 2.0 ** (1 - (drawn != 0).sum(1)))
+            p_values[start : start + size[0]] = flip_p_values(
+                self.draw(effect, items, replicates, rng, size[0])
+            )
         return np.asarray(p_values)
 
 
@@ -189,12 +202,39 @@ def pilot_world(treated: ArrayLike, control: ArrayLike) -> PairedWorld:
         return MeasuredWorld(first.mean(axis=1) - second.mean(axis=1), variances)
     edge = 0.5 / second.size
     rates = [float(np.clip(table.mean(), edge, 1 - edge)) for table in (first, second)]
-    total_a, total_b = (rate * (1 - rate) for rate in rates)
+    return _binary_world(rates[0], rates[1], variances)
+
+
+def world_of_means(treated: ArrayLike, control: ArrayLike, replicates: int) -> BinaryWorld:
+    """The world of right-or-wrong answers of which only the items' means over ``replicates`` answers are known.
+
+    The mean of m(1-m) over items, times K/(K-1), is the variance of a single answer around its item's mean without
+    bias, so that K answers tell as much as :func:`pilot_world` knows. With one answer all variation counts as the
+    items'.
+
+    >>> world_of_means([1, 0, 1, 1], [1, 0, 0, 1], 1).accuracy
+    0.5
+    """
+    first, second = as_pair(treated, control, "treated and control", read=as_vector)
+    if len(first) < 2:
+        raise AnalysisError("a pilot needs at least 2 items")
+    spread = replicates / (replicates - 1) if replicates > 1 else 0.0
+    within_a, within_b = (float((means * (1 - means)).mean()) * spread for means in (first, second))
+    observed = float((first - second).var(ddof=1))
+    between = max(observed - (within_a + within_b) / replicates, 0.0)
+    edge = 0.5 / (len(second) * replicates)
+    rates = [float(np.clip(means.mean(), edge, 1 - edge)) for means in (first, second)]
+    return _binary_world(rates[0], rates[1], PairedVariances(between, within_a, within_b))
+
+
+def _binary_world(treated: float, control: float, variances: PairedVariances) -> BinaryWorld:
+    """The world with these rates and variances of right-or-wrong answers."""
+    total_a, total_b = treated * (1 - treated), control * (1 - control)
     noise = min(1.0, (variances.within_a + variances.within_b) / (total_a + total_b))
     item_a, item_b = max(total_a - variances.within_a, 0.0), max(total_b - variances.within_b, 0.0)
     shared = math.sqrt(item_a * item_b)
     correlation = (item_a + item_b - variances.between) / (2 * shared) if shared else 0.0
-    return BinaryWorld(rates[1], float(np.clip(correlation, -1.0, 1.0)), noise)
+    return BinaryWorld(control, float(np.clip(correlation, -1.0, 1.0)), noise)
 
 
 def least_p(items: int) -> float:
@@ -456,6 +496,23 @@ def _lattice_p_values(counts: np.ndarray[tuple[int, int], np.dtype[np.int64]], r
         extreme = np.abs(support)[None, :] >= np.abs(total[part])[:, None]
         p_values[part] = np.where(extreme, mass, 0.0).sum(1)
     return np.clip(p_values, 2.0 ** (1.0 - np.maximum(moved.sum(1), 1)), 1.0)
+
+
+def flip_p_values(differences: FloatArray, *, grain: int = 0) -> FloatArray:
+    """Two-sided sign-flip p-values of studies, a row of item differences each.
+
+    Exact where differences lie on the grid of averages of ``grain`` 0/1 answers, else by the Edgeworth tail.
+
+    >>> flip_p_values(np.array([[1.0, 1, 1, 1, 0]]), grain=1).tolist()
+    [0.125]
+    """
+    if grain:
+        steps = np.rint(differences * grain).astype(np.int64) + grain
+        return _lattice_p_values(
+            np.array([np.bincount(row, minlength=2 * grain + 1) for row in steps]), grain
+        )
+    tails = _edgeworth_p(differences.sum(1), (differences**2).sum(1), (differences**4).sum(1))
+    return np.asarray(np.maximum(tails, 2.0 ** (1.0 - (differences != 0).sum(1))))
 
 
 def _edgeworth_p(total: ArrayLike, squares: ArrayLike, fourths: ArrayLike) -> FloatArray:

@@ -171,6 +171,8 @@ class CellScores:
     """Share of the rows of each item of ``asked`` that failed, 0..1."""
     unscored: FloatArray = field(default_factory=lambda: np.empty(0))
     """Share of them that were answered and have no score: the judge could not be read, the scorer gave no number."""
+    answers: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Scored answers behind the value of each item of ``items``; empty where it is not known."""
 
     def metric(self, name: str) -> ItemValues:
         """A metric of the items for which it is defined; empty for an unknown one.
@@ -539,4 +541,5 @@ def _fetch_cells(tables: RunTables, metrics: Sequence[str]) -> Iterator[CellScor
             asked=rows["item"],
             failed=1.0 - np.asarray(good / n_rows, dtype=np.float64),
             unscored=np.asarray(rows["n_unscored"] / n_rows, dtype=np.float64),
+            answers=np.asarray(good - rows["n_unscored"], dtype=np.int64)[usable],
         )

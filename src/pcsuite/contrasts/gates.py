@@ -1,0 +1,200 @@
+"""What a gate can find: could it ever fail, could it ever pass?
+
+A gate (``compare --margin``, the pytest fixture, ``check``) lets a run through unless its score is reliably lower and
+the loss seen is over the margin; it shows *no worse* where a loss of the margin or more is ruled out. Between the two
+lies *undecided*. On few items a gate may not be able to fail at all, or never to show anything: studies are simulated
+from a world (:mod:`pcsuite.stats.power`) and put to the very rules that judge a run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pcsuite.contrasts.scores import ArmScores, clusters_of, on_scored_items
+from pcsuite.contrasts.verdicts import ALPHA, shown_no_worse
+from pcsuite.errors import AnalysisError, require
+from pcsuite.stats.estimate import FloatArray
+from pcsuite.stats.power import (
+    BinaryWorld,
+    MeasuredWorld,
+    PairedVariances,
+    PairedWorld,
+    flip_p_values,
+    world_of_means,
+)
+
+STUDIES = 1_000
+"""Simulated runs behind a chance: its standard error is at most 0.016."""
+_STUDIES_OF_LIMITS = 250
+POWER = 0.8
+MOST_ITEMS = 20_000
+MOST_REPEATS = 50
+_SEED = 20_241_101
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate's design: how scores arise, how many of them there are, and its margin.
+
+    >>> gate = Gate(BinaryWorld(0.8), items=5, margin=0.05)
+    >>> gate.fails(0.3)
+    0.0
+    """
+
+    world: PairedWorld
+    items: int
+    """Independent units: items, or clusters of related items."""
+    repeats: int = 1
+    margin: float = 0.0
+    alpha: float = ALPHA
+    unit: str = "item"
+    """What the units are called: ``item`` or ``cluster``."""
+    studies: int = STUDIES
+
+    def __post_init__(self) -> None:
+        if self.items < 2:
+            raise AnalysisError(f"items is {self.items}: a paired comparison needs at least 2")
+        if self.repeats < 1:
+            raise AnalysisError(f"repeats is {self.repeats}: at least 1 is needed")
+        if not 0 <= self.margin < 1:
+            raise AnalysisError(
+                f"margin {self.margin:g}: a share of the score from 0 to below 1", hint="0.05"
+            )
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss that scores leave room for."""
+        return -self.world.room[0]
+
+    def fails(self, loss: float) -> float:
+        """Chance (0..1) that a run whose true score is lower by ``loss`` is found reliably lower, by over the margin.
+
+        With a loss of 0 it is how often the gate fails where nothing changed.
+        """
+        drawn = self._differences(loss)
+        reliable = self._p_values(drawn) < self.alpha
+        return float((reliable & (drawn.mean(axis=1) < -self.margin)).mean())
+
+    def shows_no_worse(self, loss: float = 0.0) -> float:
+        """Chance (0..1) that a run is shown to be no worse by the margin; 0 without a margin."""
+        if not self.margin:
+            return 0.0
+        graded = not isinstance(self.world, BinaryWorld)
+        known: dict[bytes, bool] = {}
+        shown = 0
+        # A limit takes a hundred times as long as a p-value, and most of its answers are near 0 or 1.
+        studies = min(self.studies, _STUDIES_OF_LIMITS)
+        for gains in replace(self, studies=studies)._differences(loss):
+            key = np.sort(gains).tobytes()
+            if key not in known:
+                test = shown_no_worse(
+                    gains,
+                    margin=self.margin,
+                    alpha=self.alpha,
+                    bounds=(-1.0, 1.0) if np.abs(gains).max() <= 1 else None,
+                    assume="nothing" if graded else "symmetric",
+                )
+                known[key] = test is not None and test.shown
+            shown += known[key]
+        return shown / studies
+
+    def least_loss(self, power: float = POWER) -> float | None:
+        """The smallest loss that fails the gate with this chance, to within 0.005; ``None`` where no loss does."""
+        far = self.largest_loss
+        if self.fails(far) < power:
+            return None
+        low, high = 0.0, far
+        while high - low > 0.005:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.fails(middle) >= power else (middle, high)
+        return high
+
+    def items_to_find(self, loss: float, power: float = POWER) -> int | None:
+        """Items with which a loss fails the gate with this chance; ``None`` where 20,000 do not suffice."""
+        return _smallest(
+            lambda items: replace(self, items=items).fails(loss) >= power, self.items, MOST_ITEMS, least=2
+        )
+
+    def items_to_show(self, power: float = POWER) -> int | None:
+        """Items with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
+        return _smallest(
+            lambda items: replace(self, items=items).shows_no_worse() >= power,
+            self.items,
+            MOST_ITEMS,
+            least=2,
+        )
+
+    def repeats_to_find(self, loss: float, power: float = POWER) -> int | None:
+        """Repeats of the same items with which a loss fails the gate with this chance; ``None`` where 50 do not."""
+        return _smallest(
+            lambda repeats: replace(self, repeats=repeats).fails(loss) >= power, 1, MOST_REPEATS, least=1
+        )
+
+    def repeats_to_show(self, power: float = POWER) -> int | None:
+        """Repeats with which a run that did not change is shown to be no worse with this chance; ``None`` for none."""
+        return _smallest(
+            lambda repeats: replace(self, repeats=repeats).shows_no_worse() >= power, 1, MOST_REPEATS, least=1
+        )
+
+    def _differences(self, loss: float) -> FloatArray:
+        if not -1e-9 <= loss <= self.largest_loss + 1e-9:
+            raise AnalysisError(
+                f"a loss of {loss:g} does not fit: scores leave room for {self.largest_loss:g} at most"
+            )
+        # The same random numbers for every question, so that answers are in order.
+        rng = np.random.default_rng(_SEED)
+        return self.world.draw(-loss, self.items, self.repeats, rng, self.studies)
+
+    def _p_values(self, drawn: FloatArray) -> FloatArray:
+        """P-values of simulated studies by the rules of :func:`pcsuite.contrasts.measure`."""
+        exact = flip_p_values(drawn, grain=self.repeats if isinstance(self.world, BinaryWorld) else 0)
+        if self.repeats == 1 and isinstance(self.world, BinaryWorld):
+            return exact
+        special = require("scipy.special", "stats")
+        spread = drawn.std(axis=1, ddof=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.abs(drawn.mean(axis=1)) / (spread / math.sqrt(self.items))
+        student = 2 * special.stdtr(self.items - 1, -t)
+        return np.where(spread > 0, np.fmax(exact, student), exact)
+
+
+def gate_of(first: ArmScores, second: ArmScores, *, margin: float, alpha: float = ALPHA) -> Gate | None:
+    """The gate that two arms were just put through: as many items, as noisy; ``None`` where nothing can be said.
+
+    Of clustered items the clusters are the units, each with the mean of its differences. Nothing is said of fewer than
+    two units, of counts, and of graded scores that did not differ anywhere.
+    """
+    if first.counted or second.counted:
+        return None
+    rows, (before, after) = on_scored_items([first, second])
+    clusters = clusters_of([first, second], rows)
+    repeats = max(1, round(min(first.replicates, second.replicates)))
+    differences, unit = after - before, "item"
+    if clusters is not None:
+        sizes = np.bincount(clusters)
+        differences, unit = np.bincount(clusters, weights=differences) / sizes, "cluster"
+    if len(differences) < 2:
+        return None
+    if unit == "item" and first.binary and second.binary:
+        return Gate(world_of_means(after, before, repeats), len(differences), repeats, margin, alpha)
+    if not differences.std() > 0:
+        return None
+    world = MeasuredWorld(differences, PairedVariances(float(differences.var(ddof=1)), 0.0, 0.0))
+    return Gate(world, len(differences), 1, margin, alpha, unit)
+
+
+def _smallest(holds: Callable[[int], bool], start: int, last: int, *, least: int) -> int | None:
+    """The smallest number that suffices, to within a fiftieth; ``None`` where none up to ``last`` does."""
+    low, high = least - 1, max(start, least)
+    while not holds(high):
+        if high >= last:
+            return None
+        low, high = high, min(2 * high, last)
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
