@@ -216,7 +216,7 @@ def test_two_results_files_of_promptfoo_give_a_verdict_with_one_command(tmp_path
     assert "The pass went from 0.71 to 1.00: +0.29 [0.04, 0.50] on 21 (1 missing) items" in text
     assert "By its scores new is no worse than base (margin 0.05); 1 score is missing." in text
     assert "What this gate can find (21 items, margin 0.05):" in text
-    assert "Fixed: 6 items" in text
+    assert "fixed: 6 items" in text
     assert list(tmp_path.iterdir()) == []  # nothing is left behind
     # The other way round six items break: the exact test has p = 2 / 2 ** 6.
     assert main(["compare", *reversed(files), "--fail-on-regression", "--json"]) == 1

@@ -152,9 +152,9 @@ def _print_check(args: argparse.Namespace, checked: RegressionCheck) -> None:
             (checked.earlier, checked.later),
             **more,
         )
-        if args.format == "text" and not args.json:
+        if args.shown == "text" and not args.json:
             print(f"\n{checked.sentence()}")
-    elif args.json or args.format == "json":
+    elif args.json or args.shown == "json":
         document = comparison_document(checked.comparison, checked.baseline, checked.run)
         options.print_json(more | document | {"standing": checked.standing, "passes": True})
     else:

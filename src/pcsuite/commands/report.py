@@ -230,14 +230,14 @@ def execute_compare(args: argparse.Namespace) -> int:
         names = (args.arms[0], args.arms[1])
     print_comparison(args, comparison, names, (first, second))
     whole = {"full", "none"} <= {key.condition for key in comparison.keys}
-    if whole and not args.conditions and args.format == "text" and not args.json:
+    if whole and not args.conditions and args.shown == "text" and not args.json:
         print("\nConditions other than full are the prompt without some of its blocks:"
               " --conditions full compares the whole prompt alone.")  # fmt: skip
     return Exit.BELOW_GATE if args.fail_on_regression and not comparison.passes else Exit.DONE
 
 
 FORMAT = flag("--format", "how to print; github: a comment for a pull request, with the items that broke or were fixed"
-              " (default: text)", choices=("text", "md", "markdown", "github", "json"), default="text")  # fmt: skip
+              " (default: text)", choices=("text", "md", "markdown", "github", "json"), default="text", dest="shown")  # fmt: skip
 FILES = (
     flag("--csv", "also write every compared cell to a CSV file", **FILE),
     flag("--junit", "also write JUnit XML: a case for each compared metric", **FILE),
@@ -266,13 +266,13 @@ def print_comparison(
         with write_errors(ConfigError, args.junit):
             args.junit.parent.mkdir(parents=True, exist_ok=True)
             args.junit.write_bytes(comparison_junit(comparison, *names))
-    if args.json or args.format == "json":
+    if args.json or args.shown == "json":
         options.print_json(more | comparison_document(comparison, *names))
-    elif args.format == "github":
+    elif args.shown == "github":
         changed = [*comparison.broke[:50], *comparison.fixed[:50]]
         print(comparison_github(comparison, *names, changed_answers(*runs, changed)))
     else:
-        write = comparison_text if args.format == "text" else comparison_markdown
+        write = comparison_text if args.shown == "text" else comparison_markdown
         print(write(comparison, *names))
 
 
