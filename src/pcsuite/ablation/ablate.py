@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -137,8 +137,9 @@ def ablate(
     quiet: bool = False,
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
+    show: Callable[[Study], None] | None = None,
 ) -> AblationResult:
-    """Run an ablation, or go on with it, and judge it.
+    """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called.
 
     The same request goes on where an earlier run of its name ended; rows that are there are not asked again. A budget
     that runs out ends the calls, and what was answered is judged. Raises what
@@ -148,6 +149,8 @@ def ablate(
         ablate(AblationRequest(Path("triage.md"), "tickets.csv", model="smollm2-135m")).trimmed
     """
     study = prepare(request)
+    if show is not None:
+        show(study)
     note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
     if note.is_file() and note.read_text(encoding="utf-8").strip() != fingerprint and not request.overwrite:
         # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.

@@ -189,11 +189,11 @@ def write_result(result: AblationResult) -> list[Path]:
     Raises ``AnalysisError`` where a file cannot be written.
     """
     folder = result.study.folder
-    suffix = {"text": "md", "yaml": "yaml", "json": "json"}[result.study.prompt.form]
+    suffix = result.study.prompt.source.suffix or ".md"
     texts = {
         "ablation.html": render_ablation(result),
         "ablation.md": picture.markdown(result),
-        f"trimmed.{suffix}": result.trimmed,
+        f"trimmed{suffix}": result.trimmed,
         "ablation.json": json.dumps(picture.document(result), indent=1, ensure_ascii=False) + "\n",
     }
     written = []

@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
@@ -25,6 +26,7 @@ from pcsuite.contrasts import CLAUSE
 from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
@@ -448,21 +450,39 @@ def margin_sentence(result: AblationResult) -> str:
 # The terminal.
 
 
-def print_preview(preview: Preview, console: Console) -> None:
-    """``--show``: blocks, arms, rows, tokens, cost and reach."""
+def print_split(study: Study, console: Console) -> None:
+    """The blocks, before anything is asked: how the prompt was split, what is kept and what is worth a look inside."""
     from rich.table import Table
     from rich.text import Text
 
+    prompt = study.prompt
+    console.print(f"{study.request.prompt}: split {prompt.method}", markup=False)
+    table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
+    for number, block in enumerate(prompt.blocks, start=1):
+        tokens = math.ceil(len(block.text) / CHARACTERS_PER_TOKEN)
+        table.add_row(str(number), block.name, str(tokens), block.pinned, Text(block.first_words))
+    console.print(table)
+    for line in split_lines(study):
+        console.print(line, markup=False, highlight=False)
+
+
+def split_lines(study: Study) -> list[str]:
+    """What is said below the blocks: the variables, and blocks that hold several things."""
+    prompt, lines = study.prompt, []
+    if prompt.filled:
+        note = f"; {prompt.note}" if prompt.note else ""
+        lines.append(f"filled from the table: {', '.join(prompt.filled)}{note}")
+    for name, count in prompt.mixed.items():
+        lines.append(f"{name} has {count} parts: --into {name} tries them one by one")
+    return lines
+
+
+def print_preview(preview: Preview, console: Console) -> None:
+    """``--show``: blocks, arms, rows, tokens, cost and reach."""
     study = preview.study
     clusters = study.clusters
     count, other = items_words(study.count, clusters), preview.if_unrelated
-    console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
-    table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
-    for number, block in enumerate(study.prompt.blocks, start=1):
-        table.add_row(
-            str(number), block.name, str(preview.tokens[block.name]), block.pinned, Text(block.first_words)
-        )
-    console.print(table)
+    print_split(study, console)
     lines = [
         study.task.reading,
         *([study.task.related] if study.task.related else []),

@@ -21,6 +21,7 @@ from pcsuite._util.files import replacing
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
     FULL,
+    SHAM_PREFIX,
     Design,
     DesignName,
     PromptArm,
@@ -166,8 +167,11 @@ class Study:
         if self.task.grammar is not None:
             texts["grammar.lark"] = self.task.grammar
             task["grammar_ref"] = "grammar.lark"
+        templates = {block.name for block in self.prompt.blocks if block.jinja}
         operators = {
-            name: {"type": "verbatim", "template": text} for name, text in operator_texts(self.prompt).items()
+            name: {"type": "verbatim", "template": text}
+            | ({"syntax": "jinja"} if name.removeprefix(SHAM_PREFIX) in templates else {})
+            for name, text in operator_texts(self.prompt).items()
         }
         return texts | {
             "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
@@ -309,11 +313,15 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
-    prompt = read_prompt(request.prompt, request.split, append_input=request.append_input)
+    prompt = read_prompt(
+        request.prompt, request.split, append_input=request.append_input, system=request.system
+    )
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
         task, prompt = read_task(request, base, prompt)
+        for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
+            prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:
         raise PromptError(f"{request.prompt}: {error}") from error
     prompt = prompt.keep(request.keep)

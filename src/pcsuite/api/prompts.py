@@ -181,7 +181,7 @@ def request_of(
     return replace(request, prompt=path, data=_table(data, folder), scorer=scorer_name)
 
 
-_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep", "cluster"})
+_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep", "cluster", "literal"})
 
 
 def _written(path: Path, text: str) -> Path:

@@ -52,6 +52,8 @@ ABLATE = (
         _repeated("--into", "split this block further, pin all others", "BLOCK"),
         _repeated("--rename", "call a block by another name", "BLOCK=NAME"),
         switch("--append-input", "put the item after the prompt, which has no placeholder"),
+        switch("--system", "the prompt is the system's message, and the item the user's"),
+        _repeated("--literal", "a word that looks like a variable, such as {name}, and is meant to the letter", "NAME"),
     ]),
     Group("the design", [
         flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
@@ -89,9 +91,10 @@ ABLATE = (
 def configure_ablate(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite ablate``.
 
-    The prompt is a text (Markdown, XML-like tags, anything) or a chat: a .yaml or .json list of {role, content}. The
-    item goes where a placeholder stands: {{ column }} of your table, or {{ input }}. Results: outputs/ablations/<run>/.
-    The same command goes on where a killed or stopped ablation ended.
+    The prompt is a text (Markdown, XML-like tags, anything), a chat (a .yaml or .json list of {role, content}), a text
+    of a Python or TypeScript file (app.py:SYSTEM_PROMPT), or one of a promptfoo, LangChain or Langfuse file. The item
+    goes where a variable names a column of your table, {{ column }}, {column}, ${column}, …, or {{ input }}. Results:
+    outputs/ablations/<run>/. The same command goes on where a killed or stopped ablation ended.
 
     examples:
       pcsuite ablate example                        # the bundled prompt and table on the embedded model
@@ -101,10 +104,11 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --answer queue --cluster customer
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
+      pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
-    about = "the prompt's file; the word example runs the bundled one, with its own table"
+    about = "the prompt's file, or FILE:NAME; the word example runs the bundled one, with its own table"
     parser.add_argument("prompt", type=Path, metavar="PROMPT", help=about)
     options.add_flags(parser, *ABLATE)
 
@@ -142,6 +146,7 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
+        literal=tuple(args.literal),
         rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),
         controls=not args.no_controls,
         trim=not args.no_trim,
@@ -168,7 +173,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     """
     from pcsuite.ablation import ablate, preview
     from pcsuite.ablation.page import write_result
-    from pcsuite.ablation.picture import print_ablation, print_preview
+    from pcsuite.ablation.picture import print_ablation, print_preview, print_split
     from pcsuite.ablation.request import bundled_example
 
     request = request_from(args)
@@ -176,7 +181,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     if args.show:
         print_preview(preview(request), console)
         return 0
-    result = ablate(request, **options.calls_from(args))
+    result = ablate(request, **options.calls_from(args), show=lambda study: print_split(study, console))
     print_ablation(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)
