@@ -26,6 +26,7 @@ ROLE_WORDS = {
 """Roles by the words that code has for them."""
 COMPUTED = "it is computed when the program runs, and no program is run here"
 _LISTED = 6
+_LONG = 60
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -111,6 +112,12 @@ def message_role(word: str, number: int) -> str:
     if word.casefold() not in ROLE_WORDS:
         raise PromptError(f"message {number} has the unknown role '{word}'", hint=did_you_mean(word, ROLES))
     return ROLE_WORDS[word.casefold()]
+
+
+def is_likely_prompt(name: str, messages: Sequence[CodeMessage]) -> bool:
+    """Whether a name of a program looks like that of a prompt: by itself, or by a long text."""
+    text = "".join(one.literal.text for one in messages)
+    return "prompt" in name.casefold() or "\n" in text.strip() or len(text) >= _LONG
 
 
 def no_such_name(name: str, texts: Sequence[str]) -> PromptError:

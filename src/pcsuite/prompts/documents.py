@@ -185,8 +185,8 @@ def _prompt_at(node: Node, *, named: bool) -> _Prompt:
             return _prompt_at(inner, named=named)._replace(braces=braces)
     if (prompts := node.get("prompts")) is not None and prompts.kind == "list" and prompts.children:
         return _only(prompts)
-    if node.text("system") and node.text("user"):
-        roles = [(name, child) for name, child in node.children if name in ROLES and child.kind == "text"]
+    if node.get("system") is not None and node.text("user"):
+        roles = [(name, child) for name, child in node.children if name in ROLES and child.value.strip()]
         return _Prompt(tuple(_Message(child, name) for name, child in roles), braces)
     if node.get("id") is not None and node.text("id").startswith("file://"):
         return _Prompt((_Message(node.get("id") or node),))
@@ -341,6 +341,7 @@ def _yaml_node(node: yaml.Node, above: tuple[int, ...]) -> Node:
     if isinstance(node, yaml.SequenceNode):
         entries = tuple((str(n), _yaml_node(value, below)) for n, value in enumerate(node.value, start=1))
         return Node("list", *place, children=entries, flow=bool(node.flow_style))
+    assert isinstance(node, yaml.ScalarNode), "a node is a map, a list or a scalar"
     is_text = node.tag == "tag:yaml.org,2002:str"
     return Node("text" if is_text else "other", *place, value=str(node.value), style=node.style or "")
 

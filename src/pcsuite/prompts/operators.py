@@ -144,7 +144,9 @@ class Operator:
         if not self.spec.template:
             return ""
         if self.spec.type == "verbatim":
-            fill = render_jinja if self.spec.syntax == "jinja" else fill_placeholders
+            # Without an item a template stands for itself, as a placeholder does.
+            renders = self.spec.syntax == "jinja" and (ctx.columns or ctx.input_text)
+            fill = render_jinja if renders else fill_placeholders
             return fill(self.spec.template, ctx.input_text, ctx.columns)
         variables: dict[str, Any] = ctx.variables() | {
             "mode": self.spec.mode,

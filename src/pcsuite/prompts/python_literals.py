@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.code_files import COMPUTED, Character, CodeMessage, Literal, message_role, no_such_name
+from pcsuite.prompts.code_files import (
+    COMPUTED,
+    Character,
+    CodeMessage,
+    Literal,
+    is_likely_prompt,
+    message_role,
+    no_such_name,
+)
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 _PREFIX = re.compile(r"([A-Za-z]{0,2})(\"\"\"|'''|\"|')")
@@ -30,7 +38,6 @@ _SIMPLE = {
     "'": "'",
     '"': '"',
 }
-_LONG = 60
 _MESSAGE_CALL = re.compile(r"(System|Human|User|AI|Assistant|Developer|Tool)Message(?:PromptTemplate)?\Z")
 _TEMPLATE_CALLS = frozenset(
     {"from_template", "from_messages", "PromptTemplate", "ChatPromptTemplate", "Template"}
@@ -94,7 +101,7 @@ class _Reader:
                 elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
                     targets = [statement.target]
                 if any(isinstance(target, ast.Name) and target.id == names[0] for target in targets):
-                    value = statement.value  # type: ignore[union-attr]
+                    value = getattr(statement, "value", None)
         if value is None or len(names) == 1:
             return value
         return self.value_of(names[1:], value) if isinstance(value, ast.Dict) else None
@@ -117,7 +124,7 @@ class _Reader:
                     messages = list(self.messages(value, target.id))
                 except PromptError:
                     continue
-                if sum(len(one.literal.text) for one in messages) >= _LONG or "PROMPT" in target.id.upper():
+                if is_likely_prompt(target.id, messages):
                     names.append(path + target.id)
         return names
 

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pcsuite.errors import PromptError
-from pcsuite.prompts.code_files import COMPUTED, Character, CodeMessage, Literal, message_role, no_such_name
+from pcsuite.prompts.code_files import (
+    COMPUTED,
+    Character,
+    CodeMessage,
+    Literal,
+    is_likely_prompt,
+    message_role,
+    no_such_name,
+)
 
 _TOKEN = re.compile(
     r"(?P<space>\s+|//[^\r\n]*|/\*.*?\*/)"
@@ -24,7 +32,6 @@ _ESCAPE = re.compile(
     re.S,
 )
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
-_LONG = 60
 _KEYWORDS = frozenset({"as", "satisfies"})
 
 
@@ -130,7 +137,7 @@ class _Reader:
                 messages = list(self.messages(value, token.text))
             except PromptError:
                 continue
-            if sum(len(one.literal.text) for one in messages) >= _LONG or "PROMPT" in token.text.upper():
+            if is_likely_prompt(token.text, messages):
                 names.append(token.text)
         return names
 

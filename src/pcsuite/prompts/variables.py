@@ -40,7 +40,7 @@ _EXPRESSION = re.compile(rf"({_NAME})[ \t]*(?:\||\(|\[).*\Z", re.S)
 _SECTION = re.compile(r"[#/^>!&].*\Z|else\Z", re.S)
 """Control of Mustache and Handlebars, inside its braces."""
 _SPEC = re.compile(
-    rf"({_NAME})(?:![rsa])?(?::[^\w\s]?[<>=^]?[-+ ]?#?0?\d*[,_]?(?:\.\d+)?[bcdeEfFgGnosxX%]?)?\Z"
+    rf"({_NAME})(?:![rsa])?(?::(?! )[^\w\s]?[<>=^]?[-+ ]?#?0?\d*[,_]?(?:\.\d+)?[bcdeEfFgGnosxX%]?)?\Z"
 )
 """A field of ``str.format`` with a conversion or a format."""
 _FORMULA = re.compile(r"(?:\\[A-Za-z]+|[\^_}])\Z")
@@ -89,9 +89,9 @@ class Variable(NamedTuple):
             if _FORMULA.search(text[max(0, self.start - 24) : self.start]):
                 return False
             around = text[self.start - 1 : self.start] + text[self.end : self.end + 1]
-            return bool(_SPEC.match(self.name)) and around != "{}"
+            return bool(_SPEC.match(self.name) or _EXPRESSION.match(self.name)) and around != "{}"
         if self.style == "angle":
-            return f"<</{self.name}>>" not in text and not self.name.startswith("/")
+            return f"<</{self.name}>>" not in text and " " not in self.written
         if self.style == "dollar braces":
             return bool(_PLAIN_NAME.match(self.name) or _EXPRESSION.match(self.name))
         return True
@@ -263,7 +263,8 @@ class Filling:
         for one in () if self.declared else variables(text):
             if one.style == "double" and _PLAIN_NAME.match(one.name):
                 self._refuse_leftover(one, text)
-        parts, names = [], set()
+        parts: list[str] = []
+        names: set[str] = set()
         plain = Filling(self.known, self.literal, "mustache", self.dollars, self.percents)
         try:
             fields = list(string.Formatter().parse(text))
