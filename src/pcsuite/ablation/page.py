@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from pcsuite import __version__
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import figure_text, p_text
-from pcsuite.ablation import picture
+from pcsuite.ablation import across_picture, picture
 from pcsuite.ablation.ablate import AblationResult
+from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.errors import AnalysisError, require
 from pcsuite.pages.figures import drawing
@@ -186,9 +188,35 @@ def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float
 def write_result(result: AblationResult) -> list[Path]:
     """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
 
-    Raises ``AnalysisError`` where a file cannot be written.
+    Of several models and tables each has a folder of its own, and what holds for all stands above them. Raises
+    ``AnalysisError`` where a file cannot be written.
     """
+    if not result.beside:
+        return _write_files(result, result.study.folder)
     folder = result.study.folder
+    texts = {
+        "models.md": across_picture.markdown(result),
+        f"trimmed{result.study.prompt.source.suffix or '.md'}": result.trimmed,
+        "models.json": json.dumps(across_picture.document(result), indent=1, ensure_ascii=False) + "\n",
+    }
+    written = [_write(folder / name, text) for name, text in texts.items()]
+    written.append(across_picture.models_table(result).write_csv(folder / "models.csv"))
+    if result.differences:
+        written.append(across_picture.differences_table(result).write_csv(folder / "differences.csv"))
+    for label, one in zip(labels_of(result.each), result.each, strict=True):
+        below = folder / re.sub(r"[^\w.-]+", "-", label)
+        below.mkdir(exist_ok=True)
+        written += _write_files(one, below)
+    return written
+
+
+def _write(path: Path, text: str) -> Path:
+    with write_errors(AnalysisError, path):
+        path.write_bytes(text.encode("utf-8", "backslashreplace"))
+    return path
+
+
+def _write_files(result: AblationResult, folder: Path) -> list[Path]:
     suffix = result.study.prompt.source.suffix or ".md"
     texts = {
         "ablation.html": render_ablation(result),
@@ -196,12 +224,7 @@ def write_result(result: AblationResult) -> list[Path]:
         f"trimmed{suffix}": result.trimmed,
         "ablation.json": json.dumps(picture.document(result), indent=1, ensure_ascii=False) + "\n",
     }
-    written = []
-    for name, text in texts.items():
-        path = folder / name
-        with write_errors(AnalysisError, path):
-            path.write_bytes(text.encode("utf-8", "backslashreplace"))
-        written.append(path)
+    written = [_write(folder / name, text) for name, text in texts.items()]
     written.append(picture.blocks_table(result).write_csv(folder / "blocks.csv"))
     written.append(write_png(result, folder / "ablation.png"))
     return written

@@ -36,11 +36,17 @@ class AblationRequest(init_task.TableRequest):
     """Its file, or ``FILE:NAME`` for one of several prompts in it."""
     data: str
     """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
+    models: tuple[str, ...] = ()
+    """Several models that are asked the same, the first of them the one that others are compared with; they go before
+    ``model``."""
+    more_data: tuple[str, ...] = ()
+    """Further tables or tasks beside ``data``."""
     base_url: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
     effects: Mapping[str, float] = field(default_factory=dict)
-    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
+    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model; of one of several
+    models with its name before (``simulated/new:rules``)."""
     split: SplitMethod = "auto"
     into: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -76,6 +82,27 @@ class AblationRequest(init_task.TableRequest):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "regime", regime_id(self.regime))
+
+    def each(self) -> list[AblationRequest]:
+        """One request for every model and table of this one, models of the first table first."""
+        models, tables = self.models or (self.model,), (self.data, *self.more_data)
+        alone = {"models": (), "more_data": (), "name": self.run_name}
+        return [
+            replace(self, data=table, model=model, effects=self._effects_on(model), **alone)
+            for table in tables
+            for model in models
+        ]
+
+    def _effects_on(self, model: str) -> dict[str, float]:
+        effects: dict[str, float] = {}
+        for key, value in self.effects.items():
+            owner, _, block = key.rpartition(":")
+            if owner and owner not in self.models:
+                hint = did_you_mean(owner, self.models) if self.models else "--models A,B"
+                raise ConfigError(f"--effect {key}: no model '{owner}'", hint=hint)
+            if not owner or owner == model:
+                effects[block] = value
+        return effects
 
     @property
     def run_name(self) -> str:

@@ -26,9 +26,10 @@ def _repeated(names: str, about: str, metavar: str) -> Flag:
 
 ABLATE = (
     Group("", [
-        flag("--data", "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile",
-             metavar="TABLE|TASK"),
-        options.one("model", "default: smollm2-135m, for the bundled example the model it was made for",
+        flag("--data", "your table (.csv, .tsv, .jsonl, .json), or the id of a task of the profile; may be repeated",
+             action="append", metavar="TABLE|TASK"),
+        options.several("--model --models", "one, or several that are asked the same, the one to compare with first"
+             " (default: smollm2-135m, for the bundled example the model it was made for)", dest="models",
              metavar="ID|PROVIDER/MODEL"),
         switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
         flag("--margin", "how much worse is still no worse, in score (default: 0.02)", type=float, metavar="X"),
@@ -105,6 +106,7 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
       pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
+      pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
@@ -128,20 +130,24 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
             effects[block] = float(value)
         except ValueError:
             raise ConfigError(f"--effect {block}={value}: the effect is no number") from None
-    prompt, defaults = args.prompt, {"data": args.data}
+    options.check_named(args.models, "--models")
+    given = vars(args) | {"data": (args.data or [None])[0], "model": (args.models or [None])[0]}
+    prompt, defaults = args.prompt, {"data": given["data"]}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
-        defaults = {key: value for key, value in bundled.items() if not getattr(args, key)}
-    elif args.data is None:
+        defaults |= {key: value for key, value in bundled.items() if not given[key]}
+    elif not args.data:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
     optional = ("margin", "design", "model", "missing")
-    requested = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
+    requested = {key: given[key] for key in optional if given[key] is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,
         args,
         prompt=prompt,
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
+        models=tuple(args.models or ()) if len(args.models or ()) > 1 else (),
+        more_data=tuple((args.data or [])[1:]),
         effects=effects,
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
@@ -172,6 +178,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
     Raises what the checks and the run raise; a budget that ran out is told, and what was answered is judged.
     """
     from pcsuite.ablation import ablate, preview
+    from pcsuite.ablation.across_picture import print_across
     from pcsuite.ablation.page import write_result
     from pcsuite.ablation.picture import print_ablation, print_preview, print_split
     from pcsuite.ablation.request import bundled_example
@@ -182,7 +189,7 @@ def execute_ablate(args: argparse.Namespace) -> int:
         print_preview(preview(request), console)
         return 0
     result = ablate(request, **options.calls_from(args), show=lambda study: print_split(study, console))
-    print_ablation(result, console)
+    (print_across if result.beside else print_ablation)(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)
     for path in write_result(result):
