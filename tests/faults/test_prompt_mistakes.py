@@ -13,6 +13,7 @@ FILES = {
     "tickets.csv": "\n".join(
         ["text,plan,queue", *(f"Ticket {n} about {QUEUES[n % 3]},{'ab'[n % 2]},{QUEUES[n % 3]}" for n in range(60))]
     ),
+    "other.csv": "words,queue\n" + "".join(f"w{n},{QUEUES[n % 3]}\n" for n in range(60)),
     "ok.md": "Be kind.\n\nBe brief.\n\n{text}\n",
     "typo.md": "Be kind.\n\nBe brief.\n\n{txet}\n\n{text}\n",
     "dollar.md": "Be kind.\n\nDear $customer, be brief.\n\n$text\n",
@@ -135,6 +136,15 @@ history.json                   | message 1 is a placeholder for further messages
 langchain.json                 | message 1 is a MessagesPlaceholder of LangChain
 format.json                    | no column for the variable { text }
 latin.md                       | latin.md | UTF-8
+ok.md --models ''              | --models: no name is given
+ok.md --models simulated/a,simulated/a | --models: 'simulated/a' is named twice
+ok.md --models simulated/a,gtp | no model 'gtp'
+ok.md --models simulated/a,simulated/b --until decided | --until stops by one model and one table
+ok.md --models simulated/a,simulated/b --effect simulated/c:be_kind=1 | no model 'simulated/c' | did you mean
+ok.md --models simulated/a,simulated/b --limit 10 | 10 items are too few for 2 blocks on 2 models and tables
+ok.md --data tickets.csv       | --data: 'tickets.csv' is named twice
+ok.md --data nothing.csv       | --data nothing.csv: neither a file nor a task
+ok.md --data other.csv         | no column for the variable {text}
 nowhere.py:PROMPT              | nowhere.py: no such file
 """
 
@@ -156,16 +166,8 @@ def desk(tmp_path_factory):
 @pytest.mark.parametrize(("words", "expected"), list(table()), ids=[words for words, _ in table()])
 def test_a_mistake_in_a_prompt_is_one_clear_line(words, expected, desk, monkeypatch, capsys):
     monkeypatch.chdir(desk)
-    command = [
-        "ablate",
-        *shlex.split(words),
-        "--data",
-        "tickets.csv",
-        "--answer",
-        "queue",
-        "--model",
-        "simulated",
-    ]
+    command = ["ablate", *shlex.split(words), "--data", "tickets.csv", "--answer", "queue"]
+    command += [] if "--models" in words else ["--model", "simulated"]
     try:
         status = main(command)
     except SystemExit as ended:

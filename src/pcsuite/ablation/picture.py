@@ -504,7 +504,7 @@ def print_preview(preview: Preview, console: Console) -> None:
         f"{f' {preview.done:,} of them done;' if preview.done else ''} about {preview.max_tokens:,} tokens"
         f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
         f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
-        f" {(len(study.free) + 4) * study.chosen_on:,} rows",
+        f" {(len(study.free) + 4) * sum(one.chosen_on for one in study.each):,} rows",
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
         f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
