@@ -127,6 +127,10 @@ def desk(tmp_path_factory):
         "my_profile.yaml": profile.replace("name: quickstart", "name: mine"),
         "my_schema.json": '{"type": "object", "properties": {"label": {"enum": ["a", "b"]}}, "required": ["label"]}',
         "my_scorer.py": "def score(answer, item):\n    return float(item['queue'] in answer)\n",
+        "app.py": f'SYSTEM_PROMPT = """{prompt.rpartition("Ticket")[0]}"""\n',
+        "prompts.ts": "export const SYSTEM = `" + prompt.replace("{{ text }}", "${text}") + "`;\n",
+        "promptfooconfig.yaml": yaml.safe_dump({"prompts": [prompt], "providers": ["openai:x"]}),
+        "braces.md": "Write {name} as it is.\n\n" + prompt,
         "checks.csv": "text,__expected\n" + "".join(f"Say {n},contains: {n}\n" for n in range(60)),
     }  # fmt: skip
     for name, text in contents.items():

@@ -186,3 +186,39 @@ def test_the_fingerprint_is_of_prompt_table_and_model(tmp_path):
     assert prepare(replace(request, margin=0.3, design="leave-one-out", limit=40)).fingerprint() == first
     assert prepare(replace(request, effects={})).fingerprint() != first
     assert prepare(replace(request, split="paragraphs", effects={})).fingerprint() != first
+
+
+def test_blocks_of_jinja_are_rendered_for_each_item_and_their_shams_keep_the_controls(tmp_path):
+    prompt = (
+        "Be brief.\n\n{% if plan == 'gold' %}Be kind.\n\nBe quick.{% endif %}\n\nSay: {{ text | upper }}\n"
+    )
+    request = request_in(tmp_path, effects={}, prompt=prompt, inputs=("text",))
+    lines = ["text,plan,queue", *(f"t{i},{('gold', 'basic')[i % 2]},{'ab'[i % 3 > 0]}" for i in range(60))]
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    study = prepare(request)
+    assert study.free == ("be_brief", "if_plan_gold")
+    plan = build_plan(study.write(study.design.arms))
+    cells = {cell.condition.id: cell for cell in plan.cells}
+    items = {item.columns["text"]: item for item in plan.tasks["tickets"].items}
+    assert cells["full"].tree(items["t0"]).assemble() == "Be brief.\n\nBe kind.\n\nBe quick.\n\nSay: T0\n"
+    assert cells["full"].tree(items["t1"]).assemble() == "Be brief.\n\n\n\nSay: T1\n"
+    sham = cells["~if_plan_gold"].tree(items["t0"]).assemble()
+    assert (len(sham), "kind" in sham) == (len("Be brief.\n\nBe kind.\n\nBe quick.\n\nSay: T0\n"), False)
+
+
+def test_a_column_that_never_changes_is_no_part_of_the_item(tmp_path):
+    request = request_in(tmp_path, effects={}, prompt="For {who}.\n\nBe brief.\n\nSay: {text}\n")
+    lines = ["who,text,queue", *(f"us,t{i},{'ab'[i % 2]}" for i in range(60))]
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert prepare(request).free == ("for_who", "be_brief")
+
+
+def test_the_rest_of_the_row_is_the_input_where_the_prompt_places_some_columns_and_the_input(tmp_path):
+    request = request_in(
+        tmp_path, effects={}, prompt="For {who}.\n\nBe brief.\n\nBe kind.\n\nSay: {input}\n", answer="queue"
+    )
+    lines = ["who,text,queue", *(f"p{i},t{i},{'ab'[i % 2]}" for i in range(60))]
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    study = prepare(request)
+    item = next(item for item in study.items if item.columns["who"] == "p7")
+    assert item.input_text == "t7"

@@ -166,12 +166,12 @@ def test_blocks_are_found_by_name_and_number_renamed_and_kept():
 def test_the_item_must_have_a_place_and_the_answer_none():
     made = split_prompt("Classify.\n\nTicket: {{ text }}\n\nThanks.\n")
     assert [b.name for b in made.check_placeholders(["text"]).free] == ["classify", "thanks"]
-    with pytest.raises(PromptError, match=r"line 3: no column for the placeholder \{\{ text \}\}"):
+    with pytest.raises(PromptError, match=r"line 3: no column for the variable \{\{ text \}\}"):
         made.check_placeholders(["tekst"])
     with pytest.raises(PromptError, match="line 3: .* right answer"):
         made.check_placeholders(["text"], forbidden=["text"])
-    with pytest.raises(PromptError, match=r"no placeholder.*write \{\{ text \}\} for \{text\}"):
-        split_prompt("Classify {text}.\n\nb\n").check_placeholders(["text"])
+    single = split_prompt("Classify {text}.\n\nb\n").check_placeholders(["text"])
+    assert single.sent() == "Classify {{ text }}.\n\nb\n"
     with pytest.raises(PromptError, match="--append-input"):
         split_prompt("Classify.\n\nb\n").check_placeholders(["text"])
 

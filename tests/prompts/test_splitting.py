@@ -117,3 +117,70 @@ def test_code_stays_whole_at_sentences_and_lines():
     assert [piece.text for piece in split_text(text, "sentences")[0]] == [text]
     lines = ["One. Two.\n", "```\na = 1. B\nc\n```\n", "Three\n"]
     assert [piece.text for piece in split_text(text, "lines")[0]] == lines
+
+
+NESTED = "# Role\nA clerk.\n\n# Task\n\n## Steps\nRead.\n\n## Rules\n- a\n- b\n\n## Ticket\n{{ text }}\n"
+
+
+def test_sections_below_a_heading_are_pieces_and_a_heading_alone_stays():
+    pieces, _ = split_text(NESTED, "auto")
+    assert [(piece.title, piece.pinned) for piece in pieces] == [
+        ("Role", ""), ("Task", "heads the sections below"), ("Steps", ""), ("Rules", ""), ("Ticket", ""),
+    ]  # fmt: skip
+
+
+def test_deeper_headings_stay_inside_where_there_are_enough_sections():
+    text = "# A\nx\n## A1\ny\n## A2\nz\n# B\nx\n# C\nx\n# D\n" + "long words " * 20
+    assert titles(text) == ["A", "B", "C", "D"]
+
+
+def test_a_section_that_holds_a_variable_or_most_of_the_text_is_split_further():
+    assert titles("# A\nx\n# B\nx\n# C\nx\n## In\n{ticket}\n## Out\nJSON.\n") == ["A", "B", "C", "In", "Out"]
+    long = "words " * 40
+    assert titles(f"# A\nx\n# B\nx\n# C\nx\n## C1\n{long}\n## C2\n{long}\n") == ["A", "B", "C", "C1", "C2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Role\n====\nA clerk.\n\nRules\n-----\nNever.\n",
+        "**Role**\nA clerk.\n\n**Rules**\nNever.\n",
+        "ROLE\nA clerk.\n\nRULES:\nNever.\n",
+    ],
+)
+def test_headings_have_several_forms(text):
+    assert [title.casefold() for title in titles(text)] == ["role", "rules"]
+    assert split_text(text, "auto")[1] == "at its headings"
+
+
+def test_nested_tags_are_taken_apart_where_that_says_more():
+    text = "<prompt>\n<role>\nx\n</role>\n<rules>\ny\n</rules>\n</prompt>\n"
+    assert [(p.title, bool(p.pinned)) for p in split_text(text, "auto")[0]] == [
+        ("prompt begin", True), ("role", False), ("rules", False), ("prompt end", True),
+    ]  # fmt: skip
+    examples = (
+        "<role>\nx\n</role>\n<examples>\n<example>\na\n</example>\n<example>\nb\n</example>\n</examples>\n"
+    )
+    assert titles(examples) == ["role", "examples begin", "example", "example", "examples end"]
+    whole = "<role>\nx\n</role>\n<rules>\n<a>1</a>\n<b>2</b>\n</rules>\n"
+    assert titles(whole) == ["role", "rules"]
+
+
+def test_rows_of_a_table_are_items_and_its_head_stays():
+    text = "| a | b |\n|---|---|\n| 1 | x |\n| 2 | y |\n"
+    pieces, words = split_text(text, "auto")
+    assert [(piece.text, piece.pinned) for piece in pieces] == [
+        ("| a | b |\n|---|---|\n", "heads the table"), ("| 1 | x |\n", ""), ("| 2 | y |\n", ""),
+    ]  # fmt: skip
+    assert words == "at its items"
+    inside = split_inside(f"## Queues\n\nWhere to:\n\n{text}", "auto")
+    assert [piece.kind for piece in inside] == ["heading", "paragraph", "row", "row", "row"]
+
+
+def test_a_control_block_of_jinja_is_never_cut():
+    text = "Be kind.\n\n{% if vip %}\nDear.\n\nVery dear.\n{% endif %}\n\nBye.\n"
+    assert [piece.text for piece in split_text(text, "auto")[0]] == [
+        "Be kind.\n\n", "{% if vip %}\nDear.\n\nVery dear.\n{% endif %}\n\n", "Bye.\n",
+    ]  # fmt: skip
+    trimming = "A.\n\n{%- if x %}\nB.\n{% endif %}\n\nC.\n"
+    assert len(split_text(trimming, "auto")[0]) == 2

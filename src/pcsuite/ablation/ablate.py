@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -15,11 +15,12 @@ import numpy as np
 
 from pcsuite._util.hashing import named_rng
 from pcsuite._util.loops import run_blocking
-from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, of_items
+from pcsuite.ablation.across import BlockDifference, model_differences
+from pcsuite.ablation.arm_measures import MEASURES, ArmMeasures, SharedRows, of_items
 from pcsuite.ablation.arms import AGAIN, FULL, PromptArm, arm_of, without
 from pcsuite.ablation.request import AblationRequest
 from pcsuite.ablation.study import Study, prepare
-from pcsuite.ablation.trim import Asked, Trim, choose_drops, confirm_drops
+from pcsuite.ablation.trim import Asked, Trim, choose_for_all, confirm_for_all
 from pcsuite.ablation.verdicts import (
     BlockVerdict,
     Interaction,
@@ -121,6 +122,10 @@ class AblationResult:
     """Whether that was because too many calls failed; else the budget was used up."""
     judge: str = ""
     """Of a judged task: what is known of its judge, in a sentence."""
+    beside: Sequence[AblationResult] = ()
+    """What the same ablation found on further models and tables."""
+    differences: Sequence[BlockDifference] = ()
+    """Of several models: what each block is worth on a later one less what it is worth on the first."""
     asked: int = 0
     """Rows that this call of :func:`ablate` made: none of what the log had before."""
     failed: int = 0
@@ -131,6 +136,11 @@ class AblationResult:
         """The log of the run."""
         return self.study.log
 
+    @property
+    def each(self) -> tuple[AblationResult, ...]:
+        """This result and those beside it, one a model and table."""
+        return (self, *self.beside)
+
 
 def ablate(
     request: AblationRequest,
@@ -138,17 +148,21 @@ def ablate(
     quiet: bool = False,
     use_cache: bool = True,
     executor: ExecutorChoice = LOCAL,
+    show: Callable[[Study], None] | None = None,
 ) -> AblationResult:
-    """Run an ablation, or go on with it, and judge it.
+    """Run an ablation, or go on with it, and judge it; ``show`` gets the study before anything is called.
 
     The same request goes on where an earlier run of its name ended; rows that are there are not asked again. A budget
-    that runs out ends the calls, and what was answered is judged. Raises what
+    that runs out ends the calls, and what was answered is judged. Of several models and tables all are asked the same
+    arms into one log; the result is that of the first, with the others beside it. Raises what
     :func:`pcsuite.ablation.study.prepare` and :func:`pcsuite.runners.run_suite.run_into` raise, and ``ConfigError``
     where the folder holds an ablation of another prompt, table or model.
 
         ablate(AblationRequest(Path("triage.md"), "tickets.csv", model="smollm2-135m")).trimmed
     """
     study = prepare(request)
+    if show is not None:
+        show(study)
     note, fingerprint = study.folder / FINGERPRINT, study.fingerprint()
     if note.is_file() and note.read_text(encoding="utf-8").strip() != fingerprint and not request.overwrite:
         # One of which no call was ever answered (a wrong address, say) holds nothing, and is set aside.
@@ -166,6 +180,20 @@ def ablate(
     return run_blocking(_AblationRun(study, plan, opened, quiet=quiet).run())
 
 
+class _Cell:
+    """One model and table of an ablation: what was asked of it, and the scores that came in."""
+
+    def __init__(self, study: Study, plan: Plan) -> None:
+        self.study = study
+        self.measured = ArmMeasures(plan, study.task.id, study.model_id)
+        self.arms = {arm.id: arm for arm in study.design.first}
+        self.pairs: list[tuple[str, str]] = []
+
+    @property
+    def at_floor(self) -> bool:
+        return bool(at_floor(self.measured.scores[FULL], self.study.request.margin))
+
+
 class _AblationRun:
     """The phases of one ablation: each asks further arms, into one log, and is judged by the scores that came in."""
 
@@ -178,8 +206,7 @@ class _AblationRun:
         self.suite = plan.suite
         self.executor = executor
         self.quiet = quiet
-        self.arms = {arm.id: arm for arm in study.design.first}
-        self.measured = ArmMeasures(plan)
+        self.cells = [_Cell(one, plan) for one in study.each]
         self.stopped = ""
         self.stopping: BudgetExceededError | ErrorRateError | None = None
         self.looks: dict[str, Look] = {}
@@ -190,19 +217,31 @@ class _AblationRun:
 
     async def run(self) -> AblationResult:
         request, run = self.study.request, self.suite.profile.run
+        rows = SharedRows([cell.measured for cell in self.cells])
         async with self.executor:
             with (
-                RunLog.of(run, overwrite=request.overwrite, scores=self.measured) as self.log,
+                RunLog.of(run, overwrite=request.overwrite, scores=rows) as self.log,
                 counting(self.log.paths.log, self.executor.budget, self.suite.profile.limits),
             ):
                 if request.until:
                     await self._until_decided()
                 else:
                     await self._ask(self.plan)
-                    await self._shams()
-                pairs = await self._pairs()
-                trim = await self._trim() if request.trim else None
-        return self._judge(pairs, trim)
+                    for cell in self.cells:
+                        await self._shams(cell)
+                for cell in self.cells:
+                    cell.pairs = await self._pairs(cell)
+                trims = await self._trim() if request.trim else None
+        results = [
+            self._judge(cell, None if trims is None else trims[index])
+            for index, cell in enumerate(self.cells)
+        ]
+        arms = [cell.measured.arms for cell in self.cells]
+        return replace(
+            results[0],
+            beside=tuple(results[1:]),
+            differences=model_differences(self.study.each, arms) if results[1:] else (),
+        )
 
     async def _until_decided(self) -> None:
         """Ask batches of items until every block is decided, then the controls on the items that were asked.
@@ -223,21 +262,27 @@ class _AblationRun:
         if controls and self.visited:
             await self._ask(self._plan_of(controls, "controls", most=self.visited))
 
-    async def _shams(self) -> None:
+    async def _shams(self, cell: _Cell) -> None:
         """Ask the shams of the blocks that help or hurt: of no other block does a sham decide anything."""
         verdicts = judge_blocks(
-            self.measured.arms,
+            cell.measured.arms,
             self.study.free,
             margin=self.study.request.margin,
             rng=named_rng("shams", self.study.request.run_name),
-            powered=self._powered(),
+            powered=self._powered(cell),
             missing=self._missing,
             assume=self.study.request.assume,
+            comparisons=self._comparisons,
         )
         moved = [f"~{entry.block}" for entry in verdicts if entry.verdict in ("helps", "hurts")]
         shams = [arm for arm in self.study.design.arms if arm.id in moved]
         if shams and not self.stopped:
-            await self._ask(self._plan_of(shams, "shams"))
+            await self._ask(self._plan_of(shams, "shams", of=[cell]))
+
+    @property
+    def _comparisons(self) -> int | None:
+        """Verdicts that share the 5 %: those on every block, on every model and table where there are several."""
+        return len(self.study.free) * len(self.cells) if len(self.cells) > 1 else None
 
     async def _ask(self, plan: Plan, registered: RegisteredPlan | None = None) -> None:
         """Make a plan's calls and count its rows; a used-up budget ends this and all later calls."""
@@ -252,69 +297,94 @@ class _AblationRun:
                 self.asked += summary.tally.done
                 self.failed += summary.tally.failed
         self.log.sync()  # on the disk before it is judged
-        self.measured.add(plan)
-        if isinstance(self.stopping, ErrorRateError) and not np.isfinite(self.measured.scores[FULL]).any():
+        for cell in self.cells:
+            cell.measured.add(plan)
+        answered = any(np.isfinite(cell.measured.scores[FULL]).any() for cell in self.cells)
+        if isinstance(self.stopping, ErrorRateError) and not answered:
             raise self.stopping  # nothing was answered: a wrong key or address, and nothing to judge
 
     def _plan_of(
-        self, arms: Sequence[PromptArm], block: str, *, skip: int = 0, most: int | None = None
+        self,
+        arms: Sequence[PromptArm],
+        block: str,
+        *,
+        skip: int = 0,
+        most: int | None = None,
+        of: Sequence[_Cell] | None = None,
     ) -> Plan:
-        """A plan of some arms on some of the items; those that are new become conditions of the profile."""
-        if any(arm.id not in self.arms for arm in arms):
-            self.arms |= {arm.id: arm for arm in arms}
-            self.suite = self.study.extend(self.suite, self.arms.values())
+        """A plan of some arms on some of the items, of one table; new arms become conditions of the profile.
+
+        ``of`` are the models and tables that are asked, by default all.
+        """
+        asked = self.cells if of is None else of
+        known = {name for cell in self.cells for name in cell.arms}
+        for cell in asked:
+            cell.arms |= {arm.id: arm for arm in arms}
+        if any(arm.id not in known for arm in arms):
+            everything = {arm.id: arm for cell in self.cells for arm in cell.arms.values()}
+            self.suite = self.study.extend(self.suite, everything.values())
+        tables = {cell.study.task.id: self.plan.tasks[cell.study.task.id] for cell in asked}
         scope = replace(
             self.plan.scope,
+            tasks=tuple(tables),
+            models=tuple(dict.fromkeys(cell.study.model_id for cell in asked)),
             conditions=tuple(arm.id for arm in arms),
             max_items=most,
             skip_items=skip,
             block=block,
         )
-        return build_plan(self.suite, scope=scope, tasks=self.plan.tasks)
+        return build_plan(self.suite, scope=scope, tasks=tables)
 
-    async def _pairs(self) -> list[tuple[str, str]]:
+    async def _pairs(self, cell: _Cell) -> list[tuple[str, str]]:
         """Measure the pairs that look redundant and are not in the design; all that are measured."""
-        free, scores = self.study.free, self.measured.scores
+        free, scores = self.study.free, cell.measured.scores
         new = [
             arm
             for pair in suspect_pairs(scores, free)
-            if (arm := _without_both(pair, free)).id not in self.arms
+            if (arm := _without_both(pair, free)).id not in cell.arms
         ]
         if new and not self.stopped:
-            await self._ask(self._plan_of(new, "pairs"))
+            await self._ask(self._plan_of(new, "pairs", of=[cell]))
         if len(free) < 3:
             return []
-        return [pair for pair in combinations(free, 2) if _without_both(pair, free).id in self.arms]
+        return [pair for pair in combinations(free, 2) if _without_both(pair, free).id in cell.arms]
 
-    async def _trim(self) -> Trim | None:
-        """Choose on the first part of the items, confirm on the other."""
-        study, free, scores = self.study, self.study.free, self.measured.scores
-        part, margin = study.chosen_on, study.request.margin
-        choosing_items = self.visited or part
-        if part >= study.count:
-            return Trim((), (), margin)  # one cluster: no item is left that had no part in choosing
+    async def _trim(self) -> list[Trim] | None:
+        """Choose on the first part of the items, confirm on the other; on every model and table at once."""
+        study, free = self.study, self.study.free
+        margin = study.request.margin
+        nothing = [Trim((), (), margin) for _ in self.cells]
+        if any(cell.study.chosen_on >= cell.study.count for cell in self.cells):
+            return nothing  # one cluster: no item is left that had no part in choosing
         if self.looks:  # the confirming items have not been asked anything yet
-            await self._ask(self._plan_of([arm_of(free, free)], "trim-confirmation", skip=part))
-        if at_floor(scores[FULL], margin):
-            return Trim((), (), margin)
-        first = {name: scores[without(name, free).id][:choosing_items] for name in free}
+            full_arm = [arm_of(free, free)]
+            await self._ask(self._plan_of(full_arm, "trim-confirmation", skip=study.chosen_on))
+        if any(cell.at_floor for cell in self.cells):
+            return nothing
+        first = [slice(0, self.visited or cell.study.chosen_on) for cell in self.cells]
+        other = [slice(cell.study.chosen_on, None) for cell in self.cells]
         lengths = {block.name: len(block.text) for block in study.prompt.blocks}
-        choosing = choose_drops(scores[FULL][:choosing_items], first, margin=margin, tokens=lengths)
-        chosen = await self._search(choosing, "trim-choice", 0, choosing_items)
-        full = of_items(self.measured.arms[FULL], slice(part, None))
-        rng = named_rng("confirming", study.request.run_name, study.model_id)
-        confirming = confirm_drops(
+        scores = [
+            (
+                cell.measured.scores[FULL][part],
+                {name: cell.measured.scores[without(name, free).id][part] for name in free},
+            )
+            for cell, part in zip(self.cells, first, strict=True)
+        ]
+        choosing = choose_for_all(scores, margin=margin, tokens=lengths)
+        chosen = await self._search(choosing, "trim-choice", first)
+        confirming = confirm_for_all(
             chosen or (),
-            full,
+            [of_items(cell.measured.arms[FULL], part) for cell, part in zip(self.cells, other, strict=True)],
             margin=margin,
-            rng=rng,
+            rng=named_rng("confirming", study.request.run_name, study.model_id),
             missing=self._missing,
             assume=study.request.assume,
         )
-        return await self._search(confirming, "trim-confirmation", part, None)
+        return await self._search(confirming, "trim-confirmation", other)
 
     async def _search(
-        self, search: Generator[Asked, ArmScores, T], block: str, skip: int, most: int | None
+        self, search: Generator[Asked, Sequence[ArmScores], T], block: str, parts: Sequence[slice]
     ) -> T | None:
         """Send a search the scores of each prompt that it asks for; ``None`` where the budget ended before it did."""
         free = self.study.free
@@ -322,8 +392,17 @@ class _AblationRun:
             dropped = next(search)
             while not self.stopped:
                 arm = arm_of([name for name in free if name not in dropped], free)
-                await self._ask(self._plan_of([arm], block, skip=skip, most=most))
-                dropped = search.send(of_items(self.measured.arms[arm.id], slice(skip, most)))
+                for task_id in self.plan.tasks:  # tables may be parted at different items
+                    asked = [cell for cell in self.cells if cell.study.task.id == task_id]
+                    part = parts[self.cells.index(asked[0])]
+                    skip, most = part.start or 0, part.stop
+                    await self._ask(self._plan_of([arm], block, skip=skip, most=most, of=asked))
+                dropped = search.send(
+                    [
+                        of_items(cell.measured.arms[arm.id], part)
+                        for cell, part in zip(self.cells, parts, strict=True)
+                    ]
+                )
         except StopIteration as end:
             result: T = end.value
             return result
@@ -333,54 +412,60 @@ class _AblationRun:
     def _missing(self) -> MissingAnswers:
         return self.study.request.missing or "bound"
 
-    def _powered(self) -> dict[str, PredictionPowered]:
+    def _powered(self, cell: _Cell) -> dict[str, PredictionPowered]:
         """By block: its effect corrected by the gold labels beside the log, where the scores are a judge's."""
-        (task,) = self.plan.tasks.values()
+        task = self.plan.tasks[cell.study.task.id]
         if task.spec.judge is None:
             return {}
         gold = read_gold([self.study.log])
-        key = partial(CellKey, task.id, self.study.model_id, self.plan.cells[0].decoding.id, CLEAN)
+        key = partial(CellKey, task.id, cell.study.model_id, self.plan.cells[0].decoding.id, CLEAN)
         effects = {name: gold.contrast({key(FULL): 1.0, key(f"-{name}"): -1.0}) for name in self.study.free}
         return {name: effect for name, effect in effects.items() if effect is not None}
 
-    def _judge_note(self) -> str:
+    def _judge_note(self, cell: _Cell) -> str:
         """What is known of the judge, in a sentence; empty where the task has none."""
-        if self.study.task.spec.judge is None:
+        if cell.study.task.spec.judge is None:
             return ""
         return judge_status([self.study.log], judges_of(plan_manifest(self.plan))).note()
 
-    def _read_leniently(self, verdicts: list[BlockVerdict]) -> list[BlockVerdict]:
+    def _read_leniently(self, cell: _Cell, verdicts: list[BlockVerdict]) -> list[BlockVerdict]:
         """The verdicts with what the lenient rules say of the same answers.
 
         As they are where a judge scores, whose word has one reading, or where an arm has no lenient scores. Of a run
         until decided the items are those that were asked: stopping was decided by the strict scores, and what is said
         of the lenient ones can only take a claim back.
         """
-        free, request = self.study.free, self.study.request
+        free, request = self.study.free, cell.study.request
         asked = slice(self.visited) if request.until else slice(None)
         needed = [FULL, *(without(name, free).id for name in free)]
-        if self.study.task.spec.judge is not None or not all(
-            name in self.measured.lenient for name in needed
+        if cell.study.task.spec.judge is not None or not all(
+            name in cell.measured.lenient for name in needed
         ):
             return verdicts
         strict, lenient = (
             {name: of_items(arm, asked) for name, arm in arms.items()}
-            for arms in (self.measured.arms, self.measured.lenient)
+            for arms in (cell.measured.arms, cell.measured.lenient)
         )
         if all(np.array_equal(strict[name].values, lenient[name].values, equal_nan=True) for name in lenient):
             return beside_lenient(verdicts, verdicts)  # every answer is read alike
-        rng = named_rng("lenient", request.run_name, self.study.model_id)
+        rng = named_rng("lenient", request.run_name, cell.study.model_id)
         judged = judge_blocks(
-            lenient, free, margin=request.margin, rng=rng, missing=self._missing, assume=request.assume
+            lenient,
+            free,
+            margin=request.margin,
+            rng=rng,
+            missing=self._missing,
+            assume=request.assume,
+            comparisons=self._comparisons,
         )
         return beside_lenient(verdicts, judged)
 
-    def _judge(self, pairs: Sequence[tuple[str, str]], trim: Trim | None) -> AblationResult:
-        """Everything that is said, from the rows alone."""
-        study, request, free = self.study, self.study.request, self.study.free
+    def _judge(self, cell: _Cell, trim: Trim | None) -> AblationResult:
+        """Everything that is said of one model and table, from the rows alone."""
+        study, request, free, pairs = cell.study, cell.study.request, self.study.free, cell.pairs
         rng = named_rng("ablation", request.run_name, study.model_id)
-        table, scores = self.measured.by_measure, self.measured.scores
-        arms = self.measured.arms
+        table, scores = cell.measured.by_measure, cell.measured.scores
+        arms = cell.measured.arms
         if request.until:
             asked = {name: of_items(arm, slice(self.visited)) for name, arm in arms.items()}
             verdicts = judge_looks(self.looks, free, asked, request.margin)
@@ -390,11 +475,12 @@ class _AblationRun:
                 free,
                 margin=request.margin,
                 rng=rng,
-                powered=self._powered(),
+                powered=self._powered(cell),
                 missing=self._missing,
                 assume=request.assume,
+                comparisons=self._comparisons,
             )
-        verdicts = self._read_leniently(verdicts)
+        verdicts = self._read_leniently(cell, verdicts)
         interactions = find_interactions(arms, free, pairs, rng=rng)
         noise, noise_p, flips = judge_noise(arms, rng=rng)
         dropped = trim.dropped if trim is not None else ()
@@ -423,9 +509,9 @@ class _AblationRun:
                     int(np.isfinite(scores[arm.id]).sum()),
                     _mean(scores[arm.id]),
                     {name: _mean(table[name][arm.id]) for name in MEASURES},
-                    self.measured.outcomes(arm.id),
+                    cell.measured.outcomes(arm.id),
                 )
-                for arm in self.arms.values()
+                for arm in cell.arms.values()
             ],
             verdicts=verdicts,
             measures={
@@ -438,7 +524,7 @@ class _AblationRun:
                 for name in free
             },
             flips={name: _flipped(scores[FULL], scores[without(name, free).id], names) for name in free},
-            attribution=_attribution(scores, self.arms.values(), clusters, rng),
+            attribution=_attribution(scores, cell.arms.values(), clusters, rng),
             interactions=interactions,
             pairs_measured=len(pairs),
             noise=noise,
@@ -449,10 +535,10 @@ class _AblationRun:
             trimmed=study.prompt.written(kept if dropped else None),
             saved_tokens=saved_tokens,
             saved_usd=saved_usd,
-            alarms=_alarms(self.measured.rows(FULL)),
+            alarms=_alarms(cell.measured.rows(FULL)),
             stopped=self.stopped,
             too_many_failed=isinstance(self.stopping, ErrorRateError),
-            judge=self._judge_note(),
+            judge=self._judge_note(cell),
             asked=self.asked,
             failed=self.failed,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -36,10 +36,15 @@ class ArmMeasures(LoggedScores):
         measured.by_measure["score"]["full"]
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Scores of a plan's task, by its order of items; arms of it that nobody asks have no values."""
+    def __init__(self, plan: Plan, task_id: str | None = None, model_id: str | None = None) -> None:
+        """Scores of one task and model of a plan, by its order of items; arms that nobody asks have no values.
+
+        Of a plan with one task, or one model, it need not be named.
+        """
         super().__init__()
-        (task,) = plan.tasks.values()
+        self.task_id = task_id or next(iter(plan.tasks))
+        self.model_id = model_id or plan.scope.models[0]
+        task = plan.tasks[self.task_id]
         self._positions = {item.item_id: position for position, item in enumerate(task.items)}
         self._clusters = np.array([item.cluster for item in task.items], dtype=object)
         self._bounds = plan.suite.metrics[self.metric].bounds
@@ -65,8 +70,10 @@ class ArmMeasures(LoggedScores):
 
     def add(self, plan: Plan) -> None:
         """Count what the log has of a plan's rows from now on."""
-        for model_id in plan.scope.models:
-            for unit in plan.units(model_id):
+        if self.model_id not in plan.scope.models or self.task_id not in plan.tasks:
+            return
+        for unit in plan.units(self.model_id):
+            if unit.cell.task.id == self.task_id:
                 counting = self._units.setdefault(unit.cell.condition.id, {})
                 counting[unit.run_id] = self._positions[unit.item.item_id]
         self._average(cell.condition.id for cell in plan.cells)
@@ -109,6 +116,20 @@ class ArmMeasures(LoggedScores):
                     bounds=self._bounds if _within(values[scored], self._bounds) else None,
                     clusters=self._clusters,
                 )
+
+
+class SharedRows(LoggedScores):
+    """The rows of one log for the scores of several models and tables."""
+
+    def __init__(self, scores: Sequence[ArmMeasures]) -> None:
+        super().__init__()
+        self._scores = scores
+
+    def keep(self, row: ScoredRow) -> None:
+        """Hand a row to all of them: each counts those of its own plan."""
+        super().keep(row)
+        for scores in self._scores:
+            scores.keep(row)
 
 
 def of_items(arm: ArmScores, part: slice) -> ArmScores:

@@ -194,6 +194,7 @@ def _preview(study: Study) -> Preview:
     sizes = estimate_plan(plan)
     flips, basis = _expected_flips(study, plan)
     listed = list(study.design.first)
+    comparisons = len(study.free) * len(study.each)
     ordered = [next(arm for arm in listed if arm.id == cell.condition.id) for cell in plan.cells]
     return Preview(
         study,
@@ -202,8 +203,8 @@ def _preview(study: Study) -> Preview:
         sum(size.done for size in sizes),
         sum(size.max_tokens for size in sizes),
         total_cost(sizes),
-        forecast(study.clusters, len(study.free), margin=study.request.margin, flips=flips),
-        forecast(study.count, len(study.free), margin=study.request.margin, flips=flips)
+        forecast(study.clusters, comparisons, margin=study.request.margin, flips=flips),
+        forecast(study.count, comparisons, margin=study.request.margin, flips=flips)
         if study.clusters < study.count
         else None,
         basis,

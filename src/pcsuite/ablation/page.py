@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from pcsuite import __version__
 from pcsuite._util.changes import changing_files
 from pcsuite._util.files import write_errors
 from pcsuite._util.text import figure_text, p_text
-from pcsuite.ablation import picture
+from pcsuite.ablation import across_picture, picture
 from pcsuite.ablation.ablate import AblationResult
+from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.errors import AnalysisError, require
 from pcsuite.pages.figures import drawing
@@ -187,16 +189,39 @@ def _draw_block(axes: Any, view: picture.BlockView, lines: list[str], top: float
 def write_result(result: AblationResult) -> list[Path]:
     """Write page, picture, Markdown, tables and the trimmed prompt into the ablation's folder; the page comes first.
 
-    They take the place of those of an earlier start all at once.
-
-    Raises ``AnalysisError`` where a file cannot be written.
+    They take the place of those of an earlier start all at once. Of several models and tables each has a folder of its
+    own, and what holds for all stands above them. Raises ``AnalysisError`` where a file cannot be written.
     """
+    if not result.beside:
+        return _write_files(result, result.study.folder)
     folder = result.study.folder
-    suffix = {"text": "md", "yaml": "yaml", "json": "json"}[result.study.prompt.form]
+    texts = {
+        "models.md": across_picture.markdown(result),
+        f"trimmed{result.study.prompt.source.suffix or '.md'}": result.trimmed,
+        "models.json": json.dumps(across_picture.document(result), indent=1, ensure_ascii=False) + "\n",
+    }
+    tables = {"models.csv": across_picture.models_table(result)}
+    if result.differences:
+        tables["differences.csv"] = across_picture.differences_table(result)
+    with write_errors(AnalysisError, folder), changing_files(folder / ".result.changes") as changes:
+        for name, text in texts.items():
+            changes.write(folder / name, text)
+        for name, table in tables.items():
+            table.write_csv(folder / name, changes.replacing)
+    written = [folder / name for name in (*texts, *tables)]
+    for label, one in zip(labels_of(result.each), result.each, strict=True):
+        below = folder / re.sub(r"[^\w.-]+", "-", label)
+        below.mkdir(exist_ok=True)
+        written += _write_files(one, below)
+    return written
+
+
+def _write_files(result: AblationResult, folder: Path) -> list[Path]:
+    suffix = result.study.prompt.source.suffix or ".md"
     texts = {
         "ablation.html": render_ablation(result),
         "ablation.md": picture.markdown(result),
-        f"trimmed.{suffix}": result.trimmed,
+        f"trimmed{suffix}": result.trimmed,
         "ablation.json": json.dumps(picture.document(result), indent=1, ensure_ascii=False) + "\n",
     }
     with write_errors(AnalysisError, folder), changing_files(folder / ".result.changes") as changes:

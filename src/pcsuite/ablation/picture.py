@@ -16,6 +16,7 @@ from pcsuite.ablation.ablate import AblationResult
 from pcsuite.ablation.arm_measures import MEASURES
 from pcsuite.ablation.arms import AGAIN, FULL
 from pcsuite.ablation.forecast import GRADED_SPREAD, Preview
+from pcsuite.ablation.study import Study
 from pcsuite.ablation.trim import Trim
 from pcsuite.ablation.verdicts import NOISE_ALPHA, BlockVerdict, least_margin
 from pcsuite.analysis.probabilities import PROBABILITIES, probability_columns, probability_lines
@@ -25,6 +26,7 @@ from pcsuite.contrasts import CLAUSE, FORM
 from pcsuite.data.clusters import count_clusters
 from pcsuite.errors import MISSING_OUTCOMES, CallOutcome
 from pcsuite.pages.palette import NEUTRAL, SYMBOLS, Tint, block_tint
+from pcsuite.prompts.prompt import CHARACTERS_PER_TOKEN
 from pcsuite.prompts.verbatim import decode_chat
 from pcsuite.reporting.wording import join_words
 from pcsuite.stats import Estimate
@@ -326,6 +328,12 @@ def _not_confirmed(trim: Trim, result: AblationResult) -> str:
     if not trim.steps:
         return f"No set of blocks is confirmed to go: the confirming items are too few ({reach})."
     step = trim.steps[0]
+    if step.confirmed_here:
+        return (
+            f"No set of blocks is confirmed to go on all models and tables: without {join_words(step.dropped)} this one"
+            f" changes by {interval_words(step.difference, 3)} on {items_words(step.difference.n, step.clusters)} that"
+            " had no part in choosing, which would do, and another one does not show it."
+        )
     tried = "" if len(trim.steps) == 1 else f", nor are {counted(len(trim.steps) - 1, 'smaller set')}"
     why = (
         f"; {counted(step.missing, 'item')} without an answer could undo what the others show"
@@ -473,33 +481,55 @@ def margin_sentence(result: AblationResult) -> str:
 # The terminal.
 
 
-def print_preview(preview: Preview, console: Console) -> None:
-    """``--show``: blocks, arms, rows, tokens, cost and reach."""
+def print_split(study: Study, console: Console) -> None:
+    """The blocks, before anything is asked: how the prompt was split, what is kept and what is worth a look inside."""
     from rich.table import Table
     from rich.text import Text
 
+    prompt = study.prompt
+    console.print(f"{study.request.prompt}: split {prompt.method}", markup=False)
+    table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
+    for number, block in enumerate(prompt.blocks, start=1):
+        tokens = math.ceil(len(block.text) / CHARACTERS_PER_TOKEN)
+        table.add_row(str(number), block.name, str(tokens), block.pinned, Text(block.first_words))
+    console.print(table)
+    for line in split_lines(study):
+        console.print(line, markup=False, highlight=False)
+
+
+def split_lines(study: Study) -> list[str]:
+    """What is said below the blocks: the variables, and blocks that hold several things."""
+    prompt, lines = study.prompt, []
+    if prompt.filled:
+        note = f"; {prompt.note}" if prompt.note else ""
+        lines.append(f"filled from the table: {', '.join(prompt.filled)}{note}")
+    for name, count in prompt.mixed.items():
+        lines.append(f"{name} has {count} parts: --into {name} tries them one by one")
+    return lines
+
+
+def print_preview(preview: Preview, console: Console) -> None:
+    """``--show``: blocks, arms, rows, tokens, cost and reach."""
     study = preview.study
     clusters = study.clusters
     count, other = items_words(study.count, clusters), preview.if_unrelated
-    console.print(f"{study.request.prompt}: split {study.prompt.method}", markup=False)
-    table = Table("", "block", "tokens", "kept", "begins", box=None, pad_edge=False)
-    for number, block in enumerate(study.prompt.blocks, start=1):
-        table.add_row(
-            str(number), block.name, str(preview.tokens[block.name]), block.pinned, Text(block.first_words)
-        )
-    console.print(table)
+    print_split(study, console)
     lines = [
         study.task.reading,
         *([study.task.related] if study.task.related else []),
         f"model: {study.model_id} ({study.model.provider}), {study.request.regime}",
+        *(
+            f"beside: {other.model_id} ({other.model.provider}), {other.task.reading}"
+            for other in study.beside
+        ),
         f"design: {study.design.why}",
         f"arms: {', '.join(arm.id for arm in study.design.first)}"
         + ("; then shams of blocks that help or hurt" if study.design.first != study.design.arms else ""),
-        f"rows: {preview.rows:,} ({len(study.design.first)} arms × {study.count} items),"
+        f"rows: {preview.rows:,} ({len(study.design.first)} arms × {_asked_words(study)}),"
         f"{f' {preview.done:,} of them done;' if preview.done else ''} about {preview.max_tokens:,} tokens"
         f" and {'an unknown cost' if preview.max_cost_usd is None else f'${preview.max_cost_usd:,.2f}'}"
         f" ({price_words(study.model)}) if every answer runs to its limit; looking for a shorter prompt adds up to"
-        f" {(len(study.free) + 4) * study.chosen_on:,} rows",
+        f" {(len(study.free) + 4) * sum(one.chosen_on for one in study.each):,} rows",
         f"order of calls: {preview.prefix:.0%} of the characters sent stand at the beginning of the prompt before"
         f" ({preview.prefix_as_listed:.0%} in the design's own order)",
         f"reach with {count}, if {preview.forecast.flips:.1%} of answers flip by chance"
@@ -528,6 +558,11 @@ def print_preview(preview: Preview, console: Console) -> None:
         lines.append(f"  nothing will be tested: {reason.removeprefix('not tested: ')}")
     for line in lines:
         console.print(line, markup=False, highlight=False)
+
+
+def _asked_words(study: Study) -> str:
+    """``60 items``, or ``60 items + 40 items`` of several models and tables."""
+    return " + ".join(f"{one.count} items" for one in study.each)
 
 
 def print_ablation(result: AblationResult, console: Console) -> None:
@@ -661,11 +696,11 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "note": entry.note,
             "clause": entry.clause,
             "tentative": entry.tentative,
-            **_limits("effect", entry.effect),
-            "alone_low": _limits("alone", entry.alone)["alone_low"],
-            "alone_high": _limits("alone", entry.alone)["alone_high"],
+            **limits_record("effect", entry.effect),
+            "alone_low": limits_record("alone", entry.alone)["alone_low"],
+            "alone_high": limits_record("alone", entry.alone)["alone_high"],
             "p_holm": entry.p_value,
-            **_limits("against_sham", entry.against_sham),
+            **limits_record("against_sham", entry.against_sham),
             "no_worse": entry.no_worse,
             "margin": result.study.request.margin,
             "missing": entry.missing,
@@ -677,14 +712,15 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "dropped": result.trim is not None and entry.block in result.trim.dropped,
         }
         for name in MEASURES:
-            record |= _limits(name, result.measures[entry.block][name])
-        record |= {**_limits("lenient_effect", entry.lenient), "lenient_verdict": entry.lenient_verdict}
+            record |= limits_record(name, result.measures[entry.block][name])
+        record |= {**limits_record("lenient_effect", entry.lenient), "lenient_verdict": entry.lenient_verdict}
         record["form"] = entry.form or None
         records.append(record | probabilities.get(entry.block, {}))
     return records
 
 
-def _limits(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+def limits_record(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+    """An estimate under a name, its limits under that with ``_low`` and ``_high``; ``None`` where it is undefined."""
     values = (
         (None, None, None)
         if estimate is None or not estimate.defined
@@ -721,15 +757,19 @@ def document(result: AblationResult) -> dict[str, Any]:
         "flips": {name: {"with": list(a), "without": list(b)} for name, (a, b) in result.flips.items()},
         "interactions": [
             {"blocks": [entry.first, entry.second], "words": entry.words, "p_holm": entry.p_value}
-            | _limits("estimate", entry.estimate)
+            | limits_record("estimate", entry.estimate)
             for entry in result.interactions
         ],
         "attribution": [
             {"block": entry.operator, "method": entry.method, "p": entry.test.p_value}
-            | _limits("effect", entry.effect)
+            | limits_record("effect", entry.effect)
             for entry in result.attribution
         ],
-        "again": {**_limits("difference", result.noise), "p": result.noise_p, "flips": result.noise_flips},
+        "again": {
+            **limits_record("difference", result.noise),
+            "p": result.noise_p,
+            "flips": result.noise_flips,
+        },
         "trim": None
         if result.trim is None
         else {
@@ -743,10 +783,10 @@ def document(result: AblationResult) -> dict[str, Any]:
                     "clusters": step.clusters,
                     "missing": step.missing,
                 }
-                | _limits("difference", step.difference)
+                | limits_record("difference", step.difference)
                 | {
                     name: value
-                    for name, value in _limits("simultaneous", step.simultaneous).items()
+                    for name, value in limits_record("simultaneous", step.simultaneous).items()
                     if name != "simultaneous"
                 }
                 for step in result.trim.steps

@@ -23,8 +23,9 @@ from pcsuite.data.items import Item
 from pcsuite.errors import ConfigError, DataError, did_you_mean
 from pcsuite.evaluation import EVALUATORS
 from pcsuite.prompts.blocks import SplitPrompt
+from pcsuite.prompts.sources import PromptFile
 from pcsuite.prompts.splitting import SplitMethod
-from pcsuite.prompts.verbatim import placeholders
+from pcsuite.prompts.verbatim import INPUT_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,29 @@ class AblationRequest(init_task.TableRequest):
     """What ``pcsuite ablate`` is asked for; every field has the flag of its name."""
 
     prompt: Path
+    """Its file, or ``FILE:NAME`` for one of several prompts in it."""
     data: str
     """A table (CSV, TSV, JSON lines, JSON), or the id of a task of the profile."""
+    models: tuple[str, ...] = ()
+    """Several models that are asked the same, the first of them the one that others are compared with; they go before
+    ``model``."""
+    more_data: tuple[str, ...] = ()
+    """Further tables or tasks beside ``data``."""
     base_url: str | None = None
     model_options: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the model's entry that are replaced: ``price_in``, ``api_key_env``, …"""
     effects: Mapping[str, float] = field(default_factory=dict)
-    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model."""
+    """True effects on the logit by block name (``a*b`` for an interaction), for the simulated model; of one of several
+    models with its name before (``simulated/new:rules``)."""
     split: SplitMethod = "auto"
     into: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     rename: Mapping[str, str] = field(default_factory=dict)
     append_input: bool = False
+    system: bool = False
+    """The prompt is the system's message, and the item the user's."""
+    literal: tuple[str, ...] = ()
+    """Words that look like variables and are meant to the letter."""
     design: DesignName = "auto"
     controls: bool = True
     margin: float = MARGIN
@@ -71,13 +83,34 @@ class AblationRequest(init_task.TableRequest):
     def __post_init__(self) -> None:
         object.__setattr__(self, "regime", regime_id(self.regime))
 
+    def each(self) -> list[AblationRequest]:
+        """One request for every model and table of this one, models of the first table first."""
+        models, tables = self.models or (self.model,), (self.data, *self.more_data)
+        alone = {"models": (), "more_data": (), "name": self.run_name}
+        return [
+            replace(self, data=table, model=model, effects=self._effects_on(model), **alone)
+            for table in tables
+            for model in models
+        ]
+
+    def _effects_on(self, model: str) -> dict[str, float]:
+        effects: dict[str, float] = {}
+        for key, value in self.effects.items():
+            owner, _, block = key.rpartition(":")
+            if owner and owner not in self.models:
+                hint = did_you_mean(owner, self.models) if self.models else "--models A,B"
+                raise ConfigError(f"--effect {key}: no model '{owner}'", hint=hint)
+            if not owner or owner == model:
+                effects[block] = value
+        return effects
+
     @property
     def run_name(self) -> str:
         """The run's name: as given, else the prompt file's.
 
         Characters that no run's name has (``ü``, a blank) become hyphens.
         """
-        return self.name or re.sub(r"[^A-Za-z0-9._-]", "-", self.prompt.stem).lstrip("._-") or "prompt"
+        return self.name or PromptFile.of(self.prompt).run_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +157,7 @@ def read_task(request: AblationRequest, base: Suite, prompt: SplitPrompt) -> tup
     """
     if request.data not in base.tasks or Path(request.data).is_file():
         return _table_task(request, base, prompt)
-    prompt = prompt.check_placeholders(())
+    prompt = prompt.check_placeholders((), literal=request.literal)
     spec = base.tasks[request.data]
     spec = spec.model_copy(update={"max_tokens": request.max_tokens}) if request.max_tokens else spec
     if columns := request.cluster or spec.cluster:
@@ -155,15 +188,26 @@ def _table_task(
     columns = list(rows[0].values)
     ids, how_named = init_task.id_column(request, rows)
     request = replace(request, id_column=ids)
-    placed = [slot.name for slot in placeholders(prompt.sent()) if slot.name in columns]
+    placed = prompt.names_among(columns, request.literal)
     scorer = _scorer_file(request)
     asserted = tuple(name for name in columns if _ASSERTED.fullmatch(name)) if not request.fields else ()
     if request.kind == "assert" or (request.kind is None and asserted and not request.answer):
         request = replace(request, kind="assert", fields=asserted if not request.answer else ())
     answer, how = init_task.answer_column(request, columns, path, placeholders=placed, needed=scorer is None)
     request = replace(request, answer=answer, placed=tuple(dict.fromkeys(placed)))
-    prompt = prompt.check_placeholders(columns, forbidden=[*([answer] if answer else []), *request.fields])
+    prompt = prompt.check_placeholders(
+        columns,
+        forbidden=[*([answer] if answer else []), *request.fields],
+        literal=request.literal,
+        # What is the same in every row is no part of the item: a block that shows only such can be left out.
+        inputs=request.inputs
+        or [name for name in placed if len({str(row.values.get(name)) for row in rows}) > 1]
+        or placed,
+    )
     inputs = init_task.input_columns(request, columns, path)
+    if not request.inputs and set(INPUT_NAMES) & set(prompt.filled):
+        unplaced = init_task.input_columns(replace(request, placed=()), columns, path)
+        inputs = tuple(name for name in unplaced if name not in placed) or inputs
     if scorer is not None:
         kind = "own"
     elif request.kind is not None:

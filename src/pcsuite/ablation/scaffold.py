@@ -31,6 +31,7 @@ from pcsuite.data.init_task import (
 )
 from pcsuite.errors import ConfigError
 from pcsuite.evaluation.own_scorer import check_scorer
+from pcsuite.prompts.sources import PromptFile
 from pcsuite.runners.estimate import estimate_plan
 from pcsuite.runners.plan import build_plan
 
@@ -214,7 +215,7 @@ def _ladder(request: ScaffoldRequest) -> tuple[Suite, str, str]:
 def _copy(request: ScaffoldRequest, prompt: Path | None) -> None:
     """Copy table and prompt into the folder, and note in its profile what they were when it was made."""
     made_from = {}
-    for path in filter(None, (prompt, request.data)):
+    for path in filter(None, (prompt and PromptFile.of(prompt).path, request.data)):
         target = request.folder / path.name
         if path.resolve() != target.resolve():
             shutil.copyfile(path, target)

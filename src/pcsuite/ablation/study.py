@@ -22,6 +22,7 @@ from pcsuite._util.files import replacing
 from pcsuite._util.hashing import digest, sha256_hex
 from pcsuite.ablation.arms import (
     FULL,
+    SHAM_PREFIX,
     Design,
     DesignName,
     PromptArm,
@@ -70,6 +71,13 @@ class Study:
     """Those that are asked, in their order."""
     results: str = "."
     """Folder of the run's results, as the profile in :attr:`folder` names it."""
+    beside: tuple[Study, ...] = ()
+    """The same ablation on further models and tables: the same prompt, arms, folder and log."""
+
+    @property
+    def each(self) -> tuple[Study, ...]:
+        """This study and those beside it."""
+        return (self, *self.beside)
 
     @property
     def model_id(self) -> str:
@@ -117,11 +125,13 @@ class Study:
         with changing_files(self.folder / _JOURNAL) as changes:
             for name, content in (self._definitions() | self._selection(arms)).items():
                 changes.write(self.folder / name, content if isinstance(content, str) else as_yaml(content))
-        if self.task.items is not None:
+        for task in {study.task.id: study.task for study in self.each}.values():
+            if task.items is None:
+                continue
             path = datasets_dir(Path(self.base.profile.run.cache_dir)) / (
-                f"{self.task.spec.dataset}_{self.task.spec.split}.jsonl"
+                f"{task.spec.dataset}_{task.spec.split}.jsonl"
             )
-            text = "".join(dump_line(item.line()) for item in self.task.items)
+            text = "".join(dump_line(item.line()) for item in task.items)
             # Named by what is asked: what is there asks the same, and may lack columns to cluster by.
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,33 +157,42 @@ class Study:
 
     def _definitions(self) -> dict[str, Any]:
         """Content of the files that are the same whatever arms are asked, by name: task, models, operators."""
-        task = {
-            key: value
-            for key, value in self.task.spec.model_dump(mode="json").items()
-            if value not in (None, [], {})
-        }
-        if self.task.spec.cluster:
-            task["cluster"] = list(self.task.spec.cluster)
-        models = {self.model_id: self.model}
-        if self.task.spec.judge is not None:
-            judge = self.task.spec.judge
-            models.setdefault(judge.model, self.base.models[judge.model])
-            # The arms are no conditions of the profile: what a judge of pairs compares with is the full prompt.
-            task["judge"] = judge.model_dump(mode="json") | (
-                {"against": FULL} if judge.scale == "pairwise" else {}
-            )
         texts: dict[str, Any] = {}
-        if self.task.schema is not None:
-            texts["schema.json"] = json.dumps(dict(self.task.schema), indent=2, ensure_ascii=False) + "\n"
-            task["schema_ref"] = "schema.json"
-        if self.task.grammar is not None:
-            texts["grammar.lark"] = self.task.grammar
-            task["grammar_ref"] = "grammar.lark"
+        tasks: dict[str, Any] = {}
+        models: dict[str, ModelSpec] = {study.model_id: study.model for study in self.each}
+        for study in self.each:
+            if study.task.id in tasks:
+                continue
+            spec = study.task.spec
+            task = {
+                key: value
+                for key, value in spec.model_dump(mode="json").items()
+                if value not in (None, [], {})
+            }
+            if spec.cluster:
+                task["cluster"] = list(spec.cluster)
+            if spec.judge is not None:
+                models.setdefault(spec.judge.model, self.base.models[spec.judge.model])
+                # The arms are no conditions of the profile: what a judge of pairs compares with is the full prompt.
+                task["judge"] = spec.judge.model_dump(mode="json") | (
+                    {"against": FULL} if spec.judge.scale == "pairwise" else {}
+                )
+            of_task = "" if not tasks else f"{study.task.id}_"
+            if study.task.schema is not None:
+                schema = json.dumps(dict(study.task.schema), indent=2, ensure_ascii=False) + "\n"
+                texts[f"{of_task}schema.json"], task["schema_ref"] = schema, f"{of_task}schema.json"
+            if study.task.grammar is not None:
+                texts[f"{of_task}grammar.lark"] = study.task.grammar
+                task["grammar_ref"] = f"{of_task}grammar.lark"
+            tasks[study.task.id] = task
+        templates = {block.name for block in self.prompt.blocks if block.jinja}
         operators = {
-            name: {"type": "verbatim", "template": text} for name, text in operator_texts(self.prompt).items()
+            name: {"type": "verbatim", "template": text}
+            | ({"syntax": "jinja"} if name.removeprefix(SHAM_PREFIX) in templates else {})
+            for name, text in operator_texts(self.prompt).items()
         }
         return texts | {
-            "tasks.yaml": {"version": "1.0", "tasks": {self.task.id: task}},
+            "tasks.yaml": {"version": "1.0", "tasks": tasks},
             "models.yaml": {
                 "version": "1.0",
                 "models": {name: model.written() for name, model in models.items()},
@@ -213,13 +232,13 @@ class Study:
                 "suite": {f"{kind}_ref": f"{kind}.yaml" for kind in ("tasks", "models", "operators", "conditions")}
                 | refs,
                 "selection": {
-                    "tasks": [self.task.id],
-                    "models": [self.model_id],
+                    "tasks": list(dict.fromkeys(study.task.id for study in self.each)),
+                    "models": list(dict.fromkeys(study.model_id for study in self.each)),
                     "conditions": list(conditions),
                     "decoding_regimes": [regime],
                 },
                 "limits": {
-                    "max_items_per_task": self.count,
+                    "max_items_per_task": max(study.count for study in self.each),
                     "max_tokens_overall": request.budget_tokens,
                     "max_cost_usd": request.budget_usd,
                     **base.profile.limits.model_dump(
@@ -254,6 +273,7 @@ class Study:
                 self.model_id,
                 self.model.model_dump(mode="json"),
                 *([self.task.scorer.stamp] if self.task.scorer is not None else []),
+                *(study.fingerprint() for study in self.beside),
             ]
         )
 
@@ -261,7 +281,8 @@ class Study:
 def prepare(request: AblationRequest) -> Study:
     """Read and check everything an ablation needs; nothing is written or called.
 
-    Raises ``PromptError``, ``DataError`` or ``ConfigError`` of one line for whatever is wrong.
+    Of several models and tables the study is that of the first, with the others beside it. Raises ``PromptError``,
+    ``DataError`` or ``ConfigError`` of one line for whatever is wrong.
     """
     if not 0 < request.margin < 1:
         raise ConfigError(
@@ -272,21 +293,70 @@ def prepare(request: AblationRequest) -> Study:
             f"--until {request.until} leaves out one block at a time, it cannot follow --design {request.design}",
             hint="leave one of the two out",
         )
-    study = _read(request, _FOLDER)
-    free, count = study.free, study.count
+    for flag in ("seeds", "limit", "max_tokens", "budget_tokens", "budget_usd"):
+        value = getattr(request, flag)
+        if value is not None and not (value > 0 if flag == "budget_usd" else value >= 1):  # NaN is neither
+            raise ConfigError(f"--{flag.replace('_', '-')} {value:g}: give a number above 0")
+    study = _read_each(request)
+    free = study.free
     name: DesignName = "leave-one-out" if request.until else request.design
     design_within = partial(make_design, free, name, with_controls=request.controls)
-    study = replace(study, design=design_within())
-    least = least_items(len(free))
-    if count < least:
-        raise DataError(
-            f"{request.data}: {count} items are too few for {len(free)} blocks: no test could tell a difference",
-            hint=f"{'--limit' if request.limit is not None and count >= request.limit else 'give'} {least} or more",
-        )
-    _check_context(study)
+    study = _with_design(study, design_within())
+    least = least_items(len(free) * len(study.each))
+    for one in study.each:
+        if one.count < least:
+            limited = request.limit is not None and one.count >= request.limit
+            several = f" on {len(study.each)} models and tables" if study.beside else ""
+            raise DataError(
+                f"{one.request.data}: {one.count} items are too few for {len(free)} blocks{several}: no test could tell"
+                " a difference",
+                hint=f"{'--limit' if limited else 'give'} {least} or more",
+            )
+        _check_context(one)
     if study.request.budget_tokens is not None or study.request.budget_usd is not None:
-        study = replace(study, design=design_within(most_arms=_affordable_arms(study)))
+        affordable = min(_affordable_arms(one) for one in study.each) // len(study.each)
+        study = _with_design(study, design_within(most_arms=affordable))
     return study
+
+
+def _with_design(study: Study, design: Design) -> Study:
+    beside = tuple(replace(other, design=design) for other in study.beside)
+    return replace(study, design=design, beside=beside)
+
+
+def _read_each(request: AblationRequest) -> Study:
+    """The study on the first model and table, with those on the others beside it.
+
+    Blocks that one table fills with the item are kept for all. Raises ``ConfigError`` for a model or table that is
+    named twice, and for what several cannot be asked.
+    """
+    for flag, names in (("--models", request.models), ("--data", (request.data, *request.more_data))):
+        twice = [name for index, name in enumerate(names) if name in names[:index]]
+        if twice:
+            raise ConfigError(f"{flag}: '{twice[0]}' is named twice")
+    requests = request.each()
+    if request.until and len(requests) > 1:
+        raise ConfigError(
+            "--until stops by one model and one table, and several are given", hint="leave it out"
+        )
+    studies = [_read(one, _FOLDER) for one in requests]
+    tables = dict[str, str]()
+    for study in studies:
+        if tables.setdefault(study.task.id, study.request.data) != study.request.data:
+            raise ConfigError(
+                f"--data: {tables[study.task.id]} and {study.request.data} are both called '{study.task.id}'",
+                hint="give one of the files another name",
+            )
+    pinned = {block.name: block.pinned for study in studies for block in study.prompt.blocks if block.pinned}
+    blocks = tuple(
+        replace(block, pinned=block.pinned or pinned.get(block.name, ""))
+        for block in studies[0].prompt.blocks
+    )
+    filled = tuple(dict.fromkeys(name for study in studies for name in study.prompt.filled))
+    prompt = replace(studies[0].prompt, blocks=blocks, filled=filled)
+    first, *others = (replace(study, prompt=prompt) for study in studies)
+    request = replace(first.request, models=request.models, more_data=request.more_data)
+    return replace(first, request=request, beside=tuple(others))
 
 
 def _read(request: AblationRequest, kind: str) -> Study:
@@ -312,11 +382,15 @@ def _read(request: AblationRequest, kind: str) -> Study:
         cluster=request.cluster or base.profile.cluster,
         missing=request.missing or base.profile.missing,
     )
-    prompt = read_prompt(request.prompt, request.split, append_input=request.append_input)
+    prompt = read_prompt(
+        request.prompt, request.split, append_input=request.append_input, system=request.system
+    )
     prompt = prompt.rename(request.rename) if request.rename else prompt
     prompt = prompt.into(request.into, "auto") if request.into else prompt
     try:
         task, prompt = read_task(request, base, prompt)
+        for block in prompt.free:  # before anything is paid for: the shorter prompt can be written
+            prompt.written([other.name for other in prompt.blocks if other is not block])
     except PromptError as error:
         raise PromptError(f"{request.prompt}: {error}") from error
     prompt = prompt.keep(request.keep)
@@ -352,7 +426,9 @@ def resolve_model(request: AblationRequest, base: Suite, free: Sequence[str]) ->
     Raises ``ConfigError`` for anything else, for effects of a model that is not simulated, and for wrong options.
     """
     name = request.model
-    if name == SIMULATED and name not in base.models:
+    if name.startswith(f"{SIMULATED}/") and name not in base.models and SIMULATED in base.models:
+        spec = base.models[SIMULATED]  # several of them, told apart by what follows
+    elif name == SIMULATED and name not in base.models:
         spec = ModelSpec(provider=SIMULATED, family=SIMULATED, size="none", base_accuracy=0.6)
     elif name not in base.models:
         raise ConfigError(f"--model: no model '{name}'", hint=base.models.hint(name))

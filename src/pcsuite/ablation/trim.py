@@ -13,8 +13,9 @@ confirming part counts against the shorter prompt unless it is told to be droppe
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from pcsuite.contrasts import (
 )
 from pcsuite.stats.estimate import Estimate
 
+T = TypeVar("T")
 Asked = frozenset[str]
 """Blocks to drop together."""
 
@@ -61,6 +63,8 @@ class TrimStep:
     the set that is reported, whichever it is."""
     hidden: bool = False
     """Whether it would be confirmed on the items that were answered, and missing answers could undo it."""
+    confirmed_here: bool = False
+    """Whether it is confirmed on this model and table alone; ``confirmed`` is said where it is on all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +86,40 @@ class Trim:
 def choose_drops(
     full: Scores, without: Mapping[str, Scores], *, margin: float, tokens: Mapping[str, int] | None = None
 ) -> Generator[Asked, ArmScores, tuple[str, ...]]:
+    """:func:`choose_for_all` for one model and table."""
+    return (yield from _alone(choose_for_all([(full, without)], margin=margin, tokens=tokens)))
+
+
+def _alone(search: Generator[Asked, Sequence[ArmScores], T]) -> Generator[Asked, ArmScores, T]:
+    """A search on one model and table, which is sent the scores of that one."""
+    try:
+        asked = next(search)
+        while True:
+            asked = search.send([(yield asked)])
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def choose_for_all(
+    cells: Sequence[tuple[Scores, Mapping[str, Scores]]],
+    *,
+    margin: float,
+    tokens: Mapping[str, int] | None = None,
+) -> Generator[Asked, Sequence[ArmScores], tuple[str, ...]]:
     """Blocks to drop together, the surest and longest first, by the items of the first part alone.
 
-    Blocks that seem to cost less than the margin are tried together; where that is too much, one after the other is
-    added and kept if what is left still stands, so that one of a redundant pair goes, the longer one (``tokens``).
+    ``cells`` are the models and tables, each with the scores of the full prompt and of the prompt without each block;
+    what counts of a block is the cell where it costs most. Blocks that seem to cost less than the margin are tried
+    together; where that is too much, one after the other is added and kept if what is left still stands everywhere, so
+    that one of a redundant pair goes, the longer one (``tokens``).
     """
-    gains = {block: _mean(scores - full) for block, scores in without.items()}
-    chances = {block: _chance_within(scores - full, margin) for block, scores in without.items()}
+    blocks = list(cells[0][1])
+    gains = {block: min(_mean(without[block] - full) for full, without in cells) for block in blocks}
+    chances = {
+        block: min(_chance_within(without[block] - full, margin) for full, without in cells)
+        for block in blocks
+    }
     lengths = tokens or {}
 
     def rank(block: str) -> tuple[bool, float, float, float]:
@@ -97,19 +128,23 @@ def choose_drops(
 
     order = sorted((block for block, gain in gains.items() if gain >= -margin), key=rank)
 
-    enough = _would_be_confirmed(np.zeros(len(full)), margin)
-
-    def stands(scores: Scores) -> bool:
+    def stands(scores: Scores, full: Scores) -> bool:
         # The other part must be able to show it: what these items would not confirm, as many others hardly will.
-        gain = scores - full
+        gain, enough = scores - full, _would_be_confirmed(np.zeros(len(full)), margin)
         return _mean(gain) >= -margin / 2 and (not enough or _would_be_confirmed(gain, margin))
 
-    if len(order) > 1 and stands((yield frozenset(order)).values):
+    def stands_everywhere(scores: Iterable[Scores]) -> bool:
+        return all(stands(entry, full) for entry, (full, _) in zip(scores, cells, strict=True))
+
+    if len(order) > 1 and stands_everywhere(arm.values for arm in (yield frozenset(order))):
         return tuple(order)
     chosen: list[str] = []
     for block in order:
-        together = frozenset((*chosen, block))
-        if stands((yield together).values if chosen else without[block]):
+        if chosen:
+            scores = [arm.values for arm in (yield frozenset((*chosen, block)))]
+        else:
+            scores = [without[block] for _, without in cells]
+        if stands_everywhere(scores):
             chosen.append(block)
     return tuple(chosen)
 
@@ -140,43 +175,78 @@ def confirm_drops(
     missing: MissingAnswers = "bound",
     assume: Assumption = "nothing",
 ) -> Generator[Asked, ArmScores, Trim]:
+    """:func:`confirm_for_all` for one model and table."""
+    search = confirm_for_all(chosen, [full], margin=margin, rng=rng, missing=missing, assume=assume)
+    (trim,) = yield from _alone(search)
+    return trim
+
+
+def confirm_for_all(
+    chosen: Sequence[str],
+    fulls: Sequence[ArmScores],
+    *,
+    margin: float,
+    rng: np.random.Generator,
+    missing: MissingAnswers = "bound",
+    assume: Assumption = "nothing",
+) -> Generator[Asked, Sequence[ArmScores], list[Trim]]:
     """Test the chosen blocks on the other part of the items: all of them, else the first two thirds, else one third.
 
-    A set is measured only where none before was confirmed. How many may be tried is known before the first
-    (:func:`affordable_tries`), and each is tested at its share of the 5 %.
+    ``fulls`` are the scores of the full prompt, one a model and table; a set is confirmed where it is on every one of
+    them. Since all must show it, none needs a correction for the others (an intersection-union test, Berger 1982). A
+    set is measured only where none before was confirmed. How many may be tried is known before the first
+    (:func:`affordable_tries`), and each is tested at its share of the 5 %. Returns what each model and table says.
     """
     count = len(chosen)
     sizes = sorted({math.ceil(count * part / 3) for part in (1, 2, 3)} if count else (), reverse=True)
-    independent = len(full.values) if full.clusters is None else len(set(full.clusters))
+    independent = min(
+        len(full.values) if full.clusters is None else len(set(full.clusters)) for full in fulls
+    )
     sizes = sizes[: affordable_tries(independent, margin)]
     alpha = ALPHA / max(1, len(sizes))
     family = Family("none", alpha=alpha, margin=margin, assume=assume)
-    steps: list[TrimStep] = []
+    steps: list[list[TrimStep]] = []
     for size in sizes:
         dropped = tuple(chosen[:size])
-        arms = {"trimmed": (yield frozenset(dropped)), "full": full}
-        results = judge(measure(arms, [Contrast.of("trimmed", "full")], rng=rng, limits=False), family)
-        (held,) = hold_under_missing(results, arms, family, rng=rng)
-        result = held.result if missing == "bound" else held.observed
-        if result.no_worse is None:
+        tried: list[TrimStep] = []
+        for trimmed, full in zip((yield frozenset(dropped)), fulls, strict=True):
+            step = _tested(dropped, {"trimmed": trimmed, "full": full}, family, rng, missing)
+            tried += [] if step is None else [step]
+        if len(tried) < len(fulls):
             break
-        lacking = np.zeros(len(full.values))
-        for arm in arms.values():
-            lacking += 0.0 if arm.failed is None else arm.failed
-        steps.append(
-            TrimStep(
-                dropped,
-                result.no_worse.limits,
-                result.shown_no_worse,
-                result.measured.n_clusters,
-                int((lacking > 0).sum()),
-                result.measured.limits_at(1 - alpha),
-                held.weakened and missing == "bound",
-            )
-        )
-        if result.shown_no_worse:
+        everywhere = all(step.confirmed_here for step in tried)
+        steps.append([replace(step, confirmed=everywhere) for step in tried])
+        if everywhere:
             break
-    return Trim(tuple(chosen), tuple(steps), margin)
+    return [Trim(tuple(chosen), tuple(tries[n] for tries in steps), margin) for n in range(len(fulls))]
+
+
+def _tested(
+    dropped: tuple[str, ...],
+    arms: Mapping[str, ArmScores],
+    family: Family,
+    rng: np.random.Generator,
+    missing: MissingAnswers,
+) -> TrimStep | None:
+    """One set on one model and table; ``None`` where nothing can be tested there."""
+    results = judge(measure(arms, [Contrast.of("trimmed", "full")], rng=rng, limits=False), family)
+    (held,) = hold_under_missing(results, arms, family, rng=rng)
+    result = held.result if missing == "bound" else held.observed
+    if result.no_worse is None:
+        return None
+    lacking = np.zeros(len(arms["full"].values))
+    for arm in arms.values():
+        lacking += 0.0 if arm.failed is None else arm.failed
+    return TrimStep(
+        dropped,
+        result.no_worse.limits,
+        confirmed=False,
+        clusters=result.measured.n_clusters,
+        missing=int((lacking > 0).sum()),
+        simultaneous=result.measured.limits_at(1 - family.alpha),
+        hidden=held.weakened and missing == "bound",
+        confirmed_here=result.shown_no_worse,
+    )
 
 
 def _would_be_confirmed(gains: Scores, margin: float, alpha: float = ALPHA) -> bool:

@@ -128,6 +128,7 @@ def judge_blocks(
     powered: Mapping[str, PredictionPowered] | None = None,
     missing: MissingAnswers = "bound",
     assume: Assumption = "nothing",
+    comparisons: int | None = None,
 ) -> list[BlockVerdict]:
     """A verdict for every block, in their order, from the arms by their ids: ``full``, ``-block`` and ``~block``.
 
@@ -135,7 +136,8 @@ def judge_blocks(
     ``powered`` are prediction-powered effects of blocks whose scores are a judge's: where there is one, effect, test
     and non-inferiority are its own, and nothing is said of fillers. With ``missing`` at ``bound`` a verdict is one that
     holds whatever the missing answers would have been; ``drop`` judges what was answered. ``assume`` is what verdicts
-    on graded scores may assume of their shape.
+    on graded scores may assume of their shape. ``comparisons`` are those of the whole study (by default one a block):
+    those of every block on every model and table, where there are several.
 
     Claims of "helps" and "hurts" are wrong somewhere among all blocks in at most 5 % of studies; each "no worse
     without it" is wrong in at most 5 % of studies in which the block's true worth exceeds the margin.
@@ -150,7 +152,7 @@ def judge_blocks(
     measured = {entry.contrast.name: entry for entry in measure(arms, designed, rng=rng, resamples=resamples)}
     for block, effect in powered.items():
         measured[f"-{block}"] = measured[f"-{block}"].corrected_by(effect)
-    family = Family("holm", margin=margin, at_floor=bool(floor), assume=assume)
+    family = Family("holm", margin=margin, at_floor=bool(floor), assume=assume, size=comparisons)
     observed = judge(list(measured.values()), family)
     held = hold_under_missing(observed, arms, family, rng=rng)
     if missing == "drop":
@@ -166,7 +168,9 @@ def judge_blocks(
         more, on_answered = None, None
         if verdict == "undecided":
             spread = _spread(result.measured)
-            more = more_items(result.measured.differences, margin, comparisons=len(blocks), spread=spread)
+            more = more_items(
+                result.measured.differences, margin, comparisons=comparisons or len(blocks), spread=spread
+            )
         if by_name[f"-{block}"].weakened:
             seen = by_name[f"-{block}"].observed
             on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from pcsuite._util.files import write_errors
-from pcsuite.ablation import AblationRequest, AblationResult
+from pcsuite.ablation import AblationRequest, AblationResult, across_picture
 from pcsuite.ablation import ablate as run_ablation
+from pcsuite.ablation.across import labels_of
 from pcsuite.ablation.page import render_ablation, write_result
 from pcsuite.ablation.picture import blocks_table, headline, trim_sentence, verdict_records
 from pcsuite.ablation.study import prompt_profile
@@ -32,6 +33,8 @@ from pcsuite.runners.run_suite import LOCAL
 
 Rows = str | Path | Iterable[Mapping[str, Any]]
 """A table: its file, the id of a task, rows in memory, or a data frame."""
+Tables = Rows | Sequence[str | Path]
+"""One table, or several by their files or ids."""
 
 
 @dataclass
@@ -57,8 +60,12 @@ class Ablation:
     def sentence(self) -> str:
         """The answer in two sentences.
 
-        First what the blocks are worth, then what can be dropped and how sure that is.
+        First what the blocks are worth, then what can be dropped and how sure that is. Of several models and tables:
+        where verdicts hold, what changes from the first model to the others, and what can be dropped for all.
         """
+        if self.result.beside:
+            lines = [across_picture.headline(self.result), *across_picture.migration_lines(self.result)]
+            return " ".join([*lines, across_picture.trim_sentence(self.result)])
         return f"{headline(self.result)} {trim_sentence(self.result)}"
 
     def effects(self) -> Frame:
@@ -67,6 +74,29 @@ class Ablation:
         One row per block that could be left out; the columns are those of ``blocks.csv`` (docs/reference/tables.md).
         """
         return blocks_table(self.result)
+
+    @property
+    def each(self) -> dict[str, Ablation]:
+        """The ablation on each model and table by its name; of one model and table only that."""
+        labels = labels_of(self.result.each)
+        return {
+            label: Ablation(replace(one, beside=(), differences=()))
+            for label, one in zip(labels, self.result.each, strict=True)
+        }
+
+    def models(self) -> Frame:
+        """Every block on every model and table: verdict, effect, and whether it holds on all or on some.
+
+        The columns are those of ``models.csv`` (docs/reference/tables.md).
+        """
+        return across_picture.models_table(self.result)
+
+    def differences(self) -> Frame:
+        """What each block is worth on a later model less what it is on the first, with limits and what becomes of it.
+
+        The columns are those of ``differences.csv``; no rows where one model was asked.
+        """
+        return across_picture.differences_table(self.result)
 
     def rows(self) -> Frame:
         """Every row of the log, one per call."""
@@ -89,6 +119,8 @@ class Ablation:
         return write_result(self.result)
 
     def __repr__(self) -> str:
+        if self.result.beside:
+            return "\n".join([f"Ablation({self.run.name!r})", repr(self.models()), self.sentence])
         lines = [
             f"  {entry['block']:<16} {entry['verdict']:<22}"
             f" {'' if entry['effect'] is None else format(entry['effect'], '+.3f')}"
@@ -98,13 +130,15 @@ class Ablation:
         return "\n".join([f"Ablation({self.run.name!r})", *lines, self.sentence])
 
     def _repr_html_(self) -> str:
+        if self.result.beside:
+            return f"<p>{escape(self.sentence)}</p>{self.models()._repr_html_()}"
         page = escape(render_ablation(self.result), quote=True)
         return f'<p>{escape(self.sentence)}</p><iframe srcdoc="{page}" width="100%" height="640"></iframe>'
 
 
 def ablate(
     prompt: str | Path,
-    data: Rows,
+    data: Tables,
     *,
     scorer: str | Path | Callable[..., Any] | None = None,
     quiet: bool = False,
@@ -114,13 +148,15 @@ def ablate(
 ) -> Ablation:
     """What is each part of a prompt worth, and what can be dropped? Works inside a running event loop too.
 
-    ``prompt`` is a file or the text itself, ``data`` a table's file, the id of a task, rows in memory or a data frame;
-    ``scorer`` a function of answer and item, ``my_scorer.py:score``, or the name of a registered evaluator.
+    ``prompt`` is a file (``app.py:NAME`` for a text of a program) or the text itself, ``data`` a table's file, the id
+    of a task, rows in memory, a data frame, or a list of files and ids; ``models`` several models that are asked the
+    same; ``scorer`` a function of answer and item, ``my_scorer.py:score``, or the name of a registered evaluator.
     ``settings`` are those of :class:`~pcsuite.ablation.AblationRequest`, by the names of the command's flags
     (``model``, ``answer``, ``margin``, ``design``, ``limit``, ``budget_usd``, ``name``, …). The same call goes on where
     an earlier one ended. Raises ``ConfigError``, ``DataError`` or ``PromptError`` of one line for what cannot be used.
 
         pcs.ablate("triage.md", "tickets.csv", model="smollm2-135m", margin=0.05).trimmed
+        pcs.ablate("triage.md", "tickets.csv", models=["openai/old", "openai/new"]).differences()
     """
     request = request_of(prompt, data, scorer, settings)
     return Ablation(run_ablation(request, quiet=quiet, use_cache=use_cache, executor=executor))
@@ -144,7 +180,7 @@ def prompt(
 
 def request_of(
     prompt: str | Path,
-    data: Rows,
+    data: Tables,
     scorer: str | Path | Callable[..., Any] | None,
     settings: Mapping[str, Any],
 ) -> AblationRequest:
@@ -157,12 +193,14 @@ def request_of(
         "data",
         "scorer",
         "placed",
+        "more_data",
     )  # arguments of the call, and what the prompt itself says
     names = [entry.name for entry in fields(AblationRequest) if entry.name not in arguments]
     for name in settings:
         if name not in names:
             raise ConfigError(f"ablate has no setting '{name}'", hint=did_you_mean(name, names))
     options = dict(settings)
+    table, *more = data if _are_several(data) else [data]
     for name in _SEVERAL & options.keys():
         options[name] = (options[name],) if isinstance(options[name], str) else tuple(options[name])
     output_dir = Path(options.get("output_dir", "outputs"))
@@ -179,10 +217,25 @@ def request_of(
             raise ConfigError("a prompt in memory has no name", hint="name='triage'")
         path = write_given(folder / "prompt.md", str(prompt))
     scorer_name = _scorer(scorer, folder)
-    return replace(request, prompt=path, data=_table(data, folder), scorer=scorer_name)
+    return replace(
+        request,
+        prompt=path,
+        data=_table(table, folder),
+        more_data=tuple(map(str, more)),
+        scorer=scorer_name,
+    )
 
 
-_SEVERAL = frozenset({"inputs", "labels", "choices", "fields", "into", "keep", "cluster"})
+def _are_several(data: Tables) -> bool:
+    """Whether the data are several tables by their names."""
+    return (
+        isinstance(data, (list, tuple)) and bool(data) and all(isinstance(one, (str, Path)) for one in data)
+    )
+
+
+_SEVERAL = frozenset(
+    {"inputs", "models", "labels", "choices", "fields", "into", "keep", "cluster", "literal"}
+)
 
 
 def write_given(path: Path, content: str | bytes) -> Path:

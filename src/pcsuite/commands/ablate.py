@@ -43,8 +43,10 @@ MODEL = Group("the model", [
 ])  # fmt: skip
 ABLATE = (
     Group("", [
-        DATA,
-        options.one("model", "default: smollm2-135m, for the bundled example the model it was made for",
+        DATA.but("your table (.csv, .tsv, .xlsx, .jsonl, .json), or the id of a task of the profile; may be repeated",
+             action="append"),
+        options.several("--model --models", "one, or several that are asked the same, the one to compare with first"
+             " (default: smollm2-135m, for the bundled example the model it was made for)", dest="models",
              metavar="ID|PROVIDER/MODEL"),
         switch("--show", "print blocks, arms, rows, tokens, cost and reach, and stop"),
         flag("--margin", "how much worse is still no worse, in score (default: 0.02)", type=float, metavar="X"),
@@ -65,6 +67,8 @@ ABLATE = (
         _repeated("--into", "split this block further, pin all others", "BLOCK"),
         _repeated("--rename", "call a block by another name", "BLOCK=NAME"),
         APPEND_INPUT,
+        switch("--system", "the prompt is the system's message, and the item the user's"),
+        _repeated("--literal", "a word that looks like a variable, such as {name}, and is meant to the letter", "NAME"),
     ]),
     Group("the design", [
         flag("--design", "which prompts are tried (default: auto, by the number of blocks and the budget)",
@@ -93,9 +97,10 @@ ABLATE = (
 def configure_ablate(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``pcsuite ablate``.
 
-    The prompt is a text (Markdown, XML-like tags, anything) or a chat: a .yaml or .json list of {role, content}. The
-    item goes where a placeholder stands: {{ column }} of your table, or {{ input }}. Results: outputs/ablations/<run>/.
-    The same command goes on where a killed or stopped ablation ended.
+    The prompt is a text (Markdown, XML-like tags, anything), a chat (a .yaml or .json list of {role, content}), a text
+    of a Python or TypeScript file (app.py:SYSTEM_PROMPT), or one of a promptfoo, LangChain or Langfuse file. The item
+    goes where a variable names a column of your table, {{ column }}, {column}, ${column}, …, or {{ input }}. Results:
+    outputs/ablations/<run>/. The same command goes on where a killed or stopped ablation ended.
 
     examples:
       pcsuite ablate example                        # the bundled prompt and table on the embedded model
@@ -105,10 +110,12 @@ def configure_ablate(parser: argparse.ArgumentParser) -> None:
       pcsuite ablate triage.md --data tickets.csv --answer queue --cluster customer
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --budget-usd 3
       pcsuite ablate triage.md --data tickets.csv --model openai/gpt-5-mini --until decided --margin 0.05
+      pcsuite ablate app.py:SYSTEM_PROMPT --data tickets.csv --system
+      pcsuite ablate triage.md --data tickets.csv --models openai/gpt-5-mini,openai/gpt-5.5   # old, new
       pcsuite ablate chat.yaml --data agnews_json --into rules --keep output_format
       pcsuite ablate triage.md --data tickets.csv --model simulated --effect rules=1.2 --effect tone=-0.5
     """
-    about = "the prompt's file; the word example runs the bundled one, with its own table"
+    about = "the prompt's file, or FILE:NAME; the word example runs the bundled one, with its own table"
     parser.add_argument("prompt", type=Path, metavar="PROMPT", help=about)
     options.add_flags(parser, *ABLATE)
 
@@ -122,24 +129,29 @@ def request_from(args: argparse.Namespace) -> AblationRequest:
     from pcsuite.ablation import AblationRequest
     from pcsuite.ablation.request import bundled_example
 
-    prompt, defaults = args.prompt, {"data": args.data}
+    options.check_named(args.models, "--models")
+    given = vars(args) | {"data": (args.data or [None])[0], "model": (args.models or [None])[0]}
+    prompt, defaults = args.prompt, {"data": given["data"]}
     if prompt == Path("example") and not prompt.exists():
         prompt, bundled = bundled_example()
-        defaults = {key: value for key, value in bundled.items() if not getattr(args, key)}
-    elif args.data is None:
+        defaults |= {key: value for key, value in bundled.items() if not given[key]}
+    elif not args.data:
         raise ConfigError("the table is not given", hint="--data TABLE, or the id of a task")
     optional = ("margin", "design", "model", "missing")
-    requested = {key: getattr(args, key) for key in optional if getattr(args, key) is not None}
+    requested = {key: given[key] for key in optional if given[key] is not None}
     left_out = {key: field.default for key, field in AblationRequest.__dataclass_fields__.items()}
     return options.settings_from(
         AblationRequest,
         args,
         prompt=prompt,
         **{key: left_out[key] for key in optional} | options.table_from(args) | defaults | requested,
+        models=tuple(args.models or ()) if len(args.models or ()) > 1 else (),
+        more_data=tuple((args.data or [])[1:]),
         effects=effects_from(args),
         model_options=options.key_values(args.model_option, "--model-option", "price_in=2.5"),
         into=tuple(args.into),
         keep=tuple(name for entry in args.keep for name in options.listed(entry)),
+        literal=tuple(args.literal),
         rename=dict(_pair(entry, "--rename", "3=tone") for entry in args.rename),
         controls=not args.no_controls,
         trim=not args.no_trim,
@@ -176,8 +188,9 @@ def execute_ablate(args: argparse.Namespace) -> int:
     Raises what the checks and the run raise; a budget that ran out is told, and what was answered is judged.
     """
     from pcsuite.ablation import ablate, preview
+    from pcsuite.ablation.across_picture import print_across
     from pcsuite.ablation.page import write_result
-    from pcsuite.ablation.picture import print_ablation, print_preview
+    from pcsuite.ablation.picture import print_ablation, print_preview, print_split
     from pcsuite.ablation.request import bundled_example
 
     request = request_from(args)
@@ -185,8 +198,8 @@ def execute_ablate(args: argparse.Namespace) -> int:
     if args.show:
         print_preview(preview(request), console)
         return 0
-    result = ablate(request, **options.calls_from(args))
-    print_ablation(result, console)
+    result = ablate(request, **options.calls_from(args), show=lambda study: print_split(study, console))
+    (print_across if result.beside else print_ablation)(result, console)
     if request.prompt == bundled_example()[0]:
         console.print(EXAMPLE_NOTE, soft_wrap=True)
     for path in write_result(result):

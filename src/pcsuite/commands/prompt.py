@@ -24,7 +24,7 @@ from pcsuite.logging.manifest import RegisteredPlan
 from pcsuite.logging.segments import find_log
 from pcsuite.prompts.conditions.conditions import PromptCondition, apply_condition, expand_conditions
 from pcsuite.prompts.verbatim import readable
-from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, plan_power, total_cost
+from pcsuite.runners.estimate import CellEstimate, DesignPower, PowerSettings, total_cost
 from pcsuite.runners.plan import Plan, check_components, with_compiled_prompt
 from pcsuite.runners.registration import check_contrast_names, registered_plan
 from pcsuite.runners.task_plan import TaskPlan, plan_task
@@ -241,15 +241,13 @@ def execute_plan(args: argparse.Namespace) -> int:
     from pcsuite.api.runs import plan as plan_of
 
     with options.code_as_asked(args):
-        planned = plan_of(options.suite_from(args))
-    plan, estimates = planned.plan, planned.estimates
+        suite = options.suite_from(args)
+        planned = plan_of(suite, power=asks_power, effect=args.effect, pilot=pilot, assume=assumed)
+    plan, estimates, settings = planned.plan, planned.estimates, planned.power_settings
     registered = registered_plan(plan)  # so is one in what is registered
     section = plan.suite.profile.preregistration
-    if section is not None:
-        assumed = {"alpha": section.alpha} | assumed
-    settings = PowerSettings(effect=args.effect, **assumed)
     if args.json:
-        powers = plan_power(plan, settings, pilot) if asks_power else None
+        powers = planned.designs if asks_power else None
         options.print_json(_plan_document(plan, estimates, powers, registered))
         return 0
     console = options.output_console()
@@ -310,8 +308,8 @@ def execute_plan(args: argparse.Namespace) -> int:
         for line in options.not_applicable_lines(plan.enforced_in_part):
             console.print(f"  {line}")
     _print_registered(console, plan, registered)
-    if asks_power:
-        _print_power(console, plan_power(plan, settings, pilot), settings, section)
+    if asks_power and settings is not None:
+        _print_power(console, planned.designs, settings, section)
     return 0
 
 
@@ -339,6 +337,8 @@ def _plan_document(
     registered: RegisteredPlan | None,
 ) -> dict[str, Any]:
     """What ``plan --json`` prints; ``power`` is null where it was not asked for."""
+    from pcsuite.api.runs import power_records
+
     return {
         "run": plan.suite.profile.run.name,
         "profile": plan.suite.path,
@@ -373,23 +373,7 @@ def _plan_document(
         "not_applicable": [options.not_applicable_entry(entry) for entry in plan.not_applicable],
         "enforced_in_part": [options.not_applicable_entry(entry) for entry in plan.enforced_in_part],
         "registered": None if registered is None else registered.hash,
-        "power": None
-        if powers is None
-        else [
-            {
-                **dict(zip(("task", "model", "decoding"), design.key, strict=True)),
-                "items": design.items,
-                "clusters": design.clusters,
-                "units": design.units,
-                "replicates": design.replicates,
-                "comparisons": design.comparisons,
-                "smallest_gain": design.gain,
-                "smallest_loss": design.loss,
-                "can_hold": design.can_hold,
-                "items_to_hold": design.items_to_hold,
-            }
-            for design in powers
-        ],
+        "power": None if powers is None else power_records(powers),
     }
 
 

@@ -349,7 +349,7 @@ class _MessagePart(Definition):
     def _omit_absent_role(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What has no role, and enforces in full, dumps as it did before there was a choice: ids of rows stay."""
         dumped: dict[str, Any] = dump(self)
-        for name in ("role", "enforce"):
+        for name in ("role", "enforce", "syntax"):
             if dumped.get(name) is None:
                 dumped.pop(name, None)
         return dumped
@@ -373,6 +373,8 @@ class OperatorSpec(_MessagePart):
     template: str | None = None
     """Jinja2 text of the block, rendered with the task's context. Of a ``verbatim`` piece it is no template: only
     ``{{ input }}`` and ``{{ column }}`` of the item's columns are filled in."""
+    syntax: Literal["jinja"] | None = None
+    """``jinja`` where a ``verbatim`` piece is a template of Jinja after all, rendered with the item's columns."""
     k: int | None = Field(default=None, ge=0)
     """Number of exemplars (fewshot)."""
     mode: OperatorMode | None = None
@@ -421,6 +423,8 @@ class OperatorSpec(_MessagePart):
             raise ValueError("'paraphrases' reword a 'template', and there is none")
         if self.role not in (None, "system", "user") and self.type != "verbatim":
             raise ValueError(f"the role {self.role} is for verbatim pieces; others are system or user")
+        if self.syntax is not None and self.type != "verbatim":
+            raise ValueError("'syntax' is for verbatim pieces; every other template is Jinja's")
         if self.alias_of is None:
             if self.type in ("prefix_block", "block", "post_block", "rule", "verbatim") and not self.template:
                 raise ValueError(f"a {self.type} operator needs 'template'")

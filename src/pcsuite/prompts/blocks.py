@@ -1,32 +1,34 @@
 """A prompt as people have it, text or a chat, split into named blocks: the blocks joined are the file, byte for byte.
 
-How a text is split, :mod:`pcsuite.prompts.splitting` says; a chat is split at its messages and inside them.
+Where a prompt is and how its file is written, :mod:`pcsuite.prompts.sources` says, how a text is split
+:mod:`pcsuite.prompts.splitting`; a chat is split at its messages and inside them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
-
-from pcsuite._util.files import unreadable_text
-from pcsuite.config.yaml_source import as_yaml
 from pcsuite.errors import PromptError, did_you_mean
-from pcsuite.prompts.splitting import Piece, SplitMethod, split_inside, split_text, without_marks
-from pcsuite.prompts.verbatim import INPUT_NAMES, ROLES, chat_piece, decode_chat, placeholders
+from pcsuite.prompts.pieces import Piece
+from pcsuite.prompts.sources import PromptSource, PromptText, read_source, source_of
+from pcsuite.prompts.splitting import SplitMethod, split_inside, split_text, without_marks
+from pcsuite.prompts.variables import Filling, VariableError, has_variables, is_jinja, variables
+from pcsuite.prompts.verbatim import INPUT_NAMES, chat_piece, jinja_names
 
 PromptForm = Literal["text", "yaml", "json"]
 """A text, or the form of a chat's file."""
-_FORMS: Mapping[str, PromptForm] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 INPUT_BLOCK = "input"
 HOLDS_INPUT = "holds the input"
+NOT_SENT = "front matter, not sent"
+SEVERAL_PARTS = 3
+"""Parts from which on a block is worth a look inside."""
 _WORD = re.compile(r"\w+")
+_PIECE_HEAD = re.compile(r"(\x1e\d+:\w+\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,19 @@ class PromptBlock:
 
     name: str
     source: str
-    """The block as the file has it. Of a chat: the contents of its messages, of an example on lines of their own."""
+    """The block as the file means it. Of a chat: the contents of its messages, of an example on lines of their own."""
     text: str
-    """The block as a model gets it: without our marks, and with the message it belongs to."""
+    """The block as a model gets it: without our marks, with the message it belongs to, and with ``{{ column }}`` where
+    a column goes."""
     kind: str
     line: int
-    """Where it begins in the file (or, of a chat, in its message), counted from 1."""
+    """Where it begins in the file, counted from 1."""
     pinned: str = ""
     """Why it is always kept; empty for a block that can be left out."""
+    spans: tuple[tuple[int, int, int], ...] = ()
+    """What it is of the source's texts: the number of a text, from where, to where."""
+    jinja: bool = False
+    """Whether its text is a template of Jinja, rendered for each item."""
 
     @property
     def shown(self) -> str:
@@ -63,10 +70,32 @@ class SplitPrompt:
     blocks: tuple[PromptBlock, ...]
     method: str
     """How it was split, in words."""
-    form: PromptForm = "text"
-    """``text``, or the form of a chat's file."""
-    original: str = ""
-    """The file itself."""
+    source: PromptSource
+    """The file that it came from."""
+    filled: tuple[str, ...] = ()
+    """Columns that its variables show, in the order of their names."""
+    note: str = ""
+    """What is made of its braces, dollars and percent signs, where that is not plain."""
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether a model gets messages, not one text."""
+        return any(block.text.startswith("\x1e") for block in self.blocks)
+
+    @property
+    def mixed(self) -> dict[str, int]:
+        """Blocks that hold several things which could be tried one by one (``--into``), and how many."""
+        counts = {}
+        for block in self.free:
+            if (
+                block.kind in ("example", "named messages", "item", "row", "sentence", "line")
+                or len(block.spans) != 1
+            ):
+                continue
+            count = sum(not piece.pinned for piece in split_inside(block.source, "auto"))
+            if count >= SEVERAL_PARTS and not block.jinja:
+                counts[block.name] = count
+        return counts
 
     @property
     def free(self) -> tuple[PromptBlock, ...]:
@@ -92,19 +121,15 @@ class SplitPrompt:
         return "".join(block.text for block in self._kept(kept))
 
     def written(self, kept: Iterable[str] | None = None) -> str:
-        """The prompt's file with only the blocks ``kept``; with all of them it is the file, byte for byte.
+        """The prompt's file with only the blocks ``kept``, in its own form; with all of them it is the file itself.
 
-        A chat with blocks left out is written anew in its own form, YAML or JSON.
+        Reading it gives what was kept, to the letter; raises ``PromptError`` where the file's form cannot say it.
         """
-        blocks = self._kept(kept)
-        if len(blocks) == len(self.blocks):
-            return self.original
-        if self.form == "text":
-            return "".join(block.source for block in blocks)
-        messages = decode_chat("".join(block.text for block in blocks)) or []
-        if self.form == "json":
-            return json.dumps(messages, indent=2, ensure_ascii=False) + "\n"
-        return as_yaml(messages, width=100)
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for block in self._kept(kept):
+            for number, start, end in block.spans:
+                spans.setdefault(number, []).append((start, end))
+        return self.source.written(spans)
 
     def _kept(self, kept: Iterable[str] | None) -> list[PromptBlock]:
         names = None if kept is None else set(kept)
@@ -147,7 +172,7 @@ class SplitPrompt:
             if block.name not in chosen:
                 blocks.append(replace(block, pinned=block.pinned or "outside of what is split"))
                 continue
-            if self.form != "text" and len(decode_chat(block.text) or ()) > 1:
+            if len(block.spans) > 1:
                 raise PromptError(f"block '{block.name}' is several messages and cannot be split further")
             pieces = split_inside(block.source, how)
             if sum(not piece.pinned for piece in pieces) < 2:
@@ -155,68 +180,105 @@ class SplitPrompt:
                     f"block '{block.name}' cannot be split further: it is one {block.kind}",
                     hint="part it with blank lines or with marks such as <!-- block: name -->",
                 )
-            wrap = _wrapper(block.text) if self.form != "text" else str
-            blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_")
+            wrap = _wrapper(block.text) if block.text.startswith("\x1e") else str
+            blocks += _named(pieces, block.line, wrap, prefix=f"{block.name}_", at=block.spans)
         blocks = _unique(blocks)
         return replace(
             self, blocks=tuple(blocks), method=f"{self.method}; inside {', '.join(sorted(chosen))}"
         )
 
-    def check_placeholders(self, columns: Sequence[str], forbidden: Iterable[str] = ()) -> SplitPrompt:
-        """The prompt with the blocks that hold the item pinned; ``columns`` are the placeholders that can be filled.
-
-        Raises ``PromptError`` for a placeholder that names no column, for one of ``forbidden`` (the answer), and
-        where no block holds the item.
-        """
-        known, answers = {*columns, *INPUT_NAMES}, set(forbidden)
-        holding = set()
+    def names_among(self, columns: Iterable[str], literal: Iterable[str] = ()) -> list[str]:
+        """Those of some names that the prompt's variables have, in the order in which they first appear."""
+        wanted = {*columns} - {*literal}
+        names = dict[str, None]()
         for block in self.blocks:
-            for placeholder in placeholders(block.source or block.text):
-                line = block.line + block.source.count("\n", 0, placeholder.start)
-                if placeholder.name in answers:
+            shown = [one.name for one in variables(block.text)]
+            shown += [
+                "input" for one in variables(block.text) if one.style == "positional" and not one.in_code
+            ]
+            if is_jinja(block.text) and self.source.braces != "mustache":
+                shown += sorted(jinja_names(block.text))
+            names |= dict.fromkeys(name for name in shown if name in wanted)
+        return list(names)
+
+    def check_placeholders(
+        self,
+        columns: Sequence[str],
+        forbidden: Iterable[str] = (),
+        *,
+        literal: Iterable[str] = (),
+        inputs: Iterable[str] | None = None,
+    ) -> SplitPrompt:
+        """The prompt with its variables ready to be filled by ``columns``, and the blocks that hold the item pinned.
+
+        ``inputs`` are the columns that the item is (by default all): a block that shows none of them can be left out.
+        ``literal`` are words that look like variables and are meant to the letter. Raises ``PromptError`` for a
+        variable that names no column, for one of ``forbidden`` (the answer), and where no block holds the item.
+        """
+        sent = [part for block in self.blocks for part in _PIECE_HEAD.split(block.text)]
+        filling = Filling.of(sent, columns, literal, self.source.braces)
+        answers, held = set(forbidden), {*(columns if inputs is None else inputs), *INPUT_NAMES}
+        blocks, names = [], dict[str, None]()
+        for block in self.blocks:
+            filled, shown, jinja = [], set[str](), False
+            for part in _PIECE_HEAD.split(block.text):
+                if _PIECE_HEAD.fullmatch(part):
+                    filled.append(part)
+                    continue
+                try:
+                    ready = filling.fill(part)
+                except VariableError as error:
+                    where = self._line(block, part, error.lines_before)
+                    raise PromptError(f"line {where}: {error.problem}", hint=error.remedy) from None
+                if told := sorted(ready.names & answers):
+                    before = next((one.start for one in variables(part) if one.name in told), 0)
+                    where = self._line(block, part, part.count("\n", 0, before))
                     problem = "is the column of the right answer: the prompt would tell it"
-                    raise PromptError(f"line {line}: {{{{ {placeholder.name} }}}} {problem}")
-                if placeholder.name in known:
-                    holding.add(block.name)
-                elif re.fullmatch(r"[A-Za-z_]\w*", placeholder.name):
-                    raise PromptError(
-                        f"line {line}: no column for the placeholder {{{{ {placeholder.name} }}}}",
-                        hint=did_you_mean(placeholder.name, sorted(known)),
-                    )
-        if not holding:
-            single = next((name for name in columns if f"{{{name}}}" in self.sent()), None)
-            hint = (
-                f"write {{{{ {single} }}}} for {{{single}}}"
-                if single
-                else "put {{ input }} where the item goes"
-            )
+                    raise PromptError(f"line {where}: {{{{ {told[0]} }}}} {problem}")
+                filled.append(ready.text)
+                shown |= ready.names
+                jinja = jinja or ready.jinja
+            names |= dict.fromkeys(sorted(shown))
+            pinned = block.pinned or (HOLDS_INPUT if shown & held else "")
+            blocks.append(replace(block, text="".join(filled), pinned=pinned, jinja=jinja))
+        if not held & names.keys():
             raise PromptError(
-                "the prompt has no placeholder for the item", hint=f"{hint}, or add --append-input"
+                "the prompt has no placeholder for the item",
+                hint="put {{ input }} where the item goes, or add --append-input",
             )
-        blocks = (
-            replace(block, pinned=block.pinned or HOLDS_INPUT) if block.name in holding else block
-            for block in self.blocks
-        )
-        return replace(self, blocks=tuple(blocks))
+        return replace(self, blocks=tuple(blocks), filled=tuple(names), note=_filling_note(filling, sent))
+
+    def _line(self, block: PromptBlock, part: str, lines_before: int) -> int:
+        """The line of the file on which something stands that has so many lines before it in a part of a block."""
+        if block.spans and self.source.texts[block.spans[0][0]].inline:
+            return block.line
+        at = block.source.find(part)
+        return block.line + block.source.count("\n", 0, max(at, 0)) + lines_before
 
 
-def read_prompt(path: Path, how: SplitMethod = "auto", *, append_input: bool = False) -> SplitPrompt:
-    """Read a prompt's file and split it: a chat where it is a YAML or JSON list of messages, else a text.
+def _filling_note(filling: Filling, texts: Sequence[str]) -> str:
+    """What is sent otherwise than it is written, in words; empty where nothing is."""
+    notes = []
+    if filling.braces == "format" and any("{{" in text or "}}" in text for text in texts):
+        notes.append("doubled braces are sent as single ones (str.format)")
+    if filling.dollars and any("$$" in text for text in texts):
+        notes.append("$$ is sent as $")
+    if filling.percents and any("%%" in text for text in texts):
+        notes.append("%% is sent as %")
+    return ", ".join(notes)
 
-    Raises ``PromptError`` where it cannot be read or is empty.
+
+def read_prompt(
+    path: str | Path, how: SplitMethod = "auto", *, append_input: bool = False, system: bool = False
+) -> SplitPrompt:
+    """Read a prompt from its file and split it; ``app.py:NAME`` names one of several prompts of a file.
+
+    ``append_input`` puts the item after the prompt; ``system`` makes the prompt the system's message and the item the
+    user's. Raises ``PromptError`` where it cannot be read or is empty.
     """
+    source = read_source(path)
     try:
-        # Bytes, since reading as text would change the line ends; the mark that editors write first is no text.
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise PromptError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise PromptError(f"{path} is a folder", hint="name the prompt's file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PromptError(f"{path}: {unreadable_text(path, error)}") from error
-    form = _FORMS.get(path.suffix.lower(), "text")
-    try:
-        return split_prompt(text, how, form=form, append_input=append_input)
+        return split_source(source, how, append_input=append_input, system=system)
     except PromptError as error:
         raise PromptError(f"{path}: {error}") from error
 
@@ -235,30 +297,39 @@ def split_prompt(
     >>> [block.name for block in split_prompt("# Role\\nA judge.\\n\\n# Rules\\nBe fair.\\n").blocks]
     ['role', 'rules']
     """
-    if not text.strip():
-        raise PromptError("the prompt is empty")
-    if form == "text":
-        pieces, method = split_text(text.removeprefix("\ufeff"), how)
-        if text.startswith("\ufeff"):
-            pieces[0] = pieces[0]._replace(text="\ufeff" + pieces[0].text)
-        blocks = _named(pieces, 1)
+    suffix = ".md" if form == "text" else f".{form}"
+    return split_source(source_of(text, suffix), how, append_input=append_input)
+
+
+def split_source(
+    source: PromptSource, how: SplitMethod = "auto", *, append_input: bool = False, system: bool = False
+) -> SplitPrompt:
+    """Split a prompt, wherever it came from; arguments and errors are those of :func:`read_prompt`."""
+    texts = source.texts
+    if system and source.is_chat:
+        raise PromptError("--system is for a prompt of one text, and this is a chat", hint="leave it out")
+    if system:
+        texts = tuple(text._replace(role="system") for text in texts)
+    if any(text.role for text in texts):
+        blocks, method = _chat_blocks(texts, how)
     else:
-        blocks, method = _chat_blocks(_messages(text, form), how)
+        blocks, method = _text_blocks(texts[0], how)
+    if source.front:
+        blocks.insert(0, PromptBlock("front_matter", source.front, "", "front matter", 1, NOT_SENT))
     blocks = _unique(blocks)
-    if append_input and form == "text":
+    if system or (append_input and any(text.role for text in texts)):
+        message = chat_piece(len(texts), "user", "{{ input }}")
+        blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
+    elif append_input:
         end = blocks[-1].text
         gap = "" if end.endswith("\n\n") else "\n" if end.endswith("\n") else "\n\n"
         blocks.append(PromptBlock(INPUT_BLOCK, "", gap + "{{ input }}", "appended input", 0, HOLDS_INPUT))
-    elif append_input:
-        turn = 1 + max(int(number) for block in blocks for number in re.findall(r"\x1e(\d+):", block.text))
-        message = chat_piece(turn, "user", "{{ input }}")
-        blocks.append(PromptBlock(INPUT_BLOCK, "", message, "appended message", 0, HOLDS_INPUT))
     for block in blocks:
-        if not block.text.strip():
+        if not block.text.strip() and block.pinned != NOT_SENT:
             raise PromptError(
                 f"line {block.line}: block '{block.name}' is empty", hint="give it words or remove it"
             )
-    return SplitPrompt(tuple(blocks), method, form, text)
+    return SplitPrompt(tuple(blocks), method, source)
 
 
 # Names.
@@ -272,17 +343,35 @@ def _wrapper(text: str) -> Callable[[str], str]:
 
 
 def _named(
-    pieces: Sequence[Piece], line: int, wrap: Callable[[str], str] = str, prefix: str = ""
+    pieces: Sequence[Piece],
+    line: int,
+    wrap: Callable[[str], str] = str,
+    prefix: str = "",
+    at: Sequence[tuple[int, int, int]] = ((0, 0, 0),),
 ) -> list[PromptBlock]:
-    """Blocks of pieces that begin at a line of the file; ``wrap`` puts the text of each into its message."""
+    """Blocks of pieces that begin at a line of the file; ``wrap`` puts the text of each into its message.
+
+    ``at`` is where the first of them begins: the number of its text, and from where.
+    """
     blocks = []
+    (number, start, _), *_ = at
     for piece in pieces:
         sent = without_marks(piece.text) if piece.kind != "mark" else ""
         name = _slug(prefix + (piece.title or _opening_words(sent)))
+        end = start + len(piece.text)
         blocks.append(
-            PromptBlock(name, piece.text, wrap(sent) if sent else "", piece.kind, line, piece.pinned)
+            PromptBlock(
+                name,
+                piece.text,
+                wrap(sent) if sent else "",
+                piece.kind,
+                line,
+                piece.pinned,
+                ((number, start, end),),
+            )
         )
         line += len(re.findall(r"\r\n|\n|\r", piece.text))
+        start = end
     return blocks
 
 
@@ -317,35 +406,17 @@ def _unique(blocks: Sequence[PromptBlock]) -> list[PromptBlock]:
     return named
 
 
-# Chats.
+# Texts and chats.
 
 
-def _messages(text: str, form: str) -> list[dict[str, str]]:
-    try:
-        values: Any = json.loads(text) if form == "json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
-        where = str(error).splitlines()[0]
-        raise PromptError(f"not valid {form.upper()}: {where}") from error
-    if isinstance(values, dict) and isinstance(values.get("messages"), list):
-        values = values["messages"]
-    if not isinstance(values, list) or not values:
-        raise PromptError("a chat prompt is a list of messages, each with 'role' and 'content'")
-    for number, message in enumerate(values, start=1):
-        if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
-            raise PromptError(f"message {number} needs 'role' and 'content'")
-        if message["role"] not in ROLES:
-            hint = did_you_mean(str(message["role"]), ROLES)
-            raise PromptError(f"message {number} has the unknown role '{message['role']}'", hint=hint)
-        if not isinstance(message["content"], str):
-            raise PromptError(f"the content of message {number} is no text", hint="images are not supported")
-        if not message["content"].strip():
-            raise PromptError(
-                f"message {number} ({message['role']}) is empty", hint="give it words or remove it"
-            )
-    return values
+def _text_blocks(text: PromptText, how: SplitMethod) -> tuple[list[PromptBlock], str]:
+    pieces, method = split_text(text.text.removeprefix("\ufeff"), how)
+    if text.text.startswith("\ufeff"):
+        pieces[0] = pieces[0]._replace(text="\ufeff" + pieces[0].text)
+    return _named(pieces, text.line), method
 
 
-def _chat_blocks(messages: Sequence[Mapping[str, str]], how: SplitMethod) -> tuple[list[PromptBlock], str]:
+def _chat_blocks(messages: Sequence[PromptText], how: SplitMethod) -> tuple[list[PromptBlock], str]:
     """Blocks of a chat: messages, or what they are split into; a solved example (user, assistant) is one block.
 
     A message may say which block it belongs to (``block: examples``).
@@ -354,42 +425,42 @@ def _chat_blocks(messages: Sequence[Mapping[str, str]], how: SplitMethod) -> tup
     turn = examples = 0
     while turn < len(messages):
         message = messages[turn]
-        role, content = message["role"], message["content"]
-        if "block" in message:  # named by the user: neighbours of one name stand and fall together
-            last = turn
-            while last + 1 < len(messages) and messages[last + 1].get("block") == message["block"]:
+        last = turn
+        if message.block:  # named by the user: neighbours of one name stand and fall together
+            while last + 1 < len(messages) and messages[last + 1].block == message.block:
                 last += 1
-            named = list(enumerate(messages))[turn : last + 1]
-            text = "".join(chat_piece(index, entry["role"], entry["content"]) for index, entry in named)
-            source = "".join(entry["content"].rstrip("\n") + "\n" for _, entry in named)
-            blocks.append(PromptBlock(_slug(str(message["block"])), source, text, "named messages", 1))
-            turn = last + 1
-            continue
-        after = messages[turn + 1] if turn + 1 < len(messages) else None
-        if (
-            role == "user"
-            and after is not None
-            and after["role"] == "assistant"
-            and "block" not in after
-            and not placeholders(content)
-            and not placeholders(after["content"])
-        ):
+            blocks.append(_several(messages, turn, last, _slug(message.block), "named messages"))
+        elif _is_example(messages, turn):
+            last = turn + 1
             examples += 1
-            text = chat_piece(turn, role, content) + chat_piece(turn + 1, "assistant", after["content"])
-            blocks.append(
-                PromptBlock(f"example_{examples}", f"{content}\n{after['content']}\n", text, "example", 1)
-            )
-            turn += 2
-            continue
-        pieces, _ = split_text(content, how)
-        wrap = _wrapper(chat_piece(turn, role, ""))
-        if len(pieces) == 1:
-            name = pieces[0].title or role
-            blocks.append(PromptBlock(_slug(name), content, wrap(without_marks(content)), "message", 1))
+            blocks.append(_several(messages, turn, last, f"example_{examples}", "example"))
         else:
-            blocks += _named(pieces, 1, wrap)
-        turn += 1
+            pieces, _ = split_text(message.text, how)
+            wrap = _wrapper(chat_piece(turn, message.role, ""))
+            if len(pieces) == 1:
+                pieces = [pieces[0]._replace(title=pieces[0].title or message.role, kind="message")]
+            blocks += _named(pieces, message.line, wrap, at=[(turn, 0, 0)])
+        turn = last + 1
+    if len(messages) == 1:
+        return blocks, split_text(messages[0].text, how)[1]
     return blocks, f"at its {len(messages)} messages and inside them"
+
+
+def _is_example(messages: Sequence[PromptText], turn: int) -> bool:
+    """Whether a message and the next are a solved example: a user's and an assistant's without a variable."""
+    pair = messages[turn : turn + 2]
+    return [message.role for message in pair] == ["user", "assistant"] and not any(
+        message.block or has_variables(message.text) for message in pair
+    )
+
+
+def _several(messages: Sequence[PromptText], first: int, last: int, name: str, kind: str) -> PromptBlock:
+    """One block of several messages."""
+    numbered = list(enumerate(messages))[first : last + 1]
+    text = "".join(chat_piece(turn, message.role, message.text) for turn, message in numbered)
+    source = "".join(message.text.rstrip("\n") + "\n" for _, message in numbered)
+    spans = tuple((turn, 0, len(message.text)) for turn, message in numbered)
+    return PromptBlock(name, source, text, kind, messages[first].line, spans=spans)
 
 
 def sham_text(text: str) -> str:
@@ -405,7 +476,7 @@ def sham_text(text: str) -> str:
     def filler(match: re.Match[str]) -> str:
         nonlocal counter
         word = match.group()
-        if word.startswith(("{{", "\x1e")):
+        if word.startswith(("{{", "{%", "{#", "\x1e")):
             return word
         if word.isdigit():
             return "0" * len(word)
@@ -422,7 +493,7 @@ def sham_text(text: str) -> str:
             return replacement.upper()
         return replacement.capitalize() if word[0].isupper() else replacement
 
-    return re.sub(r"\x1e\d+:\w+\n|\{\{[^{}]*\}\}|[^\W\d_]+|\d+", filler, text)
+    return re.sub(r"\x1e\d+:\w+\n|\{\{[^{}]*\}\}|\{[%#][^{}]*[%#]\}|[^\W\d_]+|\d+", filler, text)
 
 
 _FILLER: Mapping[int, tuple[str, ...]] = {

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pcsuite.config.definitions import OperatorSpec, OperatorUse
 from pcsuite.errors import ConfigError, PromptError
 from pcsuite.prompts.context import PromptContext
-from pcsuite.prompts.verbatim import fill_placeholders, placeholders
+from pcsuite.prompts.verbatim import fill_placeholders, placeholders, render_jinja
 
 BASE_TEMPLATES = Path(__file__).parent / "base_templates"
 
@@ -132,7 +132,7 @@ class Operator:
         """
         template = self.spec.template or ""
         if self.spec.type == "verbatim":
-            return bool(placeholders(template))
+            return self.spec.syntax == "jinja" or bool(placeholders(template))
         return bool(_ITEM_DEPENDENT.search(template))
 
     def render(self, ctx: PromptContext) -> str:
@@ -144,7 +144,10 @@ class Operator:
         if not self.spec.template:
             return ""
         if self.spec.type == "verbatim":
-            return fill_placeholders(self.spec.template, ctx.input_text, ctx.columns)
+            # Without an item a template stands for itself, as a placeholder does.
+            renders = self.spec.syntax == "jinja" and (ctx.columns or ctx.input_text)
+            fill = render_jinja if renders else fill_placeholders
+            return fill(self.spec.template, ctx.input_text, ctx.columns)
         variables: dict[str, Any] = ctx.variables() | {
             "mode": self.spec.mode,
             "max_steps": self.spec.max_steps,

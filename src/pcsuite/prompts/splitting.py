@@ -1,26 +1,35 @@
 """A text split into pieces: at marks of ours, XML-like tags, headings, paragraphs, list items, sentences or lines.
 
-The pieces joined are the text, byte for byte. Fenced code is never split; the white space between two pieces belongs to
-the first of them.
+The pieces joined are the text, byte for byte. Fenced code is never split, nor is a control block of Jinja; the white
+space between two pieces belongs to the first of them. Solved examples (:mod:`pcsuite.prompts.examples`) are pieces of
+their own.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, get_args
 
 from pcsuite.errors import PromptError
+from pcsuite.prompts.examples import with_examples
+from pcsuite.prompts.pieces import Line, Piece, blank_ends, by_paragraphs, lines_of
 
 SplitMethod = Literal["auto", "headings", "tags", "paragraphs", "items", "sentences", "lines"]
 SPLIT_METHODS: tuple[SplitMethod, ...] = get_args(SplitMethod)
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
-_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _MARK = re.compile(r"[ \t]*<!--\s*block\s*:\s*([^,>]*?)\s*(,\s*keep\s*)?-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _MARK_END = re.compile(r"[ \t]*<!--\s*/block\s*-->[ \t]*(?:\r\n|\n|\r)?\Z")
 _HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*#*[ \t]*(?:\r\n|\n|\r)?\Z")
+_SETEXT = re.compile(r"[ ]{0,3}(?:(=+)|(-{3,}))[ \t]*(?:\r\n|\n|\r)?\Z")
+_BOLD_LINE = re.compile(r"(?:\*\*|__)([^*_\r\n]{2,60}?):?(?:\*\*|__):?[ \t]*(?:\r\n|\n|\r)?\Z")
+_CAPITALS_LINE = re.compile(r"([A-Z][A-Z0-9&/()-]*(?: [A-Z0-9&/()-]+){0,4}):?[ \t]*(?:\r\n|\n|\r)?\Z")
+_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*(?:\r\n|\n|\r)?\Z")
+_STATEMENT = re.compile(r"\{%[-+]?\s*(\w+)(.*?)[-+]?%\}", re.S)
+_CONTROLS = frozenset({"if", "for", "macro", "call", "filter", "raw", "block", "with", "autoescape", "trans"})
+_LIKE_A_VARIABLE = re.compile(r"\{\{|\{%|\$\{|<<\w|\{\w+\}|%\(\w|(?<![\w$])\$[A-Za-z_]")
+ENOUGH_SECTIONS = 3
+"""Sections from which on a level of headings is fine enough; deeper ones stay inside."""
 _TAG = re.compile(r"[ \t]*<([A-Za-z_][\w.-]*)(?:\s[^<>]*)?>")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+\S")
 _SENTENCE_END = re.compile(
@@ -34,15 +43,6 @@ _SHORTENED = re.compile(
 """What stands before a full stop that ends no sentence: a shortened word, an initial, the number of an item."""
 
 
-class Piece(NamedTuple):
-    """A stretch of text that the split made a block, and what to call it."""
-
-    text: str
-    title: str
-    kind: str
-    pinned: str = ""
-
-
 def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
     """Pieces of a text, and how it was split in words; marks in the text go before any method.
 
@@ -52,49 +52,65 @@ def split_text(text: str, how: SplitMethod) -> tuple[list[Piece], str]:
     >>> [piece.text for piece in split_text("One.\\n\\nTwo.\\n", "auto")[0]]
     ['One.\\n\\n', 'Two.\\n']
     """
-    lines = _lines(text)
+    lines = lines_of(text)
     if any(_MARK.match(line) for line, fenced in lines if not fenced):
         return _by_marks(lines), "at its marks <!-- block: … -->"
-    if how == "auto":
-        tagged = _by_tags(lines)
-        elements = sum(piece.kind == "tag" for piece in tagged)
-        sections = _by_headings(lines)
-        # One element among headed sections is an example or the input; two are the prompt's structure.
-        if elements > 1 or (elements == 1 and len(tagged) > 1 and len(sections) == 1):
-            return tagged, "at its tags"
-        for method in ("headings", "paragraphs", "items", "sentences", "lines"):
-            pieces = _METHODS[method](lines)
-            # A line that begins in lower case goes on with the sentence of the one before.
-            wrapped = method == "lines" and any(piece.text.lstrip()[:1].islower() for piece in pieces[1:])
-            if len(pieces) > 1 and not wrapped:
-                return pieces, f"at its {method}"
-        return [Piece(text, "", "paragraph")], "not at all: it is one sentence"
-    return _METHODS[how](lines), f"at its {how}"
+    if how != "auto":
+        return _whole_controls(_METHODS[how](lines)), f"at its {how}"
+    tagged = _by_tags(lines)
+    elements = sum(piece.kind == "tag" for piece in tagged)
+    sections = _by_headings(lines)
+    # One element among headed sections is an example or the input; two are the prompt's structure.
+    if elements > 1 or (elements == 1 and len(tagged) > 1 and len(sections) == 1):
+        return _finished(tagged, "at its tags")
+    for method in ("headings", "paragraphs", "items", "sentences", "lines"):
+        pieces = _METHODS[method](lines)
+        if method == "paragraphs":
+            pieces = with_examples(lines) or pieces
+        # A line that begins in lower case goes on with the sentence of the one before.
+        wrapped = method == "lines" and any(piece.text.lstrip()[:1].islower() for piece in pieces[1:])
+        if len(pieces) > 1 and not wrapped:
+            return _finished(pieces, f"at its {method}")
+    return [Piece(text, "", "paragraph")], "not at all: it is one sentence"
 
 
-def _lines(text: str) -> list[tuple[str, bool]]:
-    """Lines with their ends, each with whether it stands in fenced code."""
-    tagged: list[tuple[str, bool]] = []
-    fence = ""
-    for line in _LINE.findall(text):
-        match = _FENCE.match(line)
-        if fence:
-            tagged.append((line, True))
-            if match and match.group(1)[0] == fence[0] and len(match.group(1)) >= len(fence):
-                fence = ""
+def _finished(pieces: list[Piece], words: str) -> tuple[list[Piece], str]:
+    """Pieces with the examples inside of them apart and control blocks whole."""
+    apart: list[Piece] = []
+    for piece in pieces:
+        opening, body, closing = _opened(piece.text)
+        inside: list[Piece] = []
+        if not piece.pinned and piece.kind in ("heading", "tag", "paragraph"):
+            inside = with_examples(lines_of(body))
+        if not inside:
+            apart.append(piece)
+            continue
+        apart += [Piece(opening, piece.title, "heading", "opens the examples")] if opening else []
+        apart += inside
+        apart += [Piece(closing, f"{piece.title} end", "tag", "closes the examples")] if closing else []
+    pieces = _whole_controls(blank_ends(apart))
+    examples = sum(piece.kind == "example" for piece in pieces)
+    return pieces, f"{words}, {examples} examples one by one" if examples else words
+
+
+def _whole_controls(pieces: list[Piece]) -> list[Piece]:
+    """Pieces joined where a control block of Jinja would be cut, or where it takes white space of its neighbour."""
+    joined: list[Piece] = []
+    depth = 0
+    for piece in pieces:
+        trims = piece.text.lstrip().startswith(("{%-", "{{-", "{#-"))
+        if joined and (depth > 0 or (trims and not joined[-1].pinned)):
+            joined[-1] = joined[-1]._replace(text=joined[-1].text + piece.text, pinned="")
         else:
-            fence = match.group(1) if match else ""
-            tagged.append((line, bool(match)))
-    if fence:  # never closed: a stray mark, not code
-        start = max(i for i, (line, _) in enumerate(tagged) if _FENCE.match(line) and tagged[i][1])
-        opened = next(
-            (i for i in range(start, -1, -1) if tagged[i][1] and (i == 0 or not tagged[i - 1][1])), start
-        )
-        tagged = tagged[:opened] + [(line, False) for line, _ in tagged[opened:]]
-    return tagged
+            joined.append(piece)
+        for match in _STATEMENT.finditer(piece.text):
+            word, rest = match.groups()
+            opens = word in _CONTROLS or (word == "set" and "=" not in rest)
+            depth += 1 if opens else -1 if word.startswith("end") else 0
+    return joined if depth == 0 else pieces
 
 
-def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
+def _by_marks(lines: Sequence[Line]) -> list[Piece]:
     pieces: list[Piece] = []
     current, title, pinned, kind = "", "", "", "paragraph"
     for number, (line, fenced) in enumerate(lines, start=1):
@@ -122,7 +138,7 @@ def _by_marks(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
         pieces.append(Piece(current, title, kind, pinned))
     elif current:
         pieces[-1] = pieces[-1]._replace(text=pieces[-1].text + current)
-    return _blank_ends(pieces)
+    return blank_ends(pieces)
 
 
 def without_marks(text: str) -> str:
@@ -132,34 +148,74 @@ def without_marks(text: str) -> str:
     'Be kind.\\n'
     """
     return "".join(
-        line for line, fenced in _lines(text) if fenced or not (_MARK.match(line) or _MARK_END.match(line))
+        line for line, fenced in lines_of(text) if fenced or not (_MARK.match(line) or _MARK_END.match(line))
     )
 
 
-def _by_tags(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
-    """Elements that begin at the start of a line, with what stands between them as paragraphs."""
+def _by_tags(lines: Sequence[Line]) -> list[Piece]:
+    """Elements that begin at the start of a line, with what stands between them as paragraphs.
 
-    def element(index: int) -> tuple[int, str] | None:
+    An element of elements is taken apart where it is all there is, where its parts have one name (examples), or where
+    it holds a variable: it could not be left out as a whole.
+    """
+    pieces = _elements_of(lines)
+    elements = [piece for piece in pieces if piece.kind == "tag"]
+    if not elements:
+        return [Piece("".join(line for line, _ in lines), "", "paragraph")]
+    apart: list[Piece] = []
+    for piece in pieces:
+        opening, body, closing = _opened(piece.text) if piece.kind == "tag" else ("", "", "")
+        children = _by_tags(lines_of(body)) if closing and body.strip() else []
+        names = [child.title for child in children if child.kind == "tag"]
+        alike = len(names) > 1 and len(set(names)) == 1
+        if len(names) > 1 and (len(elements) == 1 or alike or _LIKE_A_VARIABLE.search(piece.text)):
+            apart.append(Piece(opening, f"{piece.title} begin", "tag", "opens the block"))
+            apart += children
+            apart.append(Piece(closing, f"{piece.title} end", "tag", "closes the block"))
+        else:
+            apart.append(piece)
+    return blank_ends(apart)
+
+
+def _elements_of(lines: Sequence[Line]) -> list[Piece]:
+    def element(index: int) -> tuple[int, Piece] | None:
         line, fenced = lines[index]
         opening = None if fenced else _TAG.match(line)
         end = _closing(lines, index, opening.group(1)) if opening else None
-        return None if opening is None or end is None else (end + 1, opening.group(1))
+        return None if opening is None or end is None else (end + 1, Piece("", opening.group(1), "tag"))
 
-    pieces = _elements(lines, "tag", element)
-    if any(piece.kind == "tag" for piece in pieces):
-        return pieces
-    return [Piece("".join(line for line, _ in lines), "", "paragraph")]
+    return _elements(lines, element)
 
 
-def _elements(
-    lines: Sequence[tuple[str, bool]], kind: str, element: Callable[[int], tuple[int, str] | None]
-) -> list[Piece]:
+def _opened(text: str) -> tuple[str, str, str]:
+    """What opens a piece (its tag, or its heading), its body, and what closes it; empty where there is none."""
+    lines = lines_of(text)
+    if not lines or lines[0][1]:
+        return "", text, ""
+    opening = _TAG.match(lines[0][0])
+    end = _closing(lines, 0, opening.group(1)) if opening else None
+    if opening and end and not lines[0][0][opening.end() :].strip():
+        if lines[end][0].strip() != f"</{opening.group(1)}>":
+            return "", text, ""
+        parts = lines[:1], lines[1:end], lines[end:]
+    else:
+        head = next(iter(_heads(lines)), None)
+        count = head[3] if head is not None and head[0] == 0 else 0
+        while 0 < count < len(lines) and not lines[count][0].strip():
+            count += 1
+        parts = lines[:count], lines[count:], []
+    opened, body, closed = ("".join(line for line, _ in part) for part in parts)
+    return opened, body, closed
+
+
+def _elements(lines: Sequence[Line], element: Callable[[int], tuple[int, Piece] | None]) -> list[Piece]:
     """Pieces of a kind with paragraphs between them.
 
-    ``element`` says of a line's index where the piece that begins there ends and its title, ``None`` where none begins.
+    ``element`` says of a line's index where the piece that begins there ends, and all of the piece but its text;
+    ``None`` where none begins.
     """
     pieces: list[Piece] = []
-    between: list[tuple[str, bool]] = []
+    between: list[Line] = []
     index = 0
     while index < len(lines):
         bounds = element(index)
@@ -167,14 +223,14 @@ def _elements(
             between.append(lines[index])
             index += 1
             continue
-        end, title = bounds
+        end, piece = bounds
         text = "".join(line for line, _ in lines[index:end])
-        pieces += [*_by_paragraphs(between), Piece(text, title, kind)]
+        pieces += [*by_paragraphs(between), piece._replace(text=text)]
         between, index = [], end
-    return _blank_ends(pieces + _by_paragraphs(between))
+    return blank_ends(pieces + by_paragraphs(between))
 
 
-def _closing(lines: Sequence[tuple[str, bool]], start: int, name: str) -> int | None:
+def _closing(lines: Sequence[Line], start: int, name: str) -> int | None:
     """The line on which the element that opens at ``start`` closes; nothing else may follow on that line."""
     tag = re.compile(rf"<(/?){re.escape(name)}(?:\s[^<>]*)?>")
     depth = 0
@@ -187,48 +243,95 @@ def _closing(lines: Sequence[tuple[str, bool]], start: int, name: str) -> int | 
     return None
 
 
-def _by_headings(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
-    """Sections of the highest level of heading that occurs twice (or at all); deeper headings stay inside."""
-    heads = {
-        index: match
-        for index, (line, fenced) in enumerate(lines)
-        if not fenced and (match := _HEADING.match(line))
-    }
-    levels = Counter(len(match.group(1)) for match in heads.values())
-    if not levels:
+def _by_headings(lines: Sequence[Line]) -> list[Piece]:
+    """Sections of the highest level of heading that makes enough of them; deeper headings stay inside.
+
+    A section that is more than half of the text, that holds a variable (it could not be left out as a whole) or that is
+    a row of examples is split at its own headings too. A heading that has nothing but sections below it is kept.
+    """
+    heads = _heads(lines)
+    if not heads:
         return [Piece("".join(line for line, _ in lines), "", "paragraph")]
-    level = min((one for one, count in levels.items() if count > 1), default=max(levels))
-    starts = [index for index, match in heads.items() if len(match.group(1)) <= level]
-    edges = [0, *(index for index in starts if index), len(lines)]
+    texts = [line for line, _ in lines]
+
+    def sections(starts: Iterable[int]) -> list[tuple[int, int]]:
+        return list(itertools.pairwise([*sorted({0, *starts}), len(lines)]))
+
+    def has_words(first: int, last: int) -> bool:
+        below = next((head[3] for head in heads if head[0] == first), 0)
+        return bool("".join(texts[first + below : last]).strip())
+
+    levels = sorted({head[1] for head in heads})
+    starts: set[int] = set()
+    for level in levels:
+        deeper = {head[0] for head in heads if head[1] <= level}
+        if sum(has_words(*section) for section in sections(deeper)) > sum(
+            has_words(*section) for section in sections(starts)
+        ):
+            starts = deeper
+        if sum(has_words(*section) for section in sections(starts)) >= ENOUGH_SECTIONS:
+            break
+    total, before = len("".join(texts)), -1
+    while len(starts) != before:
+        before = len(starts)
+        for first, last in sections(starts):
+            inner = [head for head in heads if first < head[0] < last]
+            text = "".join(texts[first:last])
+            highest = [head for head in inner if head[1] == min(entry[1] for entry in inner)]
+            examples = sum("example" in head[2].casefold() for head in highest) > 1
+            if inner and (examples or 2 * len(text) > total or _LIKE_A_VARIABLE.search(text)):
+                starts |= {head[0] for head in highest}
     pieces = []
-    for first, last in itertools.pairwise(edges):
-        text = "".join(line for line, _ in lines[first:last])
-        head = heads.get(first)
-        pieces.append(Piece(text, (head.group(2) or "") if head else "", "heading" if head else "paragraph"))
-    return _blank_ends(pieces)
+    for first, last in sections(starts):
+        head = next((entry for entry in heads if entry[0] == first), None)
+        follows = next((entry for entry in heads if entry[0] == last), None)
+        alone = head is not None and not has_words(first, last)
+        parent = alone and head is not None and follows is not None and follows[1] > head[1]
+        title, kind = (head[2], "heading") if head is not None else ("", "paragraph")
+        pinned = "heads the sections below" if parent else ""
+        pieces.append(Piece("".join(texts[first:last]), title, kind, pinned))
+    return blank_ends(pieces)
 
 
-def _by_paragraphs(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
-    pieces: list[Piece] = []
-    current, ended = "", False
-    for line, fenced in lines:
-        if ended and (line.strip() or fenced):
-            pieces.append(Piece(current, "", "paragraph"))
-            current, ended = "", False
-        current += line
-        ended = ended or (not fenced and not line.strip() and bool(current.strip()))
-    if current:
-        pieces.append(Piece(current, "", "paragraph"))
-    return _blank_ends(pieces)
+Head = tuple[int, int, str, int]
+"""A heading: its line, its level (1 is the highest), its words, and the lines that it takes."""
 
 
-def _by_items(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
-    """List items of the least indentation, each with its further lines; other text as paragraphs."""
+def _heads(lines: Sequence[Line]) -> list[Head]:
+    """Headings outside of code: ``#``, underlined, else lines that are bold or in capitals, where several are."""
+    heads: list[Head] = []
+    lesser: list[Head] = []
+    for index, (line, fenced) in enumerate(lines):
+        if fenced:
+            continue
+        after_blank = index == 0 or not lines[index - 1][0].strip()
+        below = lines[index + 1][0] if index + 1 < len(lines) and not lines[index + 1][1] else ""
+        rule = _SETEXT.match(below)
+        if match := _HEADING.match(line):
+            heads.append((index, len(match.group(1)), match.group(2) or "", 1))
+        elif rule and after_blank and line.strip() and not _ITEM.match(line) and "|" not in line:
+            heads.append((index, 1 if rule.group(1) else 2, line.strip(), 2))
+        elif after_blank and (bold := _BOLD_LINE.match(line)):
+            lesser.append((index, 7, bold.group(1), 1))
+        elif (
+            after_blank
+            and below.strip()
+            and (capitals := _CAPITALS_LINE.match(line))
+            and sum(map(str.isalpha, capitals.group(1))) > 2
+        ):
+            lesser.append((index, 7, capitals.group(1), 1))
+    return sorted(heads + (lesser if len(lesser) > 1 else []))
+
+
+def _by_items(lines: Sequence[Line]) -> list[Piece]:
+    """List items of the least indentation with their further lines, rows of tables; other text as paragraphs."""
     bullets = [_ITEM.match(line) if not fenced else None for line, fenced in lines]
     indents = [len(match.group(1).expandtabs(4)) for match in bullets if match]
     least = min(indents, default=0)
 
-    def item(index: int) -> tuple[int, str] | None:
+    def item(index: int) -> tuple[int, Piece] | None:
+        if row := _table_row(lines, index):
+            return row
         match = bullets[index]
         if match is None or len(match.group(1).expandtabs(4)) > least:
             return None
@@ -242,51 +345,58 @@ def _by_items(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
             if not fenced and line.strip() and not indented and after_blank:
                 break
             end += 1
-        return end, ""
+        return end, Piece("", "", "item")
 
-    return _elements(lines, "item", item)
+    return _elements(lines, item)
 
 
-def _by_sentences(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
+def _table_row(lines: Sequence[Line], index: int) -> tuple[int, Piece] | None:
+    """The row of a Markdown table that begins at a line; its head, with the rule below, is kept."""
+
+    def has_cells(number: int) -> bool:
+        return 0 <= number < len(lines) and not lines[number][1] and "|" in lines[number][0]
+
+    def is_rule(number: int) -> bool:
+        return has_cells(number) and _TABLE_RULE.match(lines[number][0]) is not None
+
+    if has_cells(index) and is_rule(index + 1):
+        return index + 2, Piece("", "table head", "row", "heads the table")
+    above = index
+    while has_cells(above) and not is_rule(above):
+        above -= 1
+    if above == index or not is_rule(above) or not has_cells(above - 1):
+        return None
+    cells = [cell.strip() for cell in lines[index][0].strip().strip("|").split("|")]
+    return index + 1, Piece("", next(filter(None, cells), ""), "row")
+
+
+def _by_sentences(lines: Sequence[Line]) -> list[Piece]:
     """Sentences, which may go over several lines; paragraphs with fenced code stay whole."""
     pieces: list[Piece] = []
-    for paragraph in _by_paragraphs(lines):
+    for paragraph in by_paragraphs(lines):
         text, start = paragraph.text, 0
-        coded = any(fenced for _, fenced in _lines(text))
+        coded = any(fenced for _, fenced in lines_of(text))
         for match in () if coded else _SENTENCE_END.finditer(text):
             if match[0][0] != "." or not _SHORTENED.search(text[start : match.start()]):
                 pieces.append(Piece(text[start : match.end()], "", "sentence"))
                 start = match.end()
         pieces.append(Piece(text[start:], "", "sentence" if not coded else "paragraph"))
-    return _blank_ends(pieces)
+    return blank_ends(pieces)
 
 
-def _by_lines(lines: Sequence[tuple[str, bool]]) -> list[Piece]:
+def _by_lines(lines: Sequence[Line]) -> list[Piece]:
     """Lines; those of fenced code stay together."""
     pieces = []
     for fenced, group in itertools.groupby(lines, key=lambda entry: entry[1]):
         texts = [line for line, _ in group]
         pieces += [Piece(text, "", "line") for text in (["".join(texts)] if fenced else texts)]
-    return _blank_ends(pieces)
+    return blank_ends(pieces)
 
 
-def _blank_ends(pieces: list[Piece]) -> list[Piece]:
-    """Pieces of white space only are joined to the piece before, or at the front to the one after."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        if joined and (not piece.text.strip() or not joined[-1].text.strip()):
-            before = joined.pop()
-            named = piece if piece.text.strip() else before
-            joined.append(named._replace(text=before.text + piece.text))
-        else:
-            joined.append(piece)
-    return joined
-
-
-_METHODS: Mapping[str, Callable[[Sequence[tuple[str, bool]]], list[Piece]]] = {
+_METHODS: Mapping[str, Callable[[Sequence[Line]], list[Piece]]] = {
     "tags": _by_tags,
     "headings": _by_headings,
-    "paragraphs": _by_paragraphs,
+    "paragraphs": by_paragraphs,
     "items": _by_items,
     "sentences": _by_sentences,
     "lines": _by_lines,
@@ -296,33 +406,39 @@ _METHODS: Mapping[str, Callable[[Sequence[tuple[str, bool]]], list[Piece]]] = {
 def split_inside(text: str, how: SplitMethod) -> list[Piece]:
     """Pieces of one block; its own heading, mark or tags are pinned pieces of their own.
 
-    Joined they are the block. A block that cannot be split is one piece.
+    Joined they are the block. A block that cannot be split is one piece. Paragraphs that are lists or tables are split
+    at their items.
     """
-    lines = _lines(text)
-    front: list[Piece] = []
-    back: list[Piece] = []
-    while lines and not lines[0][1] and (_MARK.match(lines[0][0]) or not lines[0][0].strip()):
-        front.append(Piece(lines.pop(0)[0], "open", "mark", "opens the block"))
-    opening = _TAG.match(lines[0][0]) if lines and not lines[0][1] else None
-    end = _closing(lines, 0, opening.group(1)) if opening else None
-    if opening and end is not None and not lines[0][0][opening.end() :].strip() and end > 0:
-        front.append(Piece(lines[0][0], "open", "tag", "opens the block"))
-        back = [Piece("".join(line for line, _ in lines[end:]), "close", "tag", "closes the block")]
-        lines = lines[1:end]
-    elif lines and not lines[0][1] and _HEADING.match(lines[0][0]):
-        count = 1
-        while count < len(lines) and not lines[count][0].strip():
-            count += 1
-        front.append(
-            Piece("".join(line for line, _ in lines[:count]), "heading", "heading", "opens the block")
-        )
-        lines = lines[count:]
-    body = "".join(line for line, _ in lines)
+    lines = lines_of(text)
+    count = 0
+    while (
+        count < len(lines)
+        and not lines[count][1]
+        and (_MARK.match(lines[count][0]) or not lines[count][0].strip())
+    ):
+        count += 1
+    front = (
+        [Piece("".join(line for line, _ in lines[:count]), "open", "mark", "opens the block")]
+        if count
+        else []
+    )
+    opening, body, closing = _opened("".join(line for line, _ in lines[count:]))
+    if opening:
+        marked = front[0].text if front else ""
+        kind = "tag" if closing else "heading"
+        front = [Piece(marked + opening, "open" if closing else "heading", kind, "opens the block")]
+    back = [Piece(closing, "close", "tag", "closes the block")] if closing else []
     if not body.strip():
-        return _merged(front) + [Piece(body, "", "paragraph")] * bool(body) + back
-    pieces, _ = split_text(body, how)
-    return _merged(front) + pieces + back
+        return front + [Piece(body, "", "paragraph")] * bool(body) + back
+    pieces, words = split_text(body, how)
+    if how == "auto" and words.startswith("at its paragraphs"):
+        pieces = _whole_controls([part for piece in pieces for part in _listed(piece)])
+    return front + pieces + back
 
 
-def _merged(pieces: list[Piece]) -> list[Piece]:
-    return [pieces[-1]._replace(text="".join(piece.text for piece in pieces))] if pieces else []
+def _listed(piece: Piece) -> list[Piece]:
+    """A paragraph's items where it is a list or a table, else the paragraph."""
+    if piece.kind != "paragraph" or piece.pinned:
+        return [piece]
+    parts = _by_items(lines_of(piece.text))
+    return parts if sum(part.kind in ("item", "row") for part in parts) > 1 else [piece]

@@ -7,9 +7,16 @@ a chat it takes the messages apart again (:func:`decode_chat`).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from pcsuite.errors import PromptError
 
 INPUT_NAMES = ("input", "input_text", "item")
 """Placeholders that stand for the item's whole input, whatever its columns are called."""
@@ -54,6 +61,65 @@ def fill_placeholders(template: str, input_text: str, columns: Mapping[str, str]
         return _escaped(filled) if in_chat else filled
 
     return _PLACEHOLDER.sub(value, template)
+
+
+class _Cell(str):
+    """A cell of a table in a template of Jinja: shown as it is, and false where it says so."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.strip().casefold() not in ("", "0", "false", "no", "none", "null")
+
+
+# Nothing of the machine can be reached from a template, and none is changed by rendering another.
+_JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+
+
+def jinja_names(template: str) -> frozenset[str]:
+    """The variables that a template of Jinja needs; ``PromptError`` with its line where it is none.
+
+    >>> sorted(jinja_names("{% if vip %}{{ name|upper }}{% endif %}"))
+    ['name', 'vip']
+    """
+    try:
+        return frozenset(meta.find_undeclared_variables(_JINJA.parse(template)))
+    except TemplateError as error:
+        line = getattr(error, "lineno", None)
+        where = f"line {line}: " if line else ""
+        raise PromptError(f"{where}the template cannot be read: {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _compiled(template: str) -> Any:
+    return _JINJA.from_string(template)
+
+
+def render_jinja(template: str, input_text: str, columns: Mapping[str, str]) -> str:
+    """A template of Jinja filled with an item's columns; ``PromptError`` where that fails.
+
+    A cell is text, false where it is empty, 0, false, no, none or null; one that holds a JSON list or object is that
+    list or object, so that it can be looped over. Nothing outside the cells can be reached.
+
+    >>> render_jinja("{% if vip %}Dear {% endif %}{{ name }}", "", {"vip": "no", "name": "Ann"})
+    'Ann'
+    """
+    in_chat = template.startswith(_SEPARATOR)
+    values: dict[str, Any] = {
+        name: _Cell(_escaped(input_text) if in_chat else input_text) for name in INPUT_NAMES
+    }
+    for name, cell in columns.items():
+        values[name] = _Cell(_escaped(cell) if in_chat else cell)
+        if cell[:1] in ("[", "{"):
+            try:
+                values[name] = json.loads(cell)
+            except ValueError:
+                continue
+    try:
+        text: str = _compiled(template).render(values)
+    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        raise PromptError(f"the prompt's template fails on an item: {error}") from error
+    return text
 
 
 def chat_piece(turn: int, role: str, content: str) -> str:
