@@ -165,9 +165,9 @@ class Operator:
         """
         if self.spec.type == "constraint":
             return False
-        text = self.render(ctx)
         if self.spec.type == "verbatim":
             return not self.spec.template
+        text = self.render(ctx)
         if not text.strip():
             return self.spec.type != "program" or not self.spec.engine
         template = self.spec.template or ""
