@@ -71,6 +71,8 @@ class ArmSummary:
     measures: Mapping[str, float]
     outcomes: Mapping[CallOutcome, int] = field(default_factory=dict)
     """What became of its calls, by outcome; see ``docs/reference/scoring.md``."""
+    ambiguous: int = 0
+    """Answers that can be read in two ways."""
 
     @property
     def missing(self) -> int:
@@ -424,6 +426,7 @@ class _AblationRun:
                     _mean(scores[arm.id]),
                     {name: _mean(table[name][arm.id]) for name in MEASURES},
                     self.measured.outcomes(arm.id),
+                    self.measured.ambiguous(arm.id),
                 )
                 for arm in self.arms.values()
             ],

@@ -23,7 +23,7 @@ from pcsuite.view.data import OpenRun
 from pcsuite.view.eval_pages import eval_page, evals_page
 from pcsuite.view.figures import MOST_CONDITIONS, head_to_head_figures, view_figures
 from pcsuite.view.filters import AXES, Filter, address, filter_like, filter_of, whole_number
-from pcsuite.view.labelling import label_page
+from pcsuite.view.labelling import ambiguous_page, label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
 from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
@@ -110,6 +110,7 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         "pages": pages,
         "effects": {effect.column: effect for effect in slice_effects(scores, selection.base, shown)},
         "levels": scores.means(),
+        "unsure": 0 if scores.ambiguous is None else int(scores.ambiguous.sum()),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
         "titles": _column_titles(run, selection.columns),
         "summary": run.summary(),
@@ -180,7 +181,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     ]
     for row in beside:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
-        row["reading"] = _reading_notes(row)
+        row["how"], row["reading"] = row["reading"], _reading_notes(row)
         row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
@@ -566,6 +567,7 @@ PAGES = {
     "/run/{run}/operators": operators_page,
     "/run/{run}/marks": marks_page,
     "/run/{run}/label": label_page,
+    "/run/{run}/ambiguous": ambiguous_page,
     "/across": comparison_page,
     "/evals": evals_page,
     "/evals/{name}": eval_page,
