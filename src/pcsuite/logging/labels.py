@@ -136,8 +136,8 @@ class Labels:
             raise DataError(f"'{label}' is no label of the scale {scale}", hint=did_you_mean(label, allowed))
         if len(note) > LONGEST_NOTE:
             raise DataError(f"a note has at most {LONGEST_NOTE} characters")
-        made = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        gold = GoldLabel(unit.id, label, note, made, source)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        gold = GoldLabel(unit.id, label, note, now, source)
         self._notes.append(asdict(gold))
         return gold
 
