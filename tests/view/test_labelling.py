@@ -170,6 +170,7 @@ def unsure_folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_ambiguous_answers_come_first_and_can_be_labelled(unsure_folder):
     from pcsuite.errors import ConfigError, DataError
     from pcsuite.view.filters import filter_of
