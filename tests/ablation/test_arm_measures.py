@@ -58,6 +58,20 @@ def test_replicates_are_averaged_by_item_and_what_failed_is_left_out(plan):
     assert len(measured.values) == replicates + 1  # for who looks on the way: of rows that have a score
 
 
+def test_answers_that_can_be_read_in_two_ways_are_counted_by_arm_and_item(plan):
+    measured = ArmMeasures(plan)
+    units = [unit for unit in plan.units("sim") if unit.cell.condition.id == "C0"]
+    for unit in units:
+        unsure = unit.item is units[0].item
+        parsed = msgspec.structs.replace(make_row().parsed, reading="ambiguous" if unsure else "read")
+        measured.take(line_for(unit, 1.0, parsed=parsed))
+    measured.add(plan)
+    replicates = sum(unit.item is units[0].item for unit in units)
+    assert measured.ambiguous("C0") == replicates
+    np.testing.assert_array_equal(measured.arms["C0"].ambiguous, [1, 0, 0])
+    assert of_items(measured.arms["C0"], slice(1)).ambiguous.tolist() == [1]
+
+
 def test_only_rows_of_plans_that_were_added_count(plan):
     measured = ArmMeasures(plan)
     for unit in plan.units("sim"):

@@ -72,6 +72,13 @@ def test_what_changes_the_form_alone_is_told_apart_wherever_its_effect_stands(re
     assert (record["form"], record["lenient_effect"]) == ("the form, not the answer", -0.03)
 
 
+def test_answers_that_can_be_read_in_two_ways_are_told_before_anything_else(result):
+    arms = [replace(arm, ambiguous=3) if arm.id == "full" else arm for arm in result.arms]
+    told = f"3 answers can be read in two ways (full 3): look at them first (pcsuite view {result.log})"
+    assert told in shown(print_ablation, replace(result, arms=arms)).replace("\n", " ")
+    assert "in two ways" not in markdown(result)
+
+
 def test_the_terminal_shows_every_block_with_its_verdict(result):
     text = shown(print_ablation, result)
     assert "▲  rules" in text

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -279,6 +281,23 @@ def test_a_block_decided_early_is_worth_what_it_is_without_the_stop():
     )  # fmt: skip
     (found,) = judge_looks({"a": look}, ["a"], arms_of(arm(150)), 0.05)
     assert (found.verdict, found.effect.value, found.effect.high) == ("helps", 0.3, 0.6)
+
+
+def test_items_with_an_ambiguous_answer_are_counted_by_block():
+    unsure = np.arange(200) < 3
+    arms = arms_of(arm(160), {"a": arm(60)})
+    arms = {
+        "full": replace(arms["full"], ambiguous=unsure * 1.0),
+        "-a": replace(arms["-a"], ambiguous=unsure[::-1] * 0.5),
+    }
+    (entry,) = judge_blocks(arms, ["a"], margin=0.05, rng=np.random.default_rng(0), resamples=100)
+    assert entry.ambiguous == 6
+    assert (
+        judge_blocks(arms_of(arm(160), {"a": arm(60)}), ["a"], margin=0.05, rng=np.random.default_rng(0))[
+            0
+        ].ambiguous
+        == 0
+    )
 
 
 def test_a_block_that_helps_under_one_reading_alone_changes_the_form():

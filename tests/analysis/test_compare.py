@@ -184,3 +184,27 @@ def test_of_graded_scores_a_drop_must_hold_whatever_its_shape_unless_symmetry_is
     assert compare_runs(before, after).regressions == []
     bold = compare_runs(before, after, assume="symmetric")
     assert [record["metric"] for record in bold.regressions] == ["score"]
+
+
+@pytest.mark.slow
+def test_a_drop_that_only_the_strict_rules_see_is_one_of_the_form(scores_of):
+    def rows(scores, lenient):
+        return [
+            make_row(item=f"i{k:03d}", score=float(a), metrics={"lenient_score": float(b)})
+            for k, (a, b) in enumerate(zip(scores, lenient, strict=True))
+        ]
+
+    before = scores_of("a", rows([1] * 20, [1] * 20))
+    formal = compare_runs(before, scores_of("b", rows([0] * 12 + [1] * 8, [1] * 20)), metrics=SCORE_ONLY)
+    (record,) = formal.table.records()
+    assert (record["outcome"], record["lenient_delta"]) == ("worse", 0.0)
+    assert record["form"] == "the form, not the answer"
+    told = comparison_text(formal, "a", "b")
+    assert (
+        told.count("the form, not the answer (+0.00 leniently read)") == 2
+    )  # beside the sentence and in the table
+    real = compare_runs(
+        before, scores_of("c", rows([0] * 12 + [1] * 8, [0] * 12 + [1] * 8)), metrics=SCORE_ONLY
+    )
+    assert next(iter(real.table.records()))["form"] is None
+    assert next(iter(real.table.records()))["ambiguous_second"] == 0

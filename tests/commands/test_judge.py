@@ -264,3 +264,13 @@ def test_a_check_without_labels_says_what_to_do(tmp_path, capsys):
     assert main(["judge", "sample", "--config", str(path)]) == 0
     assert main(["judge", "check", "--config", str(path)]) == 2
     assert "is labelled" in capsys.readouterr().err
+
+
+def test_a_run_without_ambiguous_answers_says_so(tmp_path, capsys):
+    path = write_profile(tmp_path, items=2, conditions=("C0",), regimes=("D0",))
+    assert main(["run", "--config", str(path), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["judge", "ambiguous", "--config", str(path)]) == 0
+    assert capsys.readouterr().out == "no answer of the run can be read in two ways\n"
+    assert main(["judge", "ambiguous", "--config", str(path), "--judge", "nobody"]) == 2
+    assert "--judge: unknown model 'nobody'" in capsys.readouterr().err

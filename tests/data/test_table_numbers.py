@@ -124,6 +124,7 @@ def written(value, places, mark, group):
 LOCALES = {"us": (".", ","), "de": (",", "."), "fr": (",", "\u202f"), "ch": (".", "'"), "se": (",", " ")}
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 4)), min_size=1, max_size=12),
     st.sampled_from(sorted(LOCALES)),

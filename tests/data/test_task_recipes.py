@@ -101,6 +101,14 @@ def test_a_records_columns_are_read_whole_each_by_its_own_mark():
     records = [recipe.read(row, columns).truth for row in settled]
     assert records[0] == {"net": 1200.5, "code": "007", "share": 0.5, "note": 12}
     assert records[1] == {"net": 3, "code": "008", "share": None, "note": "a dozen"}
+    told = Columns(inputs=("q",), fields=("net", "share"), decimal=",")
+    mixed = [
+        Row("t.csv line 2", {"q": "x", "net": "0,5", "share": "1.5"}),
+        Row("l", {"q": "x", "net": "none", "share": "x"}),
+    ]
+    (first, second), _ = recipe.settle(mixed, told)
+    assert recipe.read(first, told).truth == {"net": 0.5, "share": "1.5"}
+    assert recipe.read(second, told).truth == {"net": "none", "share": "x"}
     with pytest.raises(DataError, match=r"'1,200' is 1200 or 1\.2, and no cell"):
         recipe.settle(lines("net", "1,200", "3"), Columns(inputs=("q",), fields=("net",)))
 

@@ -104,6 +104,8 @@ FIRST, SECOND = "SELECT a FROM t", "SELECT b FROM t"
         (f"```sql\n{FIRST}\n```\nThis selects the wrong rows of nothing.", FIRST),
         (f"First thought: {SECOND} is too much.\n```sql\n{FIRST}\n```", FIRST),
         (f"{FIRST}; this will select every a, and is correct.", FIRST),
+        (f"```sql\n{FIRST}\n```\nThis is the final answer: the outer select now reads from t.", FIRST),
+        (f"{FIRST};\nWait, that is wrong: {SECOND};", SECOND),
         (f"```sql\n{FIRST}\n```\nWrong:\n```sql\n{SECOND}\n```\nFixed:\n```sql\n{FIRST};\n```", FIRST),
     ],
 )

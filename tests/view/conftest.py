@@ -96,6 +96,11 @@ def folder(tmp_path_factory) -> Path:
         for c in ("C0", "C1")
     ]
     write_log(made / "runs" / "odd.jsonl", odd, prompts=True)
+    unsure = [
+        make_row(item=f"i{n}", condition=c, text="A or B", answer="a") for n in range(3) for c in ("C0", "C1")
+    ]
+    unsure[-1].parsed.reading = "ambiguous"
+    write_log(made / "runs" / "unsure.jsonl", unsure)
     one = [make_row(item=f"i{n}", score=float(n % 2), answer="yes", text="yes") for n in range(3)]
     write_log(made / "runs" / "single.jsonl", one)
     unscored = [make_row(item=f"i{n}", condition=c) for n in range(3) for c in ("C0", "C1")]

@@ -149,3 +149,51 @@ def test_all_are_labelled_by_keyboard(label_site, judged, tmp_path):
     assert [labels[unit.id].label for unit in units] == [
         "pass" if n % 2 == 0 else "fail" for n in range(len(units))
     ]
+
+
+@pytest.fixture(scope="module")
+def unsure_folder(tmp_path_factory):
+    """A log of which two items have an answer that can be read in two ways."""
+    import msgspec
+
+    from support.synthetic_log import make_row, write_log
+
+    folder = tmp_path_factory.mktemp("unsure")
+    rows = []
+    for number in range(6):
+        for condition in ("C0", "C1"):
+            row = make_row(item=f"i{number}", condition=condition, score=1.0, text="A or B", answer="a")
+            unsure = condition == "C1" and number in (3, 5)
+            row.parsed.reading = "ambiguous" if unsure else "read"
+            rows.append(msgspec.structs.replace(row, outcome="answered"))
+    write_log(folder / "runs" / "unsure.jsonl", rows)
+    return folder
+
+
+@pytest.mark.slow
+def test_ambiguous_answers_come_first_and_can_be_labelled(unsure_folder):
+    from pcsuite.errors import ConfigError, DataError
+    from pcsuite.view.filters import filter_of
+    from pcsuite.view.labelling import add_label, unsure_of
+    from pcsuite.view.viewer import Viewer
+
+    viewer = Viewer(unsure_folder)
+    try:
+        run = viewer.run("unsure")
+        selection = filter_of(run, {})
+        total, page = run.page(selection, 0, 10)
+        assert (total, [item for item, _ in page]) == (6, ["i3", "i5", "i0", "i1", "i2", "i4"])
+        assert page[0][1]["C1"].flags == {"ambiguous": 1}
+        assert [item for item, _ in run.page(filter_of(run, {"only": "ambiguous"}), 0, 10)[1]] == ["i3", "i5"]
+        assert [item for item, _ in run.page(filter_of(run, {"sort": "-item"}), 0, 1)[1]] == ["i5"]
+        units = unsure_of(run).units
+        assert [(unit.item, unit.answer) for unit in units] == [("i3", "A or B"), ("i5", "A or B")]
+        add_label(viewer, "unsure", {"unit": units[0].id, "label": "pass", "note": ""}, "ambiguous")
+        (label,) = Labels(run.log).read().values()
+        assert (label.unit, label.label, label.source) == (units[0].id, "pass", "person")
+        with pytest.raises(DataError, match="no label of the scale"):
+            add_label(viewer, "unsure", {"unit": units[0].id, "label": "maybe", "note": ""}, "ambiguous")
+        with pytest.raises(ConfigError, match="not drawn"):
+            add_label(viewer, "unsure", {"unit": "x", "label": "pass", "note": ""}, "ambiguous")
+    finally:
+        viewer.close()

@@ -61,6 +61,19 @@ def test_an_effect_of_the_form_is_told_beside_its_number_and_has_no_colour(site,
     assert "the form, not the answer" not in ask(site, f"/run/first{end}")[1]
 
 
+def test_ambiguous_answers_are_shown_first_and_lead_to_their_labels(site):
+    _, text = ask(site, "/run/unsure")
+    assert "1 item with an answer that can be read in two ways comes first" in text
+    assert text.index(">i2<") < text.index(">i0<")
+    assert '<a href="/run/unsure/ambiguous">Ambiguous</a>' in text
+    answer, text = ask(site, "/run/unsure/ambiguous")
+    assert (answer.status, "0 of 1 answers that can be read in two ways are labelled" in text) == (200, True)
+    assert "can be read in two ways" in ask(site, "/run/unsure/item/agnews_json/i2")[1]
+    answer, text = ask(site, "/run/first/ambiguous")
+    assert (answer.status, "no answer of run" in text) == (404, True)
+    assert "/run/first/ambiguous" not in ask(site, "/run/first")[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("run", ["failures", "single", "unscored", "models", "hostile"])
 @pytest.mark.parametrize("end", ["", "/operators", "/figures", "/scatter", "/marks"])

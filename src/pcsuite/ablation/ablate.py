@@ -72,6 +72,8 @@ class ArmSummary:
     measures: Mapping[str, float]
     outcomes: Mapping[CallOutcome, int] = field(default_factory=dict)
     """What became of its calls, by outcome; see ``docs/reference/scoring.md``."""
+    ambiguous: int = 0
+    """Answers that can be read in two ways."""
 
     @property
     def missing(self) -> int:
@@ -510,6 +512,7 @@ class _AblationRun:
                     _mean(scores[arm.id]),
                     {name: _mean(table[name][arm.id]) for name in MEASURES},
                     cell.measured.outcomes(arm.id),
+                    cell.measured.ambiguous(arm.id),
                 )
                 for arm in cell.arms.values()
             ],

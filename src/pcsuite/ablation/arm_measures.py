@@ -86,11 +86,15 @@ class ArmMeasures(LoggedScores):
         """What became of an arm's calls: how many were answered, filtered, cut, … or failed."""
         return Counter(row.became for row in self.rows(arm))
 
+    def ambiguous(self, arm: str) -> int:
+        """Answers of an arm that can be read in two ways."""
+        return sum(row.parsed is not None and row.parsed.reading == "ambiguous" for row in self.rows(arm))
+
     def _average(self, arms: Iterable[str]) -> None:
         for arm in arms:
             sums = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
             counts = {measure: np.zeros(len(self._positions)) for measure in self.by_measure}
-            calls, failures = np.zeros(len(self._positions)), np.zeros(len(self._positions))
+            calls, failures, unsure = (np.zeros(len(self._positions)) for _ in range(3))
             for row in self.rows(arm):
                 position = self._units[arm][row.run_id]
                 calls[position] += 1
@@ -98,6 +102,7 @@ class ArmMeasures(LoggedScores):
                     failures[position] += 1  # no answer, or none that could be scored
                 if row.errors:
                     continue
+                unsure[position] += row.parsed is not None and row.parsed.reading == "ambiguous"
                 for measure, value in _values(row).items():
                     if isinstance(value, (bool, int, float)):
                         sums[measure][position] += value
@@ -115,6 +120,7 @@ class ArmMeasures(LoggedScores):
                     replicates=float(counts[measure][scored].mean()) if scored.any() else 1.0,
                     bounds=self._bounds if _within(values[scored], self._bounds) else None,
                     clusters=self._clusters,
+                    ambiguous=unsure / np.maximum(calls, 1),
                 )
 
 
@@ -139,6 +145,7 @@ def of_items(arm: ArmScores, part: slice) -> ArmScores:
         values=arm.values[part],
         failed=None if arm.failed is None else arm.failed[part],
         clusters=None if arm.clusters is None else arm.clusters[part],
+        ambiguous=None if arm.ambiguous is None else arm.ambiguous[part],
     )
 
 

@@ -69,6 +69,7 @@ BLOCKS = TableSpec(
             "the effect with every missing answer against the block; empty where none is missing",
         ),
         Column("effect_most", "the effect with every missing answer in its favour"),
+        Column("ambiguous", "items of which an answer with or without the block can be read in two ways"),
         Column("on_answered", "the verdict on the answered items alone, where missing answers could undo it"),
         Column("more_items", "further items that would decide an undecided block, were it as seen"),
         Column("tokens", "tokens of the block"),
@@ -413,6 +414,7 @@ def notices(result: AblationResult) -> list[str]:
     lines += result.alarms
     lines += [f"{result.study.task.related}."] if result.study.task.related else []
     lines += _outcome_lines(result)
+    lines += _ambiguous_line(result)
     if result.judge:
         lines.append(f"The scores are a judge's. {result.judge}")
     if floor := untested_note(result):
@@ -426,6 +428,19 @@ def notices(result: AblationResult) -> list[str]:
             " in every arm, and only what was asked is judged."
         )
     return lines
+
+
+def _ambiguous_line(result: AblationResult) -> list[str]:
+    """How many answers can be read in two ways, by arm."""
+    arms = [arm for arm in result.arms if arm.ambiguous]
+    if not arms:
+        return []
+    answers = sum(arm.ambiguous for arm in arms)
+    by_arm = ", ".join(f"{arm.id} {arm.ambiguous}" for arm in arms[:6])
+    return [
+        f"{counted(answers, 'answer')} can be read in two ways ({by_arm}): look at them first (pcsuite view"
+        f" {result.log}); labels count after pcsuite rescore."
+    ]
 
 
 def _outcome_lines(result: AblationResult) -> list[str]:
@@ -706,6 +721,7 @@ def verdict_records(result: AblationResult) -> list[dict[str, Any]]:
             "missing": entry.missing,
             "effect_least": entry.least,
             "effect_most": entry.most,
+            "ambiguous": entry.ambiguous,
             "on_answered": entry.on_answered,
             "more_items": entry.more_items,
             "tokens": result.block_tokens[entry.block],
@@ -801,6 +817,7 @@ def document(result: AblationResult) -> dict[str, Any]:
                 "score": _json(arm.score),
                 "missing": arm.missing,
                 "outcomes": dict(arm.outcomes),
+                "ambiguous": arm.ambiguous,
             }
             | {name: _json(value) for name, value in arm.measures.items()}
             for arm in result.arms

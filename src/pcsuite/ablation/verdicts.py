@@ -93,6 +93,8 @@ class BlockVerdict:
     """What is said of the block under the lenient rules."""
     form: str = ""
     """:data:`~pcsuite.contrasts.FORM` where the two readings of the answers do not agree on the effect."""
+    ambiguous: int = 0
+    """Items of which an answer with or without the block can be read in two ways."""
 
     @property
     def moves(self) -> bool:
@@ -176,6 +178,7 @@ def judge_blocks(
             on_answered, _ = _in_words(seen.verdict, seen.shown_no_worse, filler=False)
         bounds = result.measured.missing
         lacking = sum(arm.failed > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.failed is not None)
+        unsure = [arm.ambiguous > 0 for arm in (arms[FULL], arms[f"-{block}"]) if arm.ambiguous is not None]
         judged.append(
             BlockVerdict(
                 block,
@@ -193,6 +196,7 @@ def judge_blocks(
                 result.estimate,
                 result.clause,
                 None if result.tentative is None else _BLOCK_VERDICTS[result.tentative],
+                ambiguous=int(np.any(unsure, axis=0).sum()) if unsure else 0,
             )
         )
     return judged

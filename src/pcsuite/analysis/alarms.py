@@ -23,6 +23,7 @@ from pcsuite.stats.power import items_to_hold, least_p
 OUTSIDE = "outside their length band"
 SHARES = {
     "unreadable": (0.2, 0.5),
+    "ambiguous": (0.02, 0.05),
     "truncated": (0.1, 0.25),
     "abstained": (0.3, 0.5),
     "refused": (0.05, 0.2),
@@ -84,6 +85,10 @@ def _simulated(scores: ItemScores) -> list[Alarm]:
 
 _CONSEQUENCES = {
     "unreadable": "could not be read and score 0: differences are also about which answers can be read",
+    "ambiguous": (
+        "can be read in two ways and are scored by one of them: label them (pcsuite view, or pcsuite judge ambiguous),"
+        " then pcsuite rescore"
+    ),
     "truncated": "were cut off at the token limit: raise max_tokens, or ask for shorter answers",
     "abstained": "decline to answer",
     "refused": "were refused by the model and score as the task scores such a text",
@@ -102,6 +107,7 @@ def _shares(tables: RunTables) -> list[Alarm]:
     unreadable = "n_errors = 0 AND answer IS NULL AND profile NOT LIKE 'imported:%'"
     counted_rows = {
         "unreadable": f"{unreadable} AND NOT ({declined})",
+        "ambiguous": "n_errors = 0 AND reading = 'ambiguous'",
         "truncated": "n_errors = 0 AND finish_reason = 'length'",
         "abstained": f"n_errors = 0 AND {declined}",
         "refused": "n_errors = 0 AND outcome = 'refused'",

@@ -180,7 +180,11 @@ def paired_arm(
     if arm.clusters is not None:
         clusters = np.full(len(names), None, dtype=object)
         clusters[there] = arm.clusters[rows[there]]
-    return ArmScores(values, np.array(names), failed, arm.replicates, bounds, clusters)
+    ambiguous = None
+    if arm.ambiguous is not None:
+        ambiguous = np.zeros(len(names))
+        ambiguous[there] = arm.ambiguous[rows[there]]
+    return ArmScores(values, np.array(names), failed, arm.replicates, bounds, clusters, ambiguous)
 
 
 def missing_scores(

@@ -14,7 +14,7 @@ from pcsuite._util.hashing import named_rng
 from pcsuite._util.threads import one_blas_thread
 from pcsuite.analysis.asked_items import MissingScore, PairedItems, RunPlan, Side, missing_scores, paired_arm
 from pcsuite.analysis.judging import Gold, powered_contrast, read_gold
-from pcsuite.analysis.load.item_scores import SCORE, CellKey, CellScores, ItemScores
+from pcsuite.analysis.load.item_scores import LENIENT, SCORE, CellKey, CellScores, ItemScores
 from pcsuite.analysis.metrics import Metrics, bundled_metrics
 from pcsuite.analysis.table import CELL, Column, Table, TableSpec, estimate_columns, interval, number
 from pcsuite.analysis.tables.effects import stars
@@ -68,6 +68,16 @@ COMPARE = TableSpec(
         ),
         Column("at_worst", "what would be said then: better, worse, no worse, undecided"),
         Column("judge", "of a judged task's score: what stands behind it"),
+        *interval("lenient_delta", "of the score: the difference under the lenient rules"),
+        Column(
+            "form",
+            f"of the score: “{contrasts.FORM}” where the strict and the lenient difference have opposite signs, or one"
+            " holds and the other does not",
+        ),
+        Column(
+            "ambiguous_first", "of the score: items whose answer in the first run can be read in two ways"
+        ),
+        Column("ambiguous_second", "the same in the second run"),
     ),
 )
 FEWEST_ITEMS = 2
@@ -264,6 +274,7 @@ def compare_runs(
     records: list[dict[str, Any]] = []
     measured: list[contrasts.Measurement] = []
     arms_of: list[Arms] = []
+    read_leniently: dict[int, contrasts.Measurement] = {}
     lacking: list[MissingScore] = []
     unscored: list[CellKey] = []
     different: dict[CellKey, PairedItems] = {}
@@ -290,6 +301,11 @@ def compare_runs(
             more: dict[str, Any] = {}
             if metric == SCORE:
                 more = {"missing_first": len(lost[0]), "missing_second": len(lost[1])}
+                more |= {f"ambiguous_{run}": change.ambiguous.get(run) for run in ("first", "second")}
+                if not (change.counted or first.is_pooled(left.key.task)):
+                    lenient = _measured(first, second, left, right, LENIENT, metrics, paired.names)
+                    if lenient is not None:
+                        read_leniently[len(records)] = lenient[0].under(assume)
                 if judged is not None:
                     change, remark = _judged(change, left.key, right.key, judged)
                     more |= {"judge": remark} if remark else {}
@@ -320,6 +336,7 @@ def compare_runs(
                 records[index] |= _missing_columns(entry, missing)
                 held.append(entry)
                 keys.append(CellKey(*(records[index][name] for name in CellKey._fields)))
+        _add_agreement(records, rows, results, read_leniently, family)
         for index, result in zip(rows, results, strict=True):
             record, is_score = records[index], records[index]["metric"] == SCORE
             record |= {
@@ -397,6 +414,27 @@ def _families(
         together = correction == "holm" and not metrics.is_cost(metric)
         by_family.setdefault("" if together else metric, []).append(index)
     return [(rows, "holm" if name == "" else "bh") for name, rows in by_family.items()]
+
+
+def _add_agreement(
+    records: Sequence[dict[str, Any]],
+    rows: Sequence[int],
+    results: Sequence[contrasts.ContrastResult],
+    read_leniently: Mapping[int, contrasts.Measurement],
+    family: contrasts.Family,
+) -> None:
+    """Add what the lenient rules say of the same answers, and where the two readings do not agree."""
+    known = [(index, result) for index, result in zip(rows, results, strict=True) if index in read_leniently]
+    judged = contrasts.judge([read_leniently[index] for index, _ in known], family) if known else []
+    for (index, strict), lenient in zip(known, judged, strict=True):
+        records[index] |= estimate_columns("lenient_delta", lenient.estimate)
+        if strict.measured.by_labels or not strict.measured.comparable:
+            continue
+        sides = [
+            contrasts.ReadEffect(side.estimate.value, side.verdict in _OUTCOMES, side.shown_no_worse)
+            for side in (strict, lenient)
+        ]
+        records[index]["form"] = contrasts.FORM if contrasts.is_form(*sides) else None
 
 
 def _nothing_compared(shared: int, lacking: Sequence[MissingScore]) -> AnalysisError:

@@ -42,7 +42,7 @@ class Column:
     late: bool = False
     """Shown after the columns that are not."""
     sparse: bool = False
-    """Shown only where some row has a value."""
+    """Shown only where some row has a value other than 0."""
     paper: str = ""
     """Heading in LaTeX, where the table has a LaTeX form and the column a place in it."""
 

@@ -1,4 +1,4 @@
-"""``pcsuite judge``: a sample of judged answers to label, and the judge held against the labels."""
+"""``pcsuite judge``: answers to label, drawn or ambiguous, and the judge held against the labels."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
     and whether it repeats itself. From then on the report says how good the judge is, and with labels of at least 10
     items its effects are prediction-powered: unbiased whatever the judge does.
 
+    'ambiguous' is for tasks that rules score: answers that can be read in two ways are written to a table to label (or
+    labelled in pcsuite view), or a judge is asked; their labels are the scores of these answers after pcsuite rescore.
+
     examples:
       pcsuite judge sample --config my_profile.yaml --items 50
       pcsuite judge check --config my_profile.yaml --labels gold.csv
       pcsuite judge check --config my_profile.yaml --again 0      # labels of pcsuite view; no call
+      pcsuite judge ambiguous --config my_profile.yaml            # the table to fill in
+      pcsuite judge ambiguous --config my_profile.yaml --judge openai/gpt-4.1-mini
     """
-    actions = parser.add_subparsers(dest="action", required=True, metavar="sample|check")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="sample|check|ambiguous")
     drawing = actions.add_parser("sample", help="draw random answers to label, blind to condition")
     flags = [
         options.CONFIG,
@@ -44,6 +49,14 @@ def configure_judge(parser: argparse.ArgumentParser) -> None:
         flag("--again", about, type=int, default=30, metavar="N"),
     ]
     options.add_flags(checking, Group("", flags), options.PROFILE, options.CALLS)
+    settling = actions.add_parser("ambiguous", help="label answers that can be read in two ways")
+    flags = [
+        options.CONFIG,
+        flag("--labels", "the filled-in table (default: what was labelled in pcsuite view)", **FILE),
+        flag("--judge", "model that labels what nobody has", metavar="ID|PROVIDER/MODEL"),
+        flag("--out", "the table to fill in (default: <run>.ambiguous.csv beside the run)", **FILE),
+    ]
+    options.add_flags(settling, Group("", flags), options.PROFILE, options.CALLS)
 
 
 def execute_judge(args: argparse.Namespace) -> int:
@@ -51,7 +64,40 @@ def execute_judge(args: argparse.Namespace) -> int:
 
     Raises ``LogError`` where there is no run, ``AnalysisError`` where it has nothing to label or no label.
     """
-    return _sample(args) if args.action == "sample" else _check(args)
+    return {"sample": _sample, "check": _check, "ambiguous": _ambiguous}[args.action](args)
+
+
+def _ambiguous(args: argparse.Namespace) -> int:
+    from pcsuite.runners.settle_ambiguous import settle_ambiguous
+
+    suite = options.suite_from(args, check_selection=False)
+    settled = settle_ambiguous(
+        suite,
+        table=args.out,
+        labels=args.labels,
+        judge=args.judge,
+        use_cache=args.use_cache,
+        quiet=args.quiet,
+    )
+    units = settled.sample.units
+    rows = sum(len(unit.run_ids) for unit in units)
+    if not units:
+        print("no answer of the run can be read in two ways")
+        return Exit.DONE
+    for task, items in settled.sample.items.items():
+        print(f"{task}: {sum(unit.task == task for unit in units)} answers to {len(items)} items")
+    print(
+        f"{settled.labelled} of {len(units)} different answers ({rows} rows) are labelled, {settled.new} of them now"
+    )
+    if settled.labelled < len(units):
+        words = f"{options.view_words(settled.log)}, page Ambiguous"
+        print(f"label   {words}; or fill in the column 'label' of {settled.table}")
+    if settled.unanswered:
+        print(
+            f"failed  {settled.unanswered} replies of the judge are missing or unreadable (run again to ask them)"
+        )
+    print(f"then    {options.run_words(args, 'rescore')}")
+    return Exit.FAILED_ROWS if settled.unanswered else Exit.DONE
 
 
 def _sample(args: argparse.Namespace) -> int:

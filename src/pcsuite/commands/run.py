@@ -376,6 +376,8 @@ def execute_rescore(args: argparse.Namespace) -> int:
     outcome = rescore(options.suite_from(args), dry_run=args.dry_run)
     verb = "would change" if args.dry_run else "changed"
     print(f"{outcome.rows} rows read, {outcome.changed} {verb}, {outcome.skipped} without an answer or item")
+    if outcome.labelled:
+        print(f"{outcome.labelled} answers that can be read in two ways have the score of their label")
     if outcome.failed:
         print(f"{outcome.failed} could not be scored and stay as they were; the first: {outcome.error}")
     return Exit.FAILED_ROWS if outcome.failed else Exit.DONE

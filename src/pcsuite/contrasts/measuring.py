@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -88,6 +88,9 @@ class Measurement:
     such assumption, or have made it for want of bounds."""
     grain: float = 0.0
     """Smallest step of the mean over replicates where arms have unequal numbers of them; 0 where they do not."""
+    ambiguous: Mapping[str, int] = field(default_factory=dict)
+    """By arm: of the items that all arms have, those with an answer that can be read in two ways; arms of which nothing
+    is known are not there."""
 
     @property
     def n_clusters(self) -> int:
@@ -218,9 +221,25 @@ def measure(
                 kind=paired.kind,
                 symmetric=symmetric,
                 grain=paired.grain,
+                ambiguous=count_ambiguous(arms, paired.contrast),
             )
         )
     return measured
+
+
+def count_ambiguous(arms: Mapping[str, ArmScores], contrast: Contrast) -> dict[str, int]:
+    """By arm of a contrast: how many of the items that all its arms have hold an answer that can be read in two ways.
+
+    >>> arms = {"a": ArmScores(np.ones(3), ambiguous=np.array([0, 0.5, 1])), "b": ArmScores(np.ones(3))}
+    >>> count_ambiguous(arms, Contrast.of("a", "b"))
+    {'a': 2}
+    """
+    taking_part = contrast.arms_of(arms)
+    counts = {}
+    for name, arm, rows in zip(contrast.weights, taking_part, common_rows(taking_part), strict=True):
+        if arm.ambiguous is not None:
+            counts[name] = int((np.nan_to_num(arm.ambiguous[rows]) > 0).sum())
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

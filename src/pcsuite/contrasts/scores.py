@@ -45,6 +45,8 @@ class ArmScores:
     clusters: Labels | None = None
     """The cluster of each row (a customer, a source text): items of one cluster are related, items of two are not.
     Without it, and where a label is missing (``None``, ``nan``), an item is a cluster of its own."""
+    ambiguous: FloatArray | None = None
+    """Share of each item's answers that can be read in two ways, 0..1; without it nothing is known of them."""
 
     @property
     def counted(self) -> bool:

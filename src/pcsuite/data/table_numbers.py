@@ -106,9 +106,9 @@ def _decimal(cell: str, mark: Mark) -> Fraction | None:
     exponent = 0
     if match := _EXPONENT.fullmatch(cell):
         cell, exponent = match[1], int(match[2])
-    whole, found, decimals = cell.partition(mark)
+    whole, parted, decimals = cell.partition(mark)
     # "5." and ".5" are written, "5.." and "." are not.
-    if found and not (decimals.isascii() and decimals.isdigit()) and (decimals or not whole):
+    if parted and not (decimals.isascii() and decimals.isdigit()) and (decimals or not whole):
         return None
     if whole and not _is_whole(whole, "," if mark == "." else "."):
         return None

@@ -301,7 +301,7 @@ def _field_marks(rows: Sequence[Row], columns: Columns) -> tuple[Sequence[Row], 
 
 def _read_record(row: Row, columns: Columns) -> RowContent:
     if columns.fields:
-        record = {name: _field_value(row.get(name)) for name in columns.fields}
+        record = {name: _field_value(row.get(name), columns.decimal or ".") for name in columns.fields}
     else:
         value = row.get(_answer(columns))
         try:
@@ -313,16 +313,21 @@ def _read_record(row: Row, columns: Columns) -> RowContent:
     return RowContent(_input_text(row, columns), record)
 
 
-def _field_value(value: Any) -> Any:
-    """A cell of a record: empty is ``null`` (the input does not say), digits are numbers."""
+def _field_value(value: Any, mark: Mark) -> Any:
+    """A cell of a record: empty is ``null`` (the input does not say), digits are numbers.
+
+    Columns of numbers alone were read as a whole before (:func:`_field_marks`); this is for those that also hold texts.
+    """
     if not isinstance(value, str):
         return value
     text = value.strip()
     if not text:
         return None
-    if not _QUANTITY.fullmatch(text) or plain_number(text) is None:
+    # With a decimal comma a text with a point in it is a version or a date.
+    digits = text.replace(",", ".") if mark == "," and "." not in text else text
+    if (mark == "," and "." in text) or not _QUANTITY.fullmatch(digits) or plain_number(digits) is None:
         return text
-    return int(text) if "." not in text else float(text)
+    return int(digits) if "." not in digits else float(digits)
 
 
 def _value_schema(values: Sequence[Any]) -> Schema:

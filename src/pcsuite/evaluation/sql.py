@@ -180,8 +180,8 @@ class SqlEvaluator(Evaluator):
             value = parsed.fields.get(self.options.query_field)
             if self.schema is not None or isinstance(value, str):
                 return parsed, value if isinstance(value, str) and not text_abstains(value) else None
-        found = read_query(text)
-        return Parsed(reading="ambiguous" if found.rivals else ""), found.query
+        query, rivals = read_query(text)
+        return Parsed(reading="ambiguous" if rivals else ""), query
 
 
 @lru_cache(maxsize=4096)

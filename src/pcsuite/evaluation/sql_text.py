@@ -83,24 +83,28 @@ def _queries(text: str) -> Iterator[tuple[int, int, str]]:
     if not blocks:
         yield from _in_prose(text, 0)
         return
-    for index, (fence, found) in enumerate(blocks):
+    for index, (fence, (query, _, _)) in enumerate(blocks):
         if index:  # before the first block prose quotes the question or thinks aloud
             yield from _in_prose(text[: fence.start()], position)
-        assert found is not None
-        yield fence.start(), fence.end(), found[0]
+        yield fence.start(), fence.end(), query
         position = fence.end()
     yield from _in_prose(text, position)
 
 
 def _in_prose(text: str, position: int) -> Iterator[tuple[int, int, str]]:
-    """Queries of prose from a position on, each up to its semicolon or an empty line; later ones must name a table."""
+    """Queries of prose from a position on, each up to its semicolon or an empty line.
+
+    One that is not the answer's first must name a table and stand where a query is written down: at the head of a line,
+    behind a colon, or in backticks.
+    """
     first = position == 0
     for _ in range(_MOST_QUERIES):
-        found = _query_in(text[position:])
-        if found is None:
+        next_query = _query_in(text[position:])
+        if next_query is None:
             return
-        query, start, length = found
-        if first or re.search(r"\bfrom\b", query, re.IGNORECASE):
+        query, start, length = next_query
+        written = text[: position + start].rstrip(" ").endswith(("\n", ":", "`"))
+        if first or (written and re.search(r"\bfrom\b", query, re.IGNORECASE)):
             yield position + start, position + start + length, query
         first = False
         position += start + max(1, length)

@@ -25,6 +25,7 @@ from pcsuite.logging.segments import Beside
 
 CANNOT_TELL = "cannot tell"
 """A label that says that there is none: the answer counts as looked at, and has no gold value."""
+PERSON = "person"
 LABEL_WORDS: Mapping[str, tuple[str, ...]] = {
     "pass_fail": ("pass", "fail"),
     "one_to_five": ("1", "2", "3", "4", "5"),
@@ -101,12 +102,14 @@ def read_sample(log: Path) -> JudgeSample | None:
 
 @dataclass(frozen=True, slots=True)
 class GoldLabel:
-    """What a person said of one answer."""
+    """What a person, or a judge, said of one answer."""
 
     unit: str
     label: str
     note: str
     made_utc: str
+    source: str = PERSON
+    """Who said it: ``person``, or ``judge`` and a model's id, of answers that can be read in two ways."""
 
 
 class Labels:
@@ -123,7 +126,7 @@ class Labels:
         """
         return self._notes.newest(lambda label: label.unit, lambda label: label.label)
 
-    def add(self, unit: LabelUnit, scale: str, label: str, note: str = "") -> GoldLabel:
+    def add(self, unit: LabelUnit, scale: str, label: str, note: str = "", source: str = PERSON) -> GoldLabel:
         """Note a label, on the disk before this returns; an empty one takes the last away.
 
         Raises :class:`DataError` for a word that the scale has not, :class:`LogError` where it cannot be written.
@@ -133,7 +136,8 @@ class Labels:
             raise DataError(f"'{label}' is no label of the scale {scale}", hint=did_you_mean(label, allowed))
         if len(note) > LONGEST_NOTE:
             raise DataError(f"a note has at most {LONGEST_NOTE} characters")
-        gold = GoldLabel(unit.id, label, note, datetime.now(timezone.utc).isoformat(timespec="seconds"))
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        gold = GoldLabel(unit.id, label, note, now, source)
         self._notes.append(asdict(gold))
         return gold
 

@@ -107,6 +107,7 @@ class _ScoredGeneration(msgspec.Struct):
 
 class _ScoredAnswer(msgspec.Struct):
     answer: str | None = None
+    reading: str = ""
 
 
 class ScoredRow(RowKey):

@@ -145,6 +145,16 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     """Id of the provider's batch that the answer came in, where it came in one."""
 
 
+class RowLabel(msgspec.Struct, frozen=True):
+    """What a person or a judge said of an answer that no rule could read for certain, and that its score now is."""
+
+    label: str
+    """``pass`` or ``fail``."""
+    source: str
+    """``person``, or ``judge`` and the model's id."""
+    made_utc: str
+
+
 class RunRow(msgspec.Struct, frozen=True):
     """One line of the log."""
 
@@ -178,6 +188,8 @@ class RunRow(msgspec.Struct, frozen=True):
     """Further scores that the scorer gave by name, each with its reason; the values are metrics too."""
     rescored_utc: Annotated[str | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
     """When the stored answer was last scored anew; ``timestamp_utc`` stays the time of the answer."""
+    label: Annotated[RowLabel | msgspec.UnsetType, FlatColumn(absent=True)] = msgspec.UNSET
+    """Who decided the score of an answer that could be read in two ways; no other row has it."""
 
 
 FINISH_OUTCOMES: Mapping[str, CallOutcome] = {

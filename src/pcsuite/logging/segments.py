@@ -41,6 +41,7 @@ class Beside(Enum):
     ATTACKS = ".attacks.json"
     JUDGE_SAMPLE = ".judge_sample.json"
     TO_LABEL = ".to_label.csv"
+    AMBIGUOUS = ".ambiguous.csv"
     LABELS = ".labels.ndjson"
     JUDGE_CHECK = ".judge_check.json"
     MARKS = ".marks.ndjson"

@@ -166,7 +166,8 @@ def table_grid(
         for column in sorted(spec.columns, key=lambda column: column.late)
         if column.shown
         and not spec.is_limit(column.name)
-        and not ((drop_empty or column.sparse) and all(record.get(column.name) is None for record in records))
+        and not (drop_empty and all(record.get(column.name) is None for record in records))
+        and not (column.sparse and not any(record.get(column.name) for record in records))
     ]
     grid_columns = [_grid_column(column, records, f"{column.name}_high" in spec.names) for column in columns]
     return make_grid(grid_columns, records, attributes)

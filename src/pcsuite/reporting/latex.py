@@ -14,6 +14,7 @@ from pcsuite.analysis.tables.effects import EFFECTS
 from pcsuite.analysis.tables.registration import REGISTRATION
 from pcsuite.analysis.tables.summary import SUMMARY
 from pcsuite.analysis.verdicts.findings import HYPOTHESES
+from pcsuite.contrasts import FORM
 
 OTHER_CHARACTER = (
     "\\providecommand{\\pcsuiteother}[2]{\\ifdefined\\Umathchar #1\\else{\\ttfamily U+#2}\\fi}\n"
@@ -104,6 +105,9 @@ def latex_tables(analysis: Analysis) -> dict[str, str]:
     }
     if planned := list(tables["registration"].records()):
         texts["registration"] = _record_table(REGISTRATION, planned, "registration")
+    if any(row.get("form") for row in scores):
+        dagger = f"$^{{\\dagger}}$ {FORM}: strict and lenient scores do not agree on it."
+        texts["effects"] = texts["effects"].replace("\\caption{", f"\\caption{{{dagger} ", 1)
     judged = escape_latex(analysis.judges.note())
     if judged:
         for name in ("levels", "effects"):
@@ -175,6 +179,7 @@ def _effect(row: Mapping[str, Any] | None) -> str:
     stars = (
         f"$^{{{row['stars']}}}$" if row.get("stars") else ""
     )  # a planned contrast says its outcome in words
+    stars += "$^{\\dagger}$" if row.get("form") else ""
     limits = (row["delta_low"], row["delta_high"])
     low, high = (_minus(figure_text(limit)) for limit in limits)
     return f"{_minus(signed(row['delta']))}{stars}" + ("" if None in limits else f" [{low}, {high}]")

@@ -331,7 +331,7 @@ def _head(comparison: Comparison, first: str, second: str) -> list[str]:
         lines.append(
             f"Worse: {comparison.metrics.label(record['metric'])} of {_condition(record)} on {record['task']} with"
             f" {record['model']} changed by {signed(record['delta'])} ({interval}adjusted p"
-            f" {p_text(_deciding_p(comparison, record))}, {record['n_items']} items)."
+            f" {p_text(_deciding_p(comparison, record))}, {record['n_items']} items){_form_words(record)}."
         )
     judged = {(record["task"], record["judge"]) for record in comparison.table.records() if record["judge"]}
     lines += [f"Scores of {task} are a judge's: {words}." for task, words in sorted(judged)]
@@ -362,6 +362,11 @@ def _items(record: Mapping[str, Any]) -> str:
     return text + (f" ({lost} missing)" if lost else "")
 
 
+def _form_words(record: Mapping[str, Any]) -> str:
+    """What stands beside a difference that the strict and the lenient reading do not agree on; else nothing."""
+    return f": {record['form']} ({signed(record['lenient_delta'])} leniently read)" if record["form"] else ""
+
+
 def _rows(comparison: Comparison) -> list[list[str]]:
     return [
         [
@@ -369,7 +374,7 @@ def _rows(comparison: Comparison) -> list[list[str]]:
             comparison.metrics.label(record["metric"]), figure_text(record["first"]), figure_text(record["second"]),
             f"{signed(record['delta'])}{limits_text(record['delta_low'], record['delta_high'])}"
             f" {record['stars']}".rstrip(),
-            p_text(_deciding_p(comparison, record)), _items(record), record["outcome"],
+            p_text(_deciding_p(comparison, record)), _items(record), f"{record['outcome']}{_form_words(record)}",
         ]
         for record in comparison.table.records()
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,14 @@ import msgspec
 from pcsuite import __version__
 from pcsuite._util.text import utc_now
 from pcsuite._util.workers import MOST_JOBS, pool
+from pcsuite.analysis.ambiguous import settle
 from pcsuite.config.load import Suite
 from pcsuite.data.items import Item, task_items
 from pcsuite.errors import LogError, MissingExtraError
 from pcsuite.evaluation.answer_probability import LABEL_PROBABILITY, PERPLEXITY
 from pcsuite.evaluation.base import Answer, Evaluation, Evaluator
 from pcsuite.evaluation.isolation import score_answers
+from pcsuite.logging.labels import GoldLabel, Labels
 from pcsuite.logging.log import RunLog, RunPaths, iter_newest_rows
 from pcsuite.logging.manifest import read_manifest, write_manifest
 from pcsuite.logging.row import RunRow
@@ -57,14 +59,17 @@ class Rescored:
     """Rows whose answer could not be scored; they stay as they were."""
     error: str = ""
     """Why the first of them could not."""
+    labelled: int = 0
+    """Rows whose answer can be read in two ways, and whose score is a person's or a judge's label."""
 
 
 def rescore(suite: Suite, *, dry_run: bool = False) -> Rescored:
     """Evaluate the newest row of every run id again; append those whose parse or metrics changed.
 
     A row keeps the time of its answer; ``rescored_utc`` says when it was scored anew and ``pcsuite_version`` by which
-    version. Rows of tasks or items that the profile no longer has are skipped, and a ``dry_run`` only counts. Raises
-    :class:`LogError` where there is no log.
+    version. Rows of tasks or items that the profile no longer has are skipped, and a ``dry_run`` only counts. An answer
+    that can be read in two ways gets the score of its label, where a person or a judge gave one
+    (:mod:`pcsuite.analysis.ambiguous`), and its row says who. Raises :class:`LogError` where there is no log.
     """
     paths = RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name)
     outcome = Rescored()
@@ -97,6 +102,7 @@ def _rescored_rows(
     outcome: Rescored,
 ) -> Iterator[RunRow]:
     """The rows whose scores changed, as they are now; a user's own scorer is asked for many at a time."""
+    labels = Labels(RunPaths.of(suite.profile.run.output_dir, suite.profile.run.name).log).read()
     scored = _evaluations(suite, rows, tasks, outcome)
     # Some stretches ahead: workers score the next ones while this one is compared and written.
     upcoming = deque(islice(scored, _AHEAD))
@@ -104,7 +110,7 @@ def _rescored_rows(
         current = upcoming.popleft()
         upcoming.extend(islice(scored, 1))
         for row, item, evaluations, index in current:
-            rescored = _rescored(row, item, partial(_evaluated, evaluations, index), outcome)
+            rescored = _rescored(row, item, partial(_evaluated, evaluations, index), outcome, labels)
             if rescored is not None:
                 yield rescored
 
@@ -157,7 +163,11 @@ def _item_of(
 
 
 def _rescored(
-    row: RunRow, item: Item, evaluate: Callable[[], Evaluation], outcome: Rescored
+    row: RunRow,
+    item: Item,
+    evaluate: Callable[[], Evaluation],
+    outcome: Rescored,
+    labels: Mapping[str, GoldLabel],
 ) -> RunRow | None:
     """A row with its answer's evaluation, ``None`` where nothing has changed or it could not be scored."""
     try:
@@ -169,6 +179,10 @@ def _rescored(
         outcome.failed += 1
         outcome.error = outcome.error or f"item '{item.item_id}': {unforeseen(SCORING, error)}"
         return None
+    label = None
+    if row.generation is not None and not row.judge:
+        label = settle(evaluation, row.task.id, item.item_id, row.generation.text, labels)
+        outcome.labelled += label is not None
     other_metrics = {
         name: value
         for name, value in row.metrics.items()
@@ -179,6 +193,7 @@ def _rescored(
         parsed=evaluation.parsed,
         metrics=evaluation.metrics | other_metrics,
         scores=evaluation.scores or msgspec.UNSET,
+        label=label or msgspec.UNSET,
         errors=[error for error in row.errors if not error.startswith(f"{SCORING}: ")],
         rescored_utc=utc_now(),
         pcsuite_version=__version__,
@@ -205,4 +220,5 @@ def retrieved_of(row: RunRow) -> list[tuple[str, int, str]] | None:
 
 def _scores(row: RunRow) -> Any:
     """Parse, metrics and named scores as the log would hold them, for comparison."""
-    return msgspec.json.decode(msgspec.json.encode([row.parsed, row.metrics, row.scores or {}, row.errors]))
+    shown = [row.parsed, row.metrics, row.scores or {}, row.errors, row.label or None]
+    return msgspec.json.decode(msgspec.json.encode(shown))

@@ -210,6 +210,7 @@ class OpenRun:
                    CAST(min({score}) AS DOUBLE) AS low, CAST(max({score}) AS DOUBLE) AS high,
                    count({score}) FILTER (n_errors = 0) AS scored,
                    count(*) FILTER (n_errors > 0) AS failed,
+                   count(*) FILTER (n_errors = 0 AND reading = 'ambiguous') AS ambiguous,
                    count(*) FILTER (n_errors = 0 AND answer IS NULL AND coalesce({abstained}, 0) = 0) AS unreadable,
                    count(*) FILTER (finish_reason = 'length') AS truncated,
                    count(*) FILTER (coalesce({abstained}, 0) > 0) AS abstained,
@@ -390,7 +391,7 @@ class OpenRun:
         column = AXES[selection.columns]
         where = ["task_id = ?", *(f"{AXES[axis]} = ?" for axis in selection.fixed)]
         rows = self.query(
-            f"SELECT item_id, {column}, n, score, low, high, unreadable, truncated, abstained, failed FROM cells"
+            f"SELECT item_id, {column}, n, score, low, high, {', '.join(OUTCOMES)} FROM cells"
             f" WHERE {' AND '.join(where)} AND item_id IN (SELECT unnest(?))",
             [selection.task, *selection.fixed.values(), names],
         )
@@ -428,7 +429,8 @@ class OpenRun:
             for index in range(len(names))
         )
         pivot = self.columns(
-            f"SELECT item_id, {pivoted} {rest} ORDER BY {NATURAL_ORDER}", [*names, *names, *parameters]
+            f"SELECT item_id, sum(ambiguous) AS ambiguous, {pivoted} {rest} ORDER BY {NATURAL_ORDER}",
+            [*names, *names, *parameters],
         )
         by_column, lenient = (
             {name: pivot[f"{value}{index}"].astype(float) for index, name in enumerate(names)}
@@ -436,7 +438,9 @@ class OpenRun:
         )
         items, labels = pivot["item_id"].tolist(), self.clusters_of(selection.task)
         clusters = related([labels.get(item) for item in items]) if labels else None
-        scores = SliceScores(items, by_column, clusters, self._replicates(selection), lenient)
+        scores = SliceScores(
+            items, by_column, clusters, self._replicates(selection), lenient, pivot["ambiguous"] > 0
+        )
         with self._lock:
             self._cached_scores[key] = scores
             # An id takes about as much memory as eight scores.
@@ -463,9 +467,9 @@ class OpenRun:
         """Every row of an item, conditions in natural order, with its metrics."""
         names = (
             "run_id", "model_id", "condition_id", "decoding_id", "seed", "perturbation_type", "perturbation_id", "text",
-            "answer", "json_valid", "schema_valid", "json_mode", "fields", "parse_errors", "errors", "finish_reason",
-            "latency_ms", "prompt_tokens", "completion_tokens", "total_tokens", "constraint_backend", "cache_hit",
-            "react_steps", "tool_calls", "attempts", "prompt_hash", "operators",
+            "answer", "reading", "json_valid", "schema_valid", "json_mode", "fields", "parse_errors", "errors",
+            "finish_reason", "latency_ms", "prompt_tokens", "completion_tokens", "total_tokens", "constraint_backend",
+            "cache_hit", "react_steps", "tool_calls", "attempts", "prompt_hash", "operators",
         )  # fmt: skip
         tables = self._opened
         metrics = [name for name, kind in tables.metrics.items() if kind == "number"]
@@ -517,6 +521,11 @@ class OpenRun:
         """Rows of the log that are left out because they are not as they were written."""
         with self._lock:
             return self._opened.loaded.altered_count
+
+    @property
+    def has_ambiguous(self) -> bool:
+        """Whether an answer can be read in two ways."""
+        return bool(self.cached_query("SELECT 1 FROM cells WHERE ambiguous > 0 LIMIT 1"))
 
     @property
     def has_sample(self) -> bool:
@@ -598,7 +607,10 @@ def _ordered(scores: SliceScores, selection: Filter) -> list[int]:
     kind, _, name = selection.sort.removeprefix("-").partition(":")
     if kind not in ("score", "gain"):
         indices = range(len(scores.items))
-        return list(reversed(indices) if descending else indices)
+        if descending or scores.ambiguous is None:
+            return list(reversed(indices) if descending else indices)
+        # What no rule could read for certain is what a person should see first.
+        return [int(index) for index in np.argsort(~scores.ambiguous, kind="stable")]
     key = scores.columns[name]
     if kind == "gain":
         key = key - scores.columns[selection.base]

@@ -24,7 +24,7 @@ AXES = {
     "perturbation": "perturbation_type",
 }
 """What the columns of a matrix may be; the others are filters."""
-OUTCOMES = ("unreadable", "truncated", "abstained", "failed")
+OUTCOMES = ("ambiguous", "unreadable", "truncated", "abstained", "failed")
 
 
 @dataclass(frozen=True, slots=True)

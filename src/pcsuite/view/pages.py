@@ -32,7 +32,7 @@ from pcsuite.view.filters import (
     path_of,
     whole_number,
 )
-from pcsuite.view.labelling import label_page
+from pcsuite.view.labelling import ambiguous_page, label_page
 from pcsuite.view.marks import LABELS, Mark, Marks
 from pcsuite.view.runs import LARGEST_SUMMED, planned_rows
 from pcsuite.view.slices import (
@@ -130,6 +130,7 @@ def matrix_page(viewer: Viewer, request: Request) -> Page:
         },
         "verdicts": _column_verdicts(run) if selection.columns == "condition" else {},
         "levels": scores.means(),
+        "unsure": 0 if scores.ambiguous is None else int(scores.ambiguous.sum()),
         "replicated": any(cell.n > 1 for _, cells in rows for cell in cells.values()),
         "titles": _column_titles(run, selection.columns),
         "summary": run.summary(),
@@ -225,7 +226,7 @@ def item_page(viewer: Viewer, request: Request) -> Page:
     shown = beside[(number - 1) * PAGE_ANSWERS : number * PAGE_ANSWERS]
     for row in shown:
         row["parts"] = read_part((row["text"] or "")[:CLIP], row["answer"], _fields(row["fields"]))
-        row["reading"] = _reading_notes(row)
+        row["how"], row["reading"] = row["reading"], _reading_notes(row)
         row["has_steps"] = (row["attempts"] or 1) > 1 or bool(row["react_steps"] or row["tool_calls"])
     by_id = {row["run_id"]: row for row in beside}
     first, second = request.query_params.get("a", ""), request.query_params.get("b", "")
@@ -622,6 +623,7 @@ PAGES = {
     "/run/{run}/operators": operators_page,
     "/run/{run}/marks": marks_page,
     "/run/{run}/label": label_page,
+    "/run/{run}/ambiguous": ambiguous_page,
     "/across": comparison_page,
     "/evals": evals_page,
     "/evals/{name}": eval_page,

@@ -97,7 +97,10 @@ def make_app(viewer: Viewer, *, token: str | None, hosts: frozenset[str]) -> Any
     routes = [
         *(Route(path, page(build)) for path, build in PAGES.items()),
         Route("/run/{run}/mark", partial(add_mark, viewer), methods=["POST"]),
-        Route("/run/{run}/label", partial(keep_label, viewer), methods=["POST"]),
+        *(
+            Route(f"/run/{{run}}/{page}", partial(keep_label, viewer, page), methods=["POST"])
+            for page in ("label", "ambiguous")
+        ),
         Route("/run/{run}/marks.{kind}", partial(export_marks, viewer)),
         Route("/run/{run}/live.json", partial(live_state, viewer)),
         Route("/static/{name}", static_file),
@@ -125,10 +128,10 @@ async def _form(request: Request, *names: str) -> dict[str, str]:
     return {name: form.get(name, [""])[0] for name in names}
 
 
-async def keep_label(viewer: Viewer, request: Request) -> Response:
-    """Note the label of a drawn answer, and lead to the next one without."""
+async def keep_label(viewer: Viewer, page: str, request: Request) -> Response:
+    """Note the label of an answer of a labelling page, and lead to the next one without."""
     form = await _form(request, "unit", "label", "note")
-    await run_in_threadpool(add_label, viewer, request.path_params["run"], form)
+    await run_in_threadpool(add_label, viewer, request.path_params["run"], form, page)
     return RedirectResponse(path_of(request), status_code=303)
 
 

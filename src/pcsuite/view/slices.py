@@ -135,6 +135,8 @@ class SliceScores:
     """Answers behind a score, by column, where they are more than one."""
     lenient: Mapping[str, FloatArray] = field(default_factory=dict)
     """Scores under the lenient rules by column, of the columns that have them."""
+    ambiguous: npt.NDArray[np.bool_] | None = None
+    """Whether an item has an answer that can be read in two ways; ``None`` where nothing is known of them."""
 
     @classmethod
     def of(
@@ -165,6 +167,7 @@ class SliceScores:
             columns={name: column[indices] for name, column in self.columns.items()},
             lenient={name: column[indices] for name, column in self.lenient.items()},
             clusters=None if self.clusters is None else self.clusters[indices],
+            ambiguous=None if self.ambiguous is None else self.ambiguous[indices],
         )
 
     def means(self) -> dict[str, float]:

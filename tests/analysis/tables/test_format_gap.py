@@ -80,6 +80,7 @@ def test_an_effect_that_only_the_strict_rules_see_is_one_of_the_form(tmp_path):
     assert gaps["C3"]["lenient_difference"] == pytest.approx(-0.05)
 
 
+@pytest.mark.slow
 def test_an_effect_that_both_readings_see_is_one_of_the_answers(tmp_path):
     rows = rows_of("C0", [(0, 1)] * 4 + [(0, 0)] * 16) + rows_of("C3", [(1, 1)] * 20)
     log = write_log(tmp_path / "a.jsonl", rows)
@@ -94,6 +95,7 @@ def test_an_effect_that_both_readings_see_is_one_of_the_answers(tmp_path):
     assert record["lenient_p_bh"] == pytest.approx(2 * 0.5**16)
 
 
+@pytest.mark.slow
 def test_pooled_counts_are_compared_under_both_readings(tmp_path):
     def row(item, condition, strict, lenient):
         names = ("tp", "fp", "fn")
@@ -136,3 +138,13 @@ def test_page_and_result_say_which_effect_is_one_of_the_form(tmp_path):
     (result,) = (tmp_path / "out" / "reports").glob("*/result.json")
     rows = {row["condition"]: row for row in json.loads(result.read_text(encoding="utf-8"))["results"]}
     assert (rows["C3"]["form"], rows["C3"]["lenient_effect"]) == ("the form, not the answer", 0.0)
+
+
+@pytest.mark.slow
+def test_the_paper_marks_effects_of_the_form(tmp_path):
+    log = write_log(tmp_path / "a.jsonl", rows_of("C0", [(0, 1)] * 12) + rows_of("C3", [(1, 1)] * 12))
+    build_report([log], tmp_path / "out", formats=("latex",))
+    (table,) = (tmp_path / "out").glob("**/effects.tex")
+    text = table.read_text(encoding="utf-8")
+    assert r"+1.00$^{***}$$^{\dagger}$" in text
+    assert r"\caption{$^{\dagger}$ the form, not the answer" in text

@@ -30,6 +30,8 @@ LOGGED_SCORE, SCORE = "task_score", "score"
 """The primary metric's name in the log and in metrics files, and its name in tables."""
 LENIENT = "lenient_score"
 """The score under the lenient rules: what only these read is right in substance and wrong in form."""
+AMBIGUOUS = "ambiguous"
+"""Share of answers that can be read in two ways."""
 ANSWER_KEYS = ("best_answer", "answer", "query")
 """Keys under which a truth gives an answer in its own words."""
 COUNT_OF, SQUARES_OF = "rows with ", "squares of "
@@ -46,6 +48,7 @@ DIRECT = {
     "attempts": "attempts",
     "tool_calls": "tool_calls",
     "padded": "padded",
+    "ambiguous": "(reading = 'ambiguous')::INT",
 }
 """What every row has besides the metrics of its task, as SQL over ``runs``."""
 _COUNTS = ("tp", "fp", "fn")
@@ -340,7 +343,11 @@ class ItemScores:
             values[np.searchsorted(items, cell.items)] = answered
         ids = np.array(self.item_names[key.task])[items] if named else items
         clusters = self.clusters_of(key.task, items)
-        return ArmScores(values, ids, failed, cell.replicates, bounds, clusters)
+        ambiguous = None
+        if metric in (SCORE, LENIENT) and AMBIGUOUS in cell.values:
+            ambiguous = np.zeros(len(items))
+            ambiguous[np.searchsorted(items, cell.items)] = np.nan_to_num(cell.values[AMBIGUOUS])
+        return ArmScores(values, ids, failed, cell.replicates, bounds, clusters, ambiguous)
 
     def has_lenient(self, key: CellKey) -> bool:
         """Whether a cell's figure can be told under the lenient rules too; logs of earlier versions have none."""

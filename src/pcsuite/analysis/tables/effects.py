@@ -115,6 +115,8 @@ EFFECTS = TableSpec(
         ),
         Column("delta_least", "the difference had failed rows scored 0 here and 1 under the baseline", shown=False),
         Column("delta_most", "the difference had failed rows scored 1 here and 0 under the baseline", shown=False),
+        Column("ambiguous_control", "items whose answer under the baseline can be read in two ways", shown=False),
+        Column("ambiguous_treated", "items whose answer under the condition can be read in two ways", shown=False),
         Column("judge", "of a judged task's score: what stands behind it", shown=False),
         *interval("judge_delta", "the difference of the judge's own scores, where labels corrected it", shown=False),
         Column("labelled_items", "items with gold labels on both sides, which the correction rests on", shown=False),
@@ -431,6 +433,9 @@ def _compare(
         record["caution"] = UNDONE
     if not is_pair or is_cost:
         return record, change
+    if metric == SCORE:
+        record["ambiguous_control"] = change.ambiguous.get(contrast.baseline)
+        record["ambiguous_treated"] = change.ambiguous.get(contrast.condition)
     sizes = {"cohens_d": cohens_d_z(first, second)}
     if change.missing is not None:
         failures = _failures(change.missing, contrast.condition, contrast.baseline, bounded=within)

@@ -100,6 +100,13 @@ SUMMARY = TableSpec(
         ),
         *interval("schema_valid", "share that conforms to the task's schema", form="interval", digits=2),
         *interval("truncated", "share that hit the token limit", form="interval", digits=2),
+        Column(
+            "ambiguous",
+            "share of answers that can be read in two ways: label them (`pcsuite judge ambiguous`) and rescore",
+            form="number",
+            digits=3,
+            sparse=True,
+        ),
         Column("prompt_tokens", "mean tokens of the prompt", shown=False),
         Column("completion_tokens", "mean tokens of the completion", shown=False),
         Column(
