@@ -30,6 +30,20 @@ KINDS = {
 }  # fmt: skip
 
 
+INTRODUCTION = """\
+The design that this suite implements circulates as two written documents: a specification and the instructions of a
+verifier. People arrive with their commands, files and snippets in their hands. `tests/specification/test_blocks.py`
+takes every block out of both documents and runs it: of {blocks} blocks {works} work as written, {no_code} are no code
+of their own (elided, cut off, or private lines that the documents replace themselves) and {otherwise} meet one of
+{differences} differences that are [on purpose](#on-purpose). `test_whole_run.py` beside it runs the commands in their
+order in a fresh folder. Second spellings are read where a file or a flag is loaded (`pcsuite.config.spellings`,
+`pcsuite.data.truths`) and nowhere else: log and tables have one form."""
+MODULES_WORDS = """\
+Every module of the specification can be imported by its name, with every name it defines. Those that are not files
+here are resolved by `pcsuite.specified` when they are first imported; a subject in the second column has all of its
+own names too."""
+
+
 def page(table: dict[str, Any]) -> str:
     """The page's text."""
     outcomes = Counter(entry[4].partition(":")[0] for entry in table["blocks"])
@@ -38,11 +52,13 @@ def page(table: dict[str, Any]) -> str:
         "",
         "<!-- written by scripts/make_specification_page.py from tests/specification/outcomes.yaml -->",
         "",
-        "The design that this suite implements circulates as two written documents: a specification and the instructions of a verifier. People arrive",
-        "with their commands, files and snippets in their hands. `tests/specification/test_blocks.py` takes every block out of both documents and runs it:",
-        f"of {len(table['blocks'])} blocks {outcomes['works']} work as written, {outcomes['spelling']} are no code of their own (elided, cut off, or private lines that they replace themselves)",
-        f"and {outcomes['on purpose']} meet one of {len(table['differences'])} differences that are [on purpose](#on-purpose). Second spellings are read where a file or a flag is loaded",
-        "(`pcsuite.config.spellings`, `pcsuite.data.truths`) and nowhere else: log and tables have one form.",
+        INTRODUCTION.format(
+            blocks=len(table["blocks"]),
+            works=outcomes["works"],
+            no_code=outcomes["spelling"],
+            otherwise=outcomes["on purpose"],
+            differences=len(table["differences"]),
+        ),
         "",
         "## On purpose",
         "",
@@ -73,8 +89,7 @@ def page(table: dict[str, Any]) -> str:
     parts += [
         "## Modules",
         "",
-        "Every module of the specification can be imported by its name, with every name it defines. Those that are not files here are resolved by",
-        "`pcsuite.specified` when they are first imported; a subject in the second column has all of its own names too.",
+        MODULES_WORDS,
         "",
         *rows(
             ["module", "is", "names from elsewhere"],

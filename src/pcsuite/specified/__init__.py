@@ -12,10 +12,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:  # its module takes as long to import as all the rest of this one
+    Loader = object
 
 _PROMPTING, _RUNNING, _SCORING = (f"pcsuite.specified.{name}" for name in ("prompting", "running", "scoring"))
 
