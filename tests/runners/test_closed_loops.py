@@ -381,9 +381,9 @@ def test_c7_with_and_without_retrieval_on_every_grounded_task(tmp_path):
     ran = {(cell.task.id, cell.condition.id) for cell in plan.cells}
     assert {(task, condition) for task in GROUNDED for condition in ("C3", "C7", "C7L")} <= ran
     skipped = {(note.task_id, note.condition_id): note.reason for note in plan.not_applicable}
-    assert skipped == dict.fromkeys(
-        [("agnews_json", "C7"), ("agnews_json", "C7L")], "the task has no corpus to search"
-    )
+    assert skipped["agnews_json", "C7"] == "the task has no corpus to search"
+    assert skipped["agnews_json", "C7L"].startswith("the loop without search is the control of the loop that")
+    assert len(skipped) == 2
     run_suite(load_suite(path), quiet=True)
     rows = [row for row in newest_rows(tmp_path / "outputs" / "runs" / "t.jsonl") if row.task.id in GROUNDED]
     assert not [row.errors for row in rows if row.errors]
