@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OTHERS = {"test_old_logs.py", "test_page.py"}
-"""Files about something else than a line of the specification."""
+OTHERS = {"test_old_logs.py", "test_page.py", "test_blocks.py", "test_whole_run.py"}
+"""Files about something else than a single line of the specification."""
+
+
+def test_the_page_is_what_the_table_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import make_specification_page
+
+    assert make_specification_page.main(["--check"]) == 0
 
 
 @pytest.mark.slow

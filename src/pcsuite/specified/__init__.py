@@ -14,7 +14,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:  # its module takes as long to import as all the rest of this one
+    Loader = object
 
 _PROMPTING, _RUNNING, _SCORING = (f"pcsuite.specified.{name}" for name in ("prompting", "running", "scoring"))
 
@@ -132,7 +137,7 @@ def resolve(module: str, name: str) -> Any:
     raise AttributeError(f"module '{module}' has no attribute '{name}'")
 
 
-class SpecifiedFinder:
+class SpecifiedFinder(Loader):
     """Finds modules of the table that are not files, and adds the table's names to those that are."""
 
     @staticmethod
@@ -154,13 +159,11 @@ class SpecifiedFinder:
         loader.exec_module = exec_module
         return spec
 
-    @staticmethod
-    def create_module(spec: ModuleSpec) -> None:
+    def create_module(self, spec: ModuleSpec) -> None:
         """The usual module."""
         return
 
-    @staticmethod
-    def exec_module(module: ModuleType) -> None:
+    def exec_module(self, module: ModuleType) -> None:
         """Fill a module that is no file: everything in it is looked up when it is asked for."""
         subject, names = MODULES[module.__name__]
         module.__doc__ = f"What the specification has in ``{module.__name__}``" + (
@@ -179,5 +182,5 @@ def _add_names(module: ModuleType) -> None:
 
 def install() -> None:
     """Let imports find the modules of the table; once a process."""
-    if not any(isinstance(finder, type) and finder is SpecifiedFinder for finder in sys.meta_path):
-        sys.meta_path.insert(0, SpecifiedFinder)  # type: ignore[arg-type]
+    if SpecifiedFinder not in sys.meta_path:
+        sys.meta_path.insert(0, SpecifiedFinder)

@@ -42,7 +42,8 @@ class Operator:
     def apply(self, ctx: Mapping[str, Any], out: OperatorOutput) -> OperatorOutput:
         """The blocks with this operator's; a text that has nothing to say leaves them as they are."""
         text = self.text(ctx)
-        return replace(out, **{self.block: text}) if text else out
+        filled: dict[str, Any] = {self.block: text}
+        return replace(out, **filled) if text else out
 
     def text(self, ctx: Mapping[str, Any], **changes: Any) -> str:
         """The operator's text for a context, with a newline at its end; empty where it says nothing."""
@@ -195,7 +196,7 @@ class Condition:
         if ctx is not None:
             return build_condition(self.id, templates_dir=templates_dir, ctx=ctx)
         task, given = dict(task_spec or {}), dict(item or {})
-        context = {
+        context: dict[str, Any] = {
             "task_id": task.get("id", given.get("task_id", "task")),
             "task_kind": task.get("kind", "reasoning"),
             "input_text": given.get("input_text", ""),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -288,8 +290,8 @@ class SimpleRetriever:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self.passages = list(passages)
-        self._folder = tempfile.TemporaryDirectory(prefix="pcsuite-passages-")
-        folder = Path(self._folder.name)
+        folder = Path(tempfile.mkdtemp(prefix="pcsuite-passages-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         source = folder / "wiki_passages.jsonl"
         lines = (json.dumps({"pid": one.pid, "text": one.text}) + "\n" for one in self.passages)
         source.write_text("".join(lines), encoding="utf-8")

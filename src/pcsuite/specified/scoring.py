@@ -148,14 +148,16 @@ def conll_pred_to_spans(pred_json: Any, tokens: Sequence[str]) -> tuple[list[Spa
     item = Item("spans", " ".join(tokens), {"entities": [], "tokens": list(tokens)})
     evaluator = NerEvaluator()
     mentions = evaluator.read_entries(listed, item)
-    starts, ends, position = {}, {}, 0
+    starts: dict[int | None, int] = {}
+    ends: dict[int | None, int] = {}
+    position = 0
     for number, token in enumerate(tokens):
         starts[position], ends[position + len(token)] = number, number + 1
         position += len(token) + 1
-    placed = [
-        (starts.get(start), ends.get(end), kind) for start, end, kind in map(evaluator.entry_key, mentions)
-    ]
-    spans = [(start, end, kind) for start, end, kind in placed if start is not None and end is not None]
+    spans: list[Span] = []
+    for start, end, kind in map(evaluator.entry_key, mentions):
+        if start in starts and end in ends:
+            spans.append((starts[start], ends[end], kind))
     unsupported = evaluator.unsupported_entries(mentions, item) + len(listed) - len(mentions)
     return spans, unsupported / max(1, len(listed))
 

@@ -238,8 +238,8 @@ def accuracy_logit(
 def first_search(tool: Tool, question: str) -> str:
     """What the model writes in the first turn of a loop that searches: it looks for what it was asked.
 
-    >>> first_search(Tool("search", "Find pages.", "query", "What."), 'Is "Soul Food" a film?')
-    'Action: search["Is \'Soul Food\' a film?"]'
+    >>> print(first_search(Tool("search", "Find pages.", "query", "What."), 'Is "Soul Food" a film?'))
+    Action: search["Is 'Soul Food' a film?"]
     """
     query = " ".join(question.replace('"', "'").split())[:QUERY_CHARACTERS]
     return f'Action: {tool.name}["{query}"]'
