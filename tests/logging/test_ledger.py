@@ -139,3 +139,18 @@ def test_a_server_that_says_nothing_was_used_is_not_believed():
     reservation = asyncio.run(budget.reserve(100, 50))
     budget.settle(reservation, silent)
     assert (budget.spent_tokens, budget.estimated) == (8, 1)
+
+
+def test_two_starts_at_once_are_both_counted(log):
+    """A check of the judge beside the run that it checks."""
+    limits = LimitsSection()
+    outer = Budget()
+
+    async def ask(budget):
+        budget.settle(await budget.reserve(100, 50), answer(100))
+
+    with counting(log, outer, limits):
+        asyncio.run(ask(outer))
+        assert spend(log, limits, 3) == ""
+        asyncio.run(ask(outer))
+    assert read_spent(log).tokens == 500

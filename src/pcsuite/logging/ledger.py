@@ -9,6 +9,7 @@ one that was killed the last line counts as it stands. Lines carry a checksum (C
 from __future__ import annotations
 
 import logging
+import os
 import time
 import zlib
 from collections.abc import Iterator
@@ -122,6 +123,8 @@ class Ledger:
         self._written_at = self._began
         self._claimed = (0.0, 0.0)
         self._file = AppendFile(self._path)
+        if not self._file.is_alone():
+            self._number += os.getpid()  # another start is under way and may not have written its number yet
 
     def claim(self, tokens: int, cost_usd: float) -> None:
         """See that the file covers what was spent and is under way now, in tokens and US dollars.
